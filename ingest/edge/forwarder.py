@@ -163,7 +163,7 @@ class MessageSource(Protocol):
     def read(self, max_messages: int) -> list[Queued]:
         """The next messages; none: there are none now."""
 
-    def wait(self, timeout_s: float) -> None:
+    def wait(self, timeout_s: float) -> object:
         """Return when more may be read or was delivered."""
 
     def wake(self) -> None:

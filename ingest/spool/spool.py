@@ -121,9 +121,12 @@ class Spool:
         found = self._reader.read(max_messages)
         return [Queued(sequence, entry) for sequence, entry in found]
 
-    def wait(self, timeout_s: float) -> None:
-        """Return when more may be read."""
-        self._durable.wait(timeout_s)
+    def wait(self, timeout_s: float) -> bool:
+        """Return when more may be read or somebody called `wake`; whether that was so. Each is
+        heard once: a reader that may not read just now would be woken by the same one for ever."""
+        is_woken = self._durable.wait(timeout_s)
+        self._durable.clear()
+        return is_woken
 
     def wake(self) -> None:
         """End a `wait` from another thread."""

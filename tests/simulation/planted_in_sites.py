@@ -14,10 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from broker.handlers import k10001_mirror_append
+from bus.client.kafka.mirrored_ends import MirroredEnds
 from dr_mirror.copy import mirror
 from dr_mirror.plan import forced
 from dr_mirror.switch import forced as forced_switch
 from dr_mirror.switch.tail_file import TailFile
+from ingest.spool import Spool
+from tests.simulation.edge_machine import EDGE_PARTITIONS, EDGE_TOPIC
 from tests.simulation.site_story import Fate
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -70,6 +73,41 @@ def more_was_heard_than_there_was(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(forced_switch, "heard_partitions", too_much)
 
 
+def an_edge_moves_without_what_is_kept(patch: pytest.MonkeyPatch) -> None:
+    """What the lost site had acknowledged and not handed on is sent to nobody."""
+    reader = Spool.kept_reader
+
+    def nothing(self: Spool, held: Any) -> Any:
+        kept = reader(self, held)
+        kept._end = kept._reader.sequence
+        return kept
+
+    patch.setattr(Spool, "kept_reader", nothing)
+
+
+def an_edge_believes_that_all_is_confirmed(patch: pytest.MonkeyPatch) -> None:
+    """It deletes what the other site lacks."""
+    patch.setattr(Spool, "confirm", lambda self, confirmed: _confirm_all(self))
+    acknowledge = Spool.acknowledge
+
+    def and_confirm(self: Spool, end: int, rows: Any = ()) -> None:
+        acknowledge(self, end, rows)
+        _confirm_all(self)
+
+    patch.setattr(Spool, "acknowledge", and_confirm)
+
+
+def _confirm_all(spool: Spool) -> None:
+    assert spool._kept is not None
+    places = [(EDGE_TOPIC, index) for index in range(EDGE_PARTITIONS)]
+    spool._kept.on_confirmed(dict.fromkeys(places, 1 << 60))
+
+
+def a_silent_site_is_left(patch: pytest.MonkeyPatch) -> None:
+    """The edge moves though nobody has switched: its records come to a site that refuses them."""
+    patch.setattr(MirroredEnds, "is_taken_over", lambda self, topics: True)
+
+
 PLANTS: dict[str, tuple[Plant, Fate]] = {
     plant.__name__: (plant, fate)
     for plant, fate in (
@@ -77,6 +115,9 @@ PLANTS: dict[str, tuple[Plant, Fate]] = {
         (a_connection_is_asked_from_two_threads, Fate.STAYS),
         (the_tail_lacks_its_last_record, Fate.DIES),
         (more_was_heard_than_there_was, Fate.DIES),
+        (an_edge_moves_without_what_is_kept, Fate.DIES),
+        (an_edge_believes_that_all_is_confirmed, Fate.DIES),
+        (a_silent_site_is_left, Fate.STAYS),
     )
 }
 """By name: the plant, and what must become of the first site for it to matter."""

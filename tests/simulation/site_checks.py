@@ -14,6 +14,7 @@ from pathlib import Path
 
 from broker.controller.decisions.site_epochs import site_epoch
 from bus.records.batch import iter_batches
+from bus.records.read import read_records
 from tests.simulation.cluster import SimCluster
 from tests.simulation.machine import SimMachine
 from tests.simulation.mirror_machine import MirrorMachine
@@ -69,6 +70,25 @@ def both_sites(one: SimCluster, other: SimCluster, topics: Mapping[str, int]) ->
             if len({tuple(batches) for batches in held.values()}) > 1:
                 found.append(f"{topic}-{index}: not the same everywhere, ends are {ends}")
     return found
+
+
+def missing_values(cluster: SimCluster, topic: str, wanted: Iterable[str]) -> list[str]:
+    """Values that no leader's log of a topic holds."""
+    held: set[str] = set()
+    for machine, partition in cluster.partitions():
+        if partition.topic == topic and partition.is_leader:
+            for path, file in machine.disk.files.items():
+                if path.startswith(f"{partition.log.directory}/") and path.endswith(".log"):
+                    held |= set(_values(bytes(file.data)))
+    missing = sorted(set(wanted) - held)
+    return [f"{topic} lacks {len(missing)} records: {missing[:5]}"] if missing else []
+
+
+def _values(data: bytes) -> Iterable[str]:
+    for at, header in iter_batches(data):
+        if not header.is_control:
+            for record in read_records(data, at):
+                yield bytes(record.value or b"").decode()
 
 
 def tail_values(path: str) -> list[str]:

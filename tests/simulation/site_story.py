@@ -28,6 +28,7 @@ from tests.simulation.client import ClientSurroundings
 from tests.simulation.clock import EPOCH_MS
 from tests.simulation.cluster import MIRROR_PORT, SimCluster
 from tests.simulation.consumer import SimConsumer
+from tests.simulation.edge_machine import EDGE_HOST, EDGE_PARTITIONS, EDGE_TOPIC, EdgeMachine
 from tests.simulation.faults import Faults
 from tests.simulation.kio_dialect import KIO
 from tests.simulation.loop import Stuck
@@ -36,12 +37,20 @@ from tests.simulation.mirror_machine import MIRROR_HOST, OPERATOR_HOST, MirrorMa
 from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
 from tests.simulation.producer import ProducerKind, SimProducer
-from tests.simulation.site_checks import Ends, SiteClaims, both_sites, log_ends, tail_values
+from tests.simulation.site_checks import (
+    Ends,
+    SiteClaims,
+    both_sites,
+    log_ends,
+    missing_values,
+    tail_values,
+)
 from tests.simulation.story import Outcome
 from tests.simulation.world import SimWorld
 
 CONTROLLER = "kraft"
 TOPICS = {"cars": 2, "faces": 1}
+COPIED = {**TOPICS, EDGE_TOPIC: EDGE_PARTITIONS}
 TARGETS = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
 TOPIC_CONFIGS = {"segment.ms": "5000"}
 START_WITHIN_S = 30.0
@@ -59,6 +68,11 @@ NOT_DRAWN = "power_in_commit"
 power may tear the first one only, and the voter takes that for damage and waits for a person."""
 BAD_DISK = "cannot be read"
 """What the mirror rightly says of a replica while its disk answers EIO."""
+EDGE_KILLS = 0.4
+"""Share of the faults of an edge; the others are cut links."""
+EDGE_IS_CUT_OFF = 0.5
+"""Share of the forced switches whose edge does not reach the lost site; else it goes on sending
+there, as long as that site takes records."""
 RETURNS = 0.5
 """Share of the planned switches that are followed by one back, and of the forced ones after which
 the former primary returns to a sound site."""
@@ -129,6 +143,11 @@ class SimSite:
         hosts = [machine.host for machine in self.cluster.machines]
         return ",".join(f"{host}:{MIRROR_PORT}" for host in hosts)
 
+    @property
+    def client_listeners(self) -> str:
+        """Bootstrap servers for everybody else."""
+        return ",".join(f"{host}:{port}" for host, port in self.cluster.bootstrap)
+
     def surroundings(self, name: str) -> ClientSurroundings:
         """Of a client of this site."""
         return self.view.client_surroundings(f"{self.name}-{name}", self.cluster.bootstrap)
@@ -183,6 +202,8 @@ class SiteSeedRun:
         self.missing = 0
         self._cut_ops: frozenset[int] = frozenset()
         """What the first site has acknowledged and is in a file of its own records."""
+        hosts = (MIRROR_HOST, OPERATOR_HOST)
+        self._cut_off = (*hosts, EDGE_HOST) if self.dice.random() < EDGE_IS_CUT_OFF else hosts
         self._observing: dict[str, asyncio.Task[None]] = {}
 
     def _site(self, name: str, place: Place, cluster_id: str, number: int) -> SimSite:
@@ -198,6 +219,11 @@ class SiteSeedRun:
             around.enter_context(blocking.surroundings(self.world.loop))
             self.mirror = MirrorMachine(self.world, self._settings(), Path(folder))
             around.enter_context(self.mirror.installed())
+            self.edge = EdgeMachine(
+                self.world, self.first.client_listeners, self.second.client_listeners,
+                Path(folder) / "edge",
+            )  # fmt: skip
+            around.enter_context(self.edge.installed())
             self.operator = Operator(self.world, self.mirror)
             self.claims = SiteClaims(self.mirror, (self.first.cluster, self.second.cluster))
             try:
@@ -216,7 +242,7 @@ class SiteSeedRun:
         return MirrorSettings(
             source_bootstrap_servers=self.first.mirror_listeners,
             target_bootstrap_servers=self.second.mirror_listeners,
-            white_list=tuple(TOPICS), carries_state=False, topic_refresh_s=2.0,
+            white_list=tuple(COPIED), carries_state=False, topic_refresh_s=2.0,
             proof_recent_s=10.0, proof_interval_s=5.0,
         )  # fmt: skip
 
@@ -238,7 +264,7 @@ class SiteSeedRun:
                 site.view.complain("not all brokers serve after the start")
                 return False
         admin = SimAdmin("founder", self.first.surroundings("founder"))
-        for topic, partitions in TOPICS.items():
+        for topic, partitions in COPIED.items():
             until = world.loop.time() + START_WITHIN_S
             if not await admin.create_surely(topic, partitions, 3, TOPIC_CONFIGS, until):
                 world.complain(f"topic {topic} could not be made on a sound cluster")
@@ -249,6 +275,7 @@ class SiteSeedRun:
         self._observing["claims"] = claims
         self.first.begin_producers()
         self.mirror.start()
+        self.edge.start()
         if not await world.until(self._all_are_copied, START_WITHIN_S):
             world.complain("the mirror copies nothing between two sound clusters")
             return False
@@ -262,7 +289,8 @@ class SiteSeedRun:
 
     def _all_are_copied(self) -> bool:
         mirror = self.mirror.mirror
-        return mirror is not None and sum(c.copying for c in mirror.copies.values()) == len(TARGETS)
+        wanted = sum(COPIED.values())
+        return mirror is not None and sum(c.copying for c in mirror.copies.values()) == wanted
 
     async def _keep_and_hand_over(self) -> None:
         loop = self.world.loop
@@ -271,6 +299,7 @@ class SiteSeedRun:
             loop.create_task(self.first.faults.run(until)),
             loop.create_task(self.second.faults.run(until)),
             loop.create_task(self._harm_the_mirror(until)),
+            loop.create_task(self._harm_the_edge(until)),
         ]
         switching = None
         if self.fate is Fate.HANDS_OVER:
@@ -304,6 +333,7 @@ class SiteSeedRun:
         until = loop.time() + self.trouble_s
         busy = [
             loop.create_task(self.second.faults.run(until)),
+            loop.create_task(self._harm_the_edge(until)),
             loop.create_task(self._harm_the_mirror(lost_at)),
         ]
         await self.first.faults.run(lost_at)
@@ -351,14 +381,14 @@ class SiteSeedRun:
         for machine in self.first.cluster.machines:
             if self.fate is Fate.DIES:
                 machine.kill()
-        for host in (MIRROR_HOST, OPERATOR_HOST):
+        for host in self._cut_off:
             self._cut(host, self.first, Cut.DROP)
 
     def _first_site_returns(self) -> None:
         self.world.trace("site A returns")
         self.first.faults.heal_machines()
         hosts = [machine.host for machine in self.first.cluster.machines]
-        for host in (*hosts, MIRROR_HOST, OPERATOR_HOST):
+        for host in (*hosts, MIRROR_HOST, OPERATOR_HOST, EDGE_HOST):
             self._repair(host, self.first)
 
     def _cut(self, host: str, site: SimSite, how: Cut) -> None:
@@ -397,11 +427,30 @@ class SiteSeedRun:
                 for site in sites:
                     self._repair(MIRROR_HOST, site)
 
+    async def _harm_the_edge(self, until: float) -> None:
+        """Kills, and cut links between the edge and one of the sites."""
+        loop, dice = self.world.loop, self.world.dice_of("faults of the edge")
+        low, high = MIRROR_PAUSES_S
+        while loop.time() < until:
+            await asyncio.sleep(low + (high - low) * dice.random())
+            span_s = 0.2 + 4.0 * dice.random()
+            if dice.random() < EDGE_KILLS:
+                self.edge.kill()
+                await asyncio.sleep(span_s)
+                self.edge.start()
+                continue
+            site = (self.first, self.second)[dice.randrange(0, 2)]
+            self.world.trace(f"the edge does not reach site {site.name}")
+            self._cut(EDGE_HOST, site, Cut.DROP if dice.random() < 0.6 else Cut.REJECT)
+            await asyncio.sleep(span_s)
+            self._repair(EDGE_HOST, site)
+
     def _heal(self) -> None:
         for site in (self.first, self.second):
             site.faults.heal()
         self.mirror.resume()
         self.mirror.start()
+        self.edge.start()
 
     async def _ends(
         self, command: asyncio.Task[SwitchStatement], what: str
@@ -423,7 +472,8 @@ class SiteSeedRun:
             wrong = partial(what_is_wrong, site.cluster)
             for problem in await self.world.until_none(wrong, RECOVERY_S):
                 site.view.complain(f"{RECOVERY_S:g} s after healing: {problem}")
-        differ = partial(both_sites, self.first.cluster, self.second.cluster, TOPICS)
+        await self._account_for_the_edge()
+        differ = partial(both_sites, self.first.cluster, self.second.cluster, COPIED)
         for problem in await self.world.until_none(differ, RECOVERY_S):
             self.world.complain(f"{RECOVERY_S:g} s after healing: {problem}")
         for task in self._observing.values():
@@ -439,6 +489,20 @@ class SiteSeedRun:
             found = [one for one in proof.differences if BAD_DISK not in one.detail]
             if found:
                 self.world.complain(f"the mirror says that sites differ: {found}")
+
+    async def _account_for_the_edge(self) -> None:
+        """Each record that a camera was told is safe is at both sites, whichever was lost."""
+        edge = self.edge
+        edge.stopping = True
+        waits = lambda: [edge.waiting] if edge.waiting else []  # noqa: E731
+        for problem in await self.world.until_none(waits, RECOVERY_S):
+            self.world.complain(f"{RECOVERY_S:g} s after healing: {problem}")
+        if edge.uncovered:
+            self.world.complain(f"the edge gave up {edge.uncovered} records that B may lack")
+        for site in (self.first, self.second):
+            lacking = partial(missing_values, site.cluster, EDGE_TOPIC, edge.accepted)
+            for problem in await self.world.until_none(lacking, RECOVERY_S):
+                site.view.complain(f"{problem}; the edge had accepted it")
 
     def _differ_at_rest(self, cluster: SimCluster) -> list[str]:
         """Of the copied topics: the mirror says all the time what is confirmed."""

@@ -2,7 +2,7 @@
 
 In: the bus of the cluster that is asked. Out: `MirroredEnds`. Raises BusError.
 Never: an end that counts records which did not come from the source: of a topic that is a mirror no
-longer, only what the mirror had confirmed counts, which is at most a few seconds less.
+longer, only what the mirror had confirmed counts, which is at most a few seconds less, or nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.model import TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY, MirrorConfirmed, decode_confirmed
+from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
@@ -71,13 +72,17 @@ def mirrored_ends(bus: BusSettings, source_cluster_id: str) -> MirroredEnds:
         names = sorted({place.topic for place in places})
         configs = admin.all_topic_configs(names)
         mirrors = [n for n in names if configs[n].get(SOURCE_CLUSTER_KEY) == source_cluster_id]
+        # A switch lets the topics that it opens say that they are to be copied to the former site.
+        opened = [n for n in names if configs[n].get(TARGET_CLUSTER_KEY) == source_cluster_id]
     finally:
         admin.close()
     confirmed = newest_confirmed(bus, source_cluster_id, cluster.cluster_id)
     return MirroredEnds(
         cluster_id=cluster.cluster_id,
         source_cluster_id=source_cluster_id,
-        partitions=tuple(_ends(ends, frozenset(mirrors), confirmed, places)),
+        partitions=tuple(
+            _ends(ends, frozenset(mirrors), frozenset(opened), confirmed, places)
+        ),
     )
 
 
@@ -128,6 +133,7 @@ def is_between(said: MirrorConfirmed, source_cluster_id: str, target_cluster_id:
 def _ends(
     ends: Mapping[TopicPartition, int],
     mirrors: frozenset[str],
+    opened: frozenset[str],
     confirmed: Mapping[TopicPartition, int],
     places: Iterable[TopicPartition],
 ) -> Iterable[MirroredEnd]:
@@ -136,6 +142,8 @@ def _ends(
         end = ends.get(place) if is_mirror else confirmed.get(place)
         if is_mirror and end is None:  # without a leader just now: what was confirmed is there
             end = confirmed.get(place, 0)
+        if end is None and place.topic in opened:  # the mirror never came to say it here
+            end = 0
         if end is not None:
             yield MirroredEnd(
                 topic=place.topic, partition=place.partition, end=end, is_mirror=is_mirror

@@ -62,6 +62,20 @@ async def test_appends_of_many_senders_share_an_fsync_and_keep_their_own_order(
     spool.close()
 
 
+async def test_each_message_wakes_a_waiting_forwarder_once(tmp_path: Path):
+    """One that has as much under way as it may does not read, and span over the same one for as long
+    as the bus was away."""
+    spool = Spool(tmp_path, max_bytes=MANY)
+    await spool.append([entry(0)])
+    assert spool.wait(60)
+    assert not spool.wait(0)
+    spool.wake()
+    assert spool.wait(60)
+    assert not spool.wait(0)
+    assert [q.sequence for q in spool.read(5)] == [0]
+    spool.close()
+
+
 async def test_acknowledged_segments_are_deleted_and_the_rest_is_sent_again_after_a_restart(
     tmp_path: Path,
 ):
