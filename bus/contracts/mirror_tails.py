@@ -26,7 +26,7 @@ class MirrorTail(msgspec.Struct, frozen=True, kw_only=True):
     when site epoch `epoch` began, and were cut when the site came back; `ids` as the store has
     them."""
 
-    epoch: _Count
+    epoch: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
     topic: Annotated[str, Meta(max_length=256)]
     partition: Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
     offset: _Count

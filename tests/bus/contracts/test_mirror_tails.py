@@ -18,7 +18,7 @@ def drawn(dice: random.Random) -> MirrorTail:
     ids = ["".join(map(chr, dice.choices(range(1, 0xD000), k=dice.randrange(60))))
            for _ in range(dice.choice([0, 1, 7, MAX_IDS]))]  # fmt: skip
     return MirrorTail(
-        epoch=dice.randrange(1 << 31), topic=dice.choice(["data.vehicle", "data.face", "x"]),
+        epoch=dice.randrange(1, 1 << 31), topic=dice.choice(["data.vehicle", "data.face", "x"]),
         partition=dice.randrange(1 << 31), offset=first, end_offset=first + len(ids), ids=tuple(ids),
     )  # fmt: skip
 
