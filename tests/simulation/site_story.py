@@ -36,7 +36,15 @@ from tests.simulation.mirror_machine import MIRROR_HOST, OPERATOR_HOST, MirrorMa
 from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
 from tests.simulation.producer import ProducerKind, SimProducer
-from tests.simulation.site_checks import Ends, SiteClaims, both_sites, log_ends, tail_values
+from tests.simulation.site_checks import (
+    Ends,
+    SiteClaims,
+    both_sites,
+    log_ends,
+    published_tail_ids,
+    tail_ids,
+    tail_values,
+)
 from tests.simulation.story import Outcome
 from tests.simulation.world import SimWorld
 
@@ -475,6 +483,7 @@ class SiteSeedRun:
         final = {(one.topic, one.partition): one for one in back.partitions}
         acks = self._acknowledged_at_first()
         cut: set[int] = set()
+        published = published_tail_ids(self.first.cluster, forced.number)
         for place, end in truth.items():
             said, last = ends.get(place), final.get(place)
             if said is None or last is None:
@@ -491,6 +500,9 @@ class SiteSeedRun:
             values = tail_values(last.file)
             if len(values) != last.records:
                 complain(f"{place}: {last.records} records said, {len(values)} in {last.file}")
+            unmarked = tail_ids(last.file, forced.number) - published
+            if unmarked:
+                complain(f"{place}: {len(unmarked)} records of {last.file} are not said at A")
             for _, value in sorted(missing):
                 if value not in values:
                     complain(f"{place}: {value} was acknowledged and is in no file")
