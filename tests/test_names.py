@@ -194,7 +194,7 @@ def test_a_replaced_name_is_found(path: str, source: str, name: str):
 NAMES_OF_KINDS = (
     "bus/domain/kinds.py",
     "bus/contracts/",
-    "ingest/normalise/device_message.py",
+    "bus/domain/device_message.py",
     "ingest/normalise/diagnostics.py",
     "ingest/normalise/record.py",
     "ingest/senders/simulator/",

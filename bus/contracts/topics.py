@@ -24,6 +24,7 @@ CONTROL_STATISTICS = "control.statistics"
 CONTROL_VIDEO = "control.video"
 CONTROL_ACCOUNTS = "control.accounts"
 CONTROL_MIRROR_CONFIRMED = "control.mirror-confirmed"
+CONTROL_MIRROR_TAILS = "control.mirror-tails"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
 EVENT_STATISTICS = "event.statistics"
@@ -106,6 +107,9 @@ _ALL = (
     Topic(CONTROL_MIRROR_CONFIRMED, Flow.CONTROL, "mirror-confirmed/1", "both sites and partition",
           1, _ONE, DAY_MS, "the mirror repeats every value each minute; one of yesterday says "
           "nothing about now", True, DAY_MS // 24),
+    Topic(CONTROL_MIRROR_TAILS, Flow.CONTROL, "mirror-tail/1", "site epoch, partition and part", 1,
+          _ONE, -1, "the rows that it is about stay in the store; of a command that is repeated "
+          "one copy of each part stays", True),
     Topic(EVENT_CANDIDATE, Flow.EVENT, "candidate/1", "the rule id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_ALARM, Flow.EVENT, "alarm/1", "the rule id", 1, _ONE, 30 * DAY_MS,
           "other systems may read a month back"),

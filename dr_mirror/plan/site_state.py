@@ -21,6 +21,7 @@ from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origi
 from bus.contracts.topics import (
     CONTROL_ACCOUNTS,
     CONTROL_MIRROR_CONFIRMED,
+    CONTROL_MIRROR_TAILS,
     CONTROL_REGISTER,
     CONTROL_STATISTICS,
     CONTROL_VIDEO,
@@ -87,6 +88,8 @@ STATE = (
 NOT_CARRIED: Mapping[str, str] = MappingProxyType({
     CONTROL_VIDEO: "an order names a film on a disk of its own site",
     CONTROL_MIRROR_CONFIRMED: "the mirror itself writes it at both sites",
+    CONTROL_MIRROR_TAILS: "which rows of this site's own store came from records that were cut "
+    "here",
     EVENT_CANDIDATE: "each site's watch list decides of the same records",
     EVENT_STATISTICS: "each site answers its own orders",
     EVENT_VIDEO_PROGRESS: "of a film on a disk of its own site",

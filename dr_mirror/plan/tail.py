@@ -1,7 +1,7 @@
 """The records that only a former primary has: where they begin, and the lines that keep them. Pure.
 
-In: batches, ends of both sides. Out: a JSON line per record; where a partition is cut. Never: a
-byte of a record that is not in its line.
+In: batches, ends of both sides. Out: a JSON line per record, of lines the ids of rows; where a
+partition is cut. Never: a byte of a record that is not in its line.
 
 A line is what `databus replay` reads: kind, id and the value as base64, with the rest beside them.
 """
@@ -9,13 +9,16 @@ A line is what `databus replay` reads: kind, id and the value as base64, with th
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from bus.client.model import TopicPartition
 from bus.contracts import headers
+from bus.contracts.mirror_tails import MAX_ID_CHARACTERS, MAX_IDS, MAX_IDS_BYTES, MirrorTail
+from bus.contracts.topics import TOPICS, Flow
 from bus.domain.kinds import KIND_OF_TOPIC
+from bus.domain.record_identity import identity_on_bus
 from bus.protocol.wire import Buffer
 from bus.records.batch import iter_batches
 from bus.records.read import read_records
@@ -64,6 +67,51 @@ def _base64(value: Buffer | None) -> str | None:
 
 def _text(value: Buffer | None) -> str:
     return "" if value is None else bytes(value).decode("utf-8", "replace")
+
+
+def has_rows(topic: str) -> bool:
+    """Whether a store may have a row for each record of a topic: counters are added up there."""
+    contract = TOPICS.get(topic)
+    return contract is None or contract.flow is not Flow.METER
+
+
+def tail_parts(lines: Iterable[bytes], epoch: int) -> Iterator[MirrorTail]:
+    """The ids of the records of one partition's lines, under which a store has their rows; one that
+    is longer than any of ours is left out. Raises msgspec.MsgspecError."""
+    ids: list[str] = []
+    first: TailRecord | None = None
+    size, end = 0, 0
+    for record in map(_LINES.decode, lines):
+        found = _stored_id(record)
+        id_size = len(msgspec.json.encode(found)) + 1
+        if first is not None and (len(ids) == MAX_IDS or size + id_size > MAX_IDS_BYTES):
+            yield _part(first, epoch, end, ids)
+            first, ids, size = None, [], 0
+        first = first or record
+        end = record.offset + 1
+        if len(found) <= MAX_ID_CHARACTERS:
+            ids.append(found)
+            size += id_size
+    if first is not None:
+        yield _part(first, epoch, end, ids)
+
+
+def _part(first: TailRecord, epoch: int, end_offset: int, ids: list[str]) -> MirrorTail:
+    return MirrorTail(
+        epoch=epoch, topic=first.topic, partition=first.partition, offset=first.offset,
+        end_offset=end_offset, ids=tuple(ids),
+    )  # fmt: skip
+
+
+def _stored_id(record: TailRecord) -> str:
+    """Of several headers of the name the last one counts, as where it is stored."""
+    said = dict(record.headers).get(headers.RECORD_ID)
+    record_id = "" if said is None else base64.b64decode(said).decode("utf-8", "replace")
+    value = None if record.raw is None else base64.b64decode(record.raw)
+    return identity_on_bus(record_id, record.topic, record.partition, record.offset, value)
+
+
+_LINES = msgspec.json.Decoder(TailRecord)
 
 
 def end_of_batches(batches: Buffer, position: int) -> int:

@@ -1,13 +1,14 @@
 """The way back of a former primary: what only it has goes into files, then it becomes a mirror.
 
 In: both sites, the report of the forced switch. Out: a `SwitchStatement` with what was missing, to
-the record. Core: `dr_mirror.plan.tail`. Never: a log that is cut before its file is on the device,
-or while another site epoch is in force at the primary.
+the record. Core: `dr_mirror.plan.tail`. Never: a log that is cut before its file is on the device
+and its records' ids are on the former primary's `control.mirror-tails`, or while another site epoch
+is in force at the primary.
 
 1. the former primary takes the site epoch, and its topics are bound to the primary · 2. per
-partition: where the logs part, its own tail into a file, the cut; keys of topics say it to those
-whose positions are not on the bus · 3. groups' offsets go back to the cut · 4. a site epoch that
-says so, at the former primary first; the mirror then copies.
+partition: where the logs part, its own tail into a file, the ids of its rows, the cut; keys of
+topics say it to those whose positions are not on the bus · 3. groups' offsets go back to the cut ·
+4. a site epoch that says so, at the former primary first; the mirror then copies.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import OffsetAndMetadata, TopicPartition
+from bus.contracts import headers
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.mirror_cuts import (
     CUTS_KEY,
@@ -30,8 +32,11 @@ from bus.contracts.mirror_cuts import (
     parse_cuts,
     with_cut,
 )
+from bus.contracts.mirror_tails import MirrorTail, encode_tail
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
+from bus.contracts.topics import CONTROL_MIRROR_TAILS, TOPICS
 from bus.errors import BusError, ErrorCode
+from bus.records.record import Record
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from dr_mirror.copy.block_comparison import BlockComparison
@@ -49,7 +54,7 @@ from dr_mirror.plan.switch_report import (
     SwitchStatement,
     statement,
 )
-from dr_mirror.plan.tail import common_end, end_of_batches
+from dr_mirror.plan.tail import common_end, end_of_batches, has_rows, tail_parts
 from dr_mirror.plan.topics import MirrorTopic
 from dr_mirror.switch.report_file import ReportFile
 from dr_mirror.switch.site_client import SiteClient, retried
@@ -286,6 +291,8 @@ class Rejoin:
                     break
                 position = following
             tail.finish()
+        if has_rows(partition.topic):
+            self._publish_ids(epoch, tail.path)
         said = PartitionStatement(
             topic=partition.topic, partition=partition.partition, end=end,
             former_end=claim.log_end_offset, records=tail.records, file=str(tail.path),
@@ -303,6 +310,14 @@ class Rejoin:
                 f"{tail.path}. Run the same command again"
             )
         self._on_step("cut", f"{name}: {tail.records} records are in {tail.path}")
+
+    def _publish_ids(self, epoch: SiteEpoch, path: Path) -> None:
+        """To the former primary, for whose store has rows of these records. Raises BusError,
+        OSError."""
+        with path.open("rb") as lines:
+            for part in tail_parts(lines, epoch.number):
+                say = partial(self._former.produce, CONTROL_MIRROR_TAILS, [_tail_message(part)])
+                retried(say, self._limits.timeout_s)
 
     # -- 3. and 4. ------------------------------------------------------------------------
 
@@ -343,6 +358,11 @@ class Rejoin:
             )
             for partition, end in {**opened, **ends}.items()
         ]  # fmt: skip
+
+
+def _tail_message(part: MirrorTail) -> Record:
+    schema = [(headers.SCHEMA, TOPICS[CONTROL_MIRROR_TAILS].schema.encode())]
+    return Record(part.key, encode_tail(part), schema, now_ms())
 
 
 def _cut_at(claim: Any, end: int) -> int:

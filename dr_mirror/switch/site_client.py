@@ -23,6 +23,7 @@ from bus.contracts.site_confirmation import (
     SiteConfirmation,
 )
 from bus.contracts.site_epoch import SITE_EPOCH_KEY, SiteEpoch
+from bus.contracts.topics import TOPICS, Topic
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.describe_configs import (
@@ -46,6 +47,14 @@ from bus.protocol.generated.mirror_truncate import (
     PartitionMirrorTruncate,
     TopicMirrorTruncate,
 )
+from bus.protocol.generated.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from bus.records.build import build_batch
+from bus.records.codecs import Compression
+from bus.records.record import Record
 from bus.settings import BusSettings
 from dr_mirror.copy.cluster_admin import TOPICS_AT_ONCE, ClusterAdmin, ClusterView, SiteKeys
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
@@ -62,6 +71,8 @@ CLIENT_ID = "databus-mirror-switch"
 CONNECT_TIMEOUT_MS = 3_000
 REQUEST_TIMEOUT_MS = 15_000
 CLAIM_TIMEOUT_MS = 10_000
+PRODUCE_TIMEOUT_MS = 10_000
+ALL_REPLICAS = -1
 FETCH_BYTES = 4 * 1024 * 1024
 RETRY_S = 0.1
 
@@ -305,6 +316,48 @@ class SiteClient:
         )  # fmt: skip
         answer = self._client.request_node(leader, ApiKey.MIRROR_APPEND, request)
         return answer.topics[0].partitions[0]
+
+    def produce(self, topic: str, records: Sequence[Record]) -> None:
+        """One batch to the only partition of a topic of our contract, which is made where it is
+        missing; all replicas in sync have it then. Raises BusError, after which the next call asks
+        who leads."""
+        partition = TopicPartition(topic, 0)
+        leader = next(iter(self._by_leader([partition])), None)
+        if leader is None:
+            leader = self._leader_of_contract(partition)
+        batch = build_batch(records, compression=Compression.LZ4)
+        one = TopicProduceData(
+            topic, self.view.topics[topic].topic_id, [PartitionProduceData(0, batch)]
+        )
+        request = ProduceRequest(None, ALL_REPLICAS, PRODUCE_TIMEOUT_MS, [one])
+        try:
+            answer = self._client.request_node(leader, ApiKey.PRODUCE, request)
+            raise_for_error(answer.responses[0].partition_responses[0].error_code, topic)
+        except BusError:
+            self.refresh()
+            raise
+
+    def _leader_of_contract(self, partition: TopicPartition) -> int:
+        """Raises BusError LEADER_NOT_AVAILABLE, which passes, while it has none."""
+        self.refresh()
+        contract = TOPICS[partition.topic]
+        if contract.name not in self.view.topics:
+            self._create(contract)
+            self.refresh()
+        for leader in self._by_leader([partition]):
+            return leader
+        raise BusError(ErrorCode.LEADER_NOT_AVAILABLE, contract.name)
+
+    def _create(self, contract: Topic) -> None:
+        """A broker that does not know of it yet has said that it is missing, perhaps."""
+        try:
+            commands.create_topic(
+                self._client, contract.name, partitions=contract.partitions,
+                configs=contract.configs,
+            )  # fmt: skip
+        except BusError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
 
     def _ask(
         self, leader: int, api_key: int, request: object

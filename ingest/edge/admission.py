@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
+from bus.domain.device_message import Unreadable, read
 from bus.domain.identity import sender_scoped_id, uuid7
 from bus.domain.kinds import TOPIC_OF_KIND
+from bus.domain.record_identity import own_identity
 from ingest.edge.inline_pictures import extract_pictures, has_inline, with_urls
 from ingest.normalise import Envelope, partition_key, rejected_row
 from ingest.normalise.clock import DEFAULT, ClockLimits
-from ingest.normalise.device_message import Unreadable, read
 from ingest.normalise.diagnostics import (
     MAX_PICTURE_BYTES,
     Diagnostic,
@@ -26,7 +27,7 @@ from ingest.normalise.diagnostics import (
     losses,
     picture_faults,
 )
-from ingest.normalise.record import classify, own_identity
+from ingest.normalise.record import classify
 from ingest.pictures.names import ROLES, extension, picture_name
 from ingest.spool.frame import SpoolEntry
 from ingest.store.port import RecordRow, RejectedRow

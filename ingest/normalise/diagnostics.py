@@ -21,11 +21,11 @@ import msgspec
 from bus.contracts import keys
 from bus.contracts.headers import Reason
 from bus.domain import kinds
+from bus.domain.device_message import Unreadable, as_text, read_object
 from bus.domain.kinds import COMMON_KIND, KEYS_OF_KIND
 from bus.domain.plates import plate_key, says_no_plate
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
-from ingest.normalise.device_message import Unreadable, as_text, read_object
 from ingest.normalise.foreign import maker_of, maker_of_object, sentences
 from ingest.normalise.record import MAX_CHECKPOINT_CHARACTERS
 from ingest.pictures.names import extension

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from bus.domain.device_message import Unreadable, read_object
 from bus.domain.kinds import KEYS_OF_KIND
-from ingest.normalise.device_message import Unreadable, read_object
 
 GAT_1400 = "GA/T 1400"
 HIKVISION = "Hikvision ISAPI"

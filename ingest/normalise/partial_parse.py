@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ingest.normalise.device_message import DeviceMessage, Unreadable, as_text, read_object
+from bus.domain.device_message import DeviceMessage, Unreadable, as_text, read_object
 
 # Enough for any record without inline pictures; a stranger's blob is not combed
 _SEARCHED_BYTES = 64 * 1024

@@ -19,12 +19,7 @@ import msgspec
 from bus.contracts.headers import Reason, RecordKind
 from bus.contracts.keys import UNREADABLE
 from bus.contracts.register import Register
-from bus.domain.identity import bus_id, sender_scoped_id
-from bus.domain.kinds import KINDS, STORED_WITH_PLATE, DataKind
-from bus.domain.plates import plate_key
-from bus.domain.times import BadTime, local_time
-from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms
-from ingest.normalise.device_message import (
+from bus.domain.device_message import (
     DeviceMessage,
     FaceMessage,
     Unreadable,
@@ -32,6 +27,11 @@ from ingest.normalise.device_message import (
     VideoMessage,
     read,
 )
+from bus.domain.kinds import KINDS, STORED_WITH_PLATE, DataKind
+from bus.domain.plates import plate_key
+from bus.domain.record_identity import identity_without_header
+from bus.domain.times import BadTime, local_time
+from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms
 from ingest.normalise.partial_parse import PartialFields, parse_partial
 from ingest.store.port import RecordRow, RejectedRow
 
@@ -149,17 +149,10 @@ def with_identity(
     number, else its place on the bus."""
     if envelope.record_id:
         return envelope
-    found = own_identity(wire, kind) if wire is not None else ""
-    found = found or bus_id(envelope.topic, envelope.partition, envelope.offset, body)
+    found = identity_without_header(
+        wire, kind, envelope.topic, envelope.partition, envelope.offset, body
+    )
     return msgspec.structs.replace(envelope, record_id=found)
-
-
-def own_identity(wire: DeviceMessage, kind: str, sender: str = "") -> str:
-    """The identity by the device's own number; empty where it has none."""
-    number = wire.sender_record_id.strip()
-    if not number:
-        return ""
-    return sender_scoped_id(sender, wire.camera_ip, kind, number, wire.captured_at.strip())
 
 
 def partition_key(row: RecordRow) -> bytes | None:

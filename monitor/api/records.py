@@ -44,6 +44,7 @@ CSV_COLUMNS = (
     "partly_read",
     "replayed",
     "picture_url",
+    "tail_epoch",
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -107,7 +108,10 @@ def _add_search(
         register, zone = services.register.read(), services.site.tz
         return json_response(
             {
-                "rows": [record_row(row, register, zone) for row in rows],
+                "rows": [
+                    record_row(row, register, zone, services.tail_epoch(row.record_id))
+                    for row in rows
+                ],
                 "cursor": following,
             }
         )
@@ -156,7 +160,10 @@ def _add_record(router: APIRouter, services: ConsoleServices) -> None:
         )
         if not rows:
             raise HTTPException(404, "no such record")
-        return json_response(record_detail(rows[0], services.register.read(), services.site.tz))
+        register, zone = services.register.read(), services.site.tz
+        return json_response(
+            record_detail(rows[0], register, zone, services.tail_epoch(rows[0].record_id))
+        )
 
 
 def _add_rejected(router: APIRouter, services: ConsoleServices) -> None:
@@ -177,7 +184,10 @@ def _add_rejected(router: APIRouter, services: ConsoleServices) -> None:
         register, zone = services.register.read(), services.site.tz
         return json_response(
             {
-                "rows": [rejected_row(row, register, zone) for row in rows],
+                "rows": [
+                    rejected_row(row, register, zone, services.tail_epoch(row.record_id))
+                    for row in rows
+                ],
                 "cursor": following,
             }
         )
@@ -191,7 +201,9 @@ async def _csv(
     register, zone = services.register.read(), services.site.tz
     sent = 0
     while True:
-        views = (record_row(row, register, zone) for row in rows)
+        views = (
+            record_row(row, register, zone, services.tail_epoch(row.record_id)) for row in rows
+        )
         yield "".join(_line(tuple(view[c] for c in CSV_COLUMNS)) for view in views)
         sent += len(rows)
         if not cursor or sent >= MAX_CSV_ROWS:

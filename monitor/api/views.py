@@ -75,8 +75,11 @@ def place(checkpoint_id: str, register: Register) -> Row:
     }
 
 
-def record_row(row: RecordRow, register: Register, zone: ZoneInfo) -> Row:
-    """One record of a list."""
+def record_row(
+    row: RecordRow, register: Register, zone: ZoneInfo, tail_epoch: int = 0
+) -> Row:
+    """One record of a list. `tail_epoch`: the site epoch in which only this site had it; 0:
+    none."""
     return {
         "record_id": row.record_id,
         "kind": row.kind,
@@ -102,14 +105,17 @@ def record_row(row: RecordRow, register: Register, zone: ZoneInfo) -> Row:
         "picture_url": row.picture_url,
         "partly_read": row.partly_read,
         "replayed": row.replayed,
+        "tail_epoch": tail_epoch,
     }
 
 
-def record_detail(row: RecordRow, register: Register, zone: ZoneInfo) -> Row:
+def record_detail(
+    row: RecordRow, register: Register, zone: ZoneInfo, tail_epoch: int = 0
+) -> Row:
     """One record with everything the device wrote and all its pictures."""
     body = raw_json(row.body)
     return {
-        **record_row(row, register, zone),
+        **record_row(row, register, zone, tail_epoch),
         "body": body if body is not None else row.body.decode("utf-8", "replace"),
         "pictures": pictures(body, row.picture_url),
     }
@@ -137,8 +143,10 @@ def pictures(body: Any, first_url: str, copies: Mapping[str, str] = _NO_COPIES) 
     ]
 
 
-def rejected_row(row: RejectedRow, register: Register, zone: ZoneInfo) -> Row:
-    """One rejected record, its bytes as text."""
+def rejected_row(
+    row: RejectedRow, register: Register, zone: ZoneInfo, tail_epoch: int = 0
+) -> Row:
+    """One rejected record, its bytes as text; `tail_epoch` as in `record_row`."""
     return {
         "record_id": row.record_id,
         "kind": row.kind,
@@ -152,6 +160,7 @@ def rejected_row(row: RejectedRow, register: Register, zone: ZoneInfo) -> Row:
         "stored_at": clock(row.stored_at_ms, zone),
         "body": row.body.decode("utf-8", "replace"),
         "body_bytes": len(row.body),
+        "tail_epoch": tail_epoch,
     }
 
 

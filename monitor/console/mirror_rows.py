@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from monitor.api.views import clock
 from monitor.console.rows import Row
 from monitor.i18n import Texts
+from monitor.models.own_tails import OwnTails
 from monitor.models.shown_mirror import (
     MirroredPictures,
     MirroredStatus,
@@ -254,6 +255,18 @@ def edge_facts(report: ShownMirror, t: Texts) -> list[tuple[str, str]]:
         )
         for one in report.status.edges
     ]
+
+
+def own_tail_facts(tails: OwnTails, t: Texts) -> list[tuple[str, str]]:
+    """How many records only this site had, by site epoch; nothing where it never came back."""
+    rows = [
+        (t("mirror.own_tail_epoch", epoch=epoch), t("mirror.own_tail_records", count=f"{count:,}"))
+        for epoch, count in tails.counts().items()
+    ]
+    if tails.not_held:
+        too_many = t("mirror.own_tails_too_many", count=f"{tails.not_held:,}")
+        rows.append((t("mirror.own_tails_not_held"), too_many))
+    return rows
 
 
 def _pictures(found: MirroredPictures, t: Texts) -> Tile:

@@ -69,6 +69,7 @@ TEXTS: dict[str, str] = {
     "column.recognizer": "Recognition server",
     "column.features": "Features",
     "column.picture": "Picture",
+    "column.tail_epoch": "Own tail",
     "column.latency": "Latency",
     "column.clock_off": "Clock",
     "column.clock_drift": "Drift",
@@ -289,6 +290,8 @@ TEXTS: dict[str, str] = {
     "detail.alarm": "Alarm",
     "detail.clock_corrected": "{latency} (the device's clock is {clock}; the time is corrected)",
     "detail.clock_fault": "clock fault: the device is {hours} h off; shown is the arrival",
+    "detail.own_tail": "Own tail of site epoch {epoch}: not at the other site unless it was sent "
+    "again",
     "detail.raw": "What the device wrote",
     "detail.close": "Close",
     "detail.no_picture": "No picture",

@@ -1,4 +1,4 @@
-"""The console's one consumer: reads the data, event and watch-list topics in a thread of its own.
+"""The console's one consumer: reads data, events, watch list and tails in a thread of its own.
 
 Hands batches to the loop by `call_soon_threadsafe`; at most `MAX_BATCHES_UNDERWAY` wait there. It
 uses no group and no commit, and may skip data records.
@@ -21,7 +21,13 @@ from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RECORD_ID
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT
+from bus.contracts.mirror_tails import MirrorTail, decode_tail
+from bus.contracts.topics import (
+    CONTROL_MIRROR_TAILS,
+    CONTROL_WATCHLIST,
+    EVENT_ALARM,
+    EVENT_INCIDENT,
+)
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.errors import BusError
 from bus.settings import BusSettings
@@ -50,7 +56,8 @@ _OVERRIDES = {
     "reconnect.backoff.max.ms": 2000,
     "log_level": 0,
 }
-_TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, CONTROL_WATCHLIST)
+_WHOLE = (CONTROL_WATCHLIST, CONTROL_MIRROR_TAILS)  # the state is the whole topic
+_TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, *_WHOLE)
 
 
 class LiveBatch(msgspec.Struct, kw_only=True):
@@ -63,6 +70,13 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     alarms: list[Alarm] = []
     incidents: list[Incident] = []
     commands: list[tuple[str, WatchCommand | None]] = []
+    tails: list[MirrorTail] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to deliver."""
+        events = self.alarms or self.incidents or self.commands or self.tails
+        return not (self.counts or self.records or events)
 
 
 class LiveConsumer:
@@ -157,8 +171,8 @@ class LiveConsumer:
             del self._next[key]
 
     def _first_offset(self, consumer: Consumer, place: TopicPartition) -> int:
-        if place.topic == CONTROL_WATCHLIST:
-            return BEGINNING  # the state is the whole topic
+        if place.topic in _WHOLE:
+            return BEGINNING
         low, end = consumer.bounds(place)
         self._new_from[place] = end  # what is shown from before is not counted as passing
         return max(low, end - (DATA_BACK if place.topic in KIND_OF_TOPIC else EVENTS_BACK))
@@ -181,9 +195,7 @@ class LiveConsumer:
     def _poll(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
         messages = consumer.poll_messages(MAX_MESSAGES, POLL_SECONDS)
         batch = self._parse(messages)
-        if not (
-            batch.counts or batch.records or batch.alarms or batch.incidents or batch.commands
-        ):
+        if batch.is_empty:
             return
         while not self._underway.acquire(timeout=0.5):
             if self._stop.is_set():
@@ -250,6 +262,11 @@ def _event(batch: LiveBatch, topic: str, message: Any) -> None:
         command = decode_command(value) if value is not None else None
         if value is None or command is not None:
             batch.commands.append((rule_id, command))
+        return
+    if topic == CONTROL_MIRROR_TAILS:
+        part = decode_tail(value)
+        if part is not None:
+            batch.tails.append(part)
         return
     try:
         if topic == EVENT_ALARM:

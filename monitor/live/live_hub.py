@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
+from bus.contracts.topics import CONTROL_MIRROR_TAILS
 from bus.settings import BusSettings
 from monitor.live.live_consumer import LiveBatch, LiveConsumer
 from monitor.live.live_state import Delta, LiveState
@@ -39,6 +40,7 @@ class LiveHub:
         )
         self._now_ms = now_ms
         self._listeners: list[Listener] = []
+        self._has_warned = False
 
     def add_listener(self, listener: Listener) -> None:
         """Calls `listener` with every delta that is not empty."""
@@ -76,6 +78,11 @@ class LiveHub:
             self._apply(live.on_incident, incident)
         for rule_id, command in batch.commands:
             self._apply(live.on_command, rule_id, command)
+        for part in batch.tails:
+            self._apply(live.tails.apply, part)
+        if batch.tails and live.tails.not_held and not self._has_warned:
+            self._has_warned = True
+            log.warning("%s: too many records; rows are not all marked", CONTROL_MIRROR_TAILS)
 
     def _apply(self, show: Callable[..., object], *what: object) -> None:
         """Leaves out a record that cannot be shown: it remains on its topic, so an error would

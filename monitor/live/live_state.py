@@ -15,6 +15,7 @@ from bus.contracts.commands import WatchCommand
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
 from monitor.live.rule_table import RuleTable
+from monitor.models.own_tails import OwnTails
 
 RATE_SECONDS = 300  # of the live chart
 MAX_ALARMS = 500  # in memory; older ones come from the store
@@ -63,6 +64,7 @@ class LiveState:
         self.rows: deque[LiveRecord] = deque(maxlen=rows)
         self.rates: deque[RatePoint] = deque(maxlen=RATE_SECONDS)
         self.rules = RuleTable()
+        self.tails = OwnTails()
         self._alarms: OrderedDict[str, Alarm] = OrderedDict()
         self._known_alarms: OrderedDict[str, None] = OrderedDict()
         self._incidents: OrderedDict[str, Incident] = OrderedDict()

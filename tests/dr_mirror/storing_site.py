@@ -11,6 +11,8 @@ from pathlib import Path
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
+from bus.contracts.headers import RECORD_ID
+from bus.domain.record_identity import identity_on_bus
 from bus.settings import BusSettings
 from deploy.testservers.databus_cluster import RunningCluster
 from deploy.two_sites.collect import stored_ids
@@ -25,8 +27,7 @@ AT_ONCE = 500
 
 
 class StoringSite:
-    """One run of the application each time. A record's identity is its place and its value, as that
-    of one without the header."""
+    """One run of the application each time. A record's identity is the one that ingest gives it."""
 
     def __init__(self, cluster: RunningCluster, folder: Path, topic: str) -> None:
         self._bus = BusSettings(bootstrap_servers=cluster.bootstrap)
@@ -75,4 +76,5 @@ class StoringSite:
 
 
 def identity(one: ConsumedRecord) -> str:
-    return f"{one.partition}-{one.offset}-{(one.value or b'').hex()[:12]}"
+    record_id = (one.header(RECORD_ID) or b"").decode("utf-8", "replace")
+    return identity_on_bus(record_id, one.topic, one.partition, one.offset, one.value)

@@ -17,9 +17,12 @@ from bus.client.admin import commands, queries
 from bus.client.model import OffsetAndMetadata
 from bus.client.model import TopicPartition as BusPartition
 from bus.client.wire.sync_client import SyncClient
+from bus.contracts.mirror_tails import MirrorTail, decode_tail
+from bus.contracts.topics import CONTROL_MIRROR_TAILS
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.records.build import build_batch
+from bus.records.read import read_records
 from bus.records.record import Record
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
@@ -44,6 +47,7 @@ STEPS_WITH_A_KILL = ("begun", "fenced", "drained", "groups", "opened")
 ENGLISH = {
     "begun": "begun", "claimed": "every leader says", "draining": "still to come", "fenced": "the former primary takes no more", "drained": "the new primary holds",
     "groups": "groups' offsets", "opened": "the new primary takes records",
+    "compared": "compared",
 }  # fmt: skip
 
 
@@ -65,7 +69,8 @@ class Sites:
 
     def switch_killed_after(self, to: str, step: str, *words: str) -> None:
         """SIGKILL as soon as the command has said that this step is done."""
-        command = [*self.mirror.words, "mirror", "switch", "--to", to, *words]
+        chosen = ["--to", to] if to else []
+        command = [*self.mirror.words, "mirror", "switch", *chosen, *words]
         process = subprocess.Popen(command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for line in process.stdout:
@@ -373,7 +378,8 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
     tmp_path: Path, dice: random.Random
 ):
     """A dies with thousands of records that the slow link has not carried; B goes on, beyond where
-    A's log ended. A's store has read A's tail, and has all of B's records afterwards as well."""
+    A's log ended. A's store has read A's tail, and has all of B's records afterwards as well. A's
+    own rows are named at A, each once, though the command was killed."""
     with both_sites(tmp_path, **SLOW_LINK) as sites:
         a, b = sites.clusters["A"], sites.clusters["B"]
         create(a, TOPIC, PARTITIONS)
@@ -405,6 +411,7 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
         a.restart(1)  # it does not know of the epoch yet, and waits until the mirror tells it
         refused = sites.switch("B", "--force")
         assert refused.returncode == 1
+        sites.switch_killed_after("", "compared", "--back")
         back = sites.switch("", "--back", "--json")
         assert back.returncode == 0, back.stdout + back.stderr
         own = [one for one in json.loads(back.stdout)["partitions"] if one["file"]]
@@ -423,6 +430,10 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
         own_rows = former_rows - rows["B"]
         assert len(own_rows) == sum(one["records"] for one in own)
         assert rows["A"] == rows["B"] | own_rows
+        parts = tail_parts_at(a)
+        assert {part.epoch for part in parts} == {1}
+        ids = [record_id for part in parts for record_id in part.ids]
+        assert sorted(ids) == sorted(own_rows)
         assert stores["A"].run() == rows["A"], "positions go back once"
         home = sites.switch("A")
         assert home.returncode == 0, home.stdout + home.stderr
@@ -505,6 +516,18 @@ def send_records(cluster: RunningCluster, count: int) -> int:
         producer.poll(0)
     assert producer.flush(60) == 0
     return count
+
+
+def tail_parts_at(cluster: RunningCluster) -> list[MirrorTail]:
+    """As they stand once the topic is compacted."""
+    newest: dict[bytes, MirrorTail] = {}
+    for _, _, raw in SiteReader(cluster.bootstrap).batches(CONTROL_MIRROR_TAILS, 0):
+        for record in read_records(raw[:12] + bytes(4) + raw[12:]):
+            part = decode_tail(bytes(record.value or b""))
+            assert part is not None
+            assert record.key == part.key
+            newest[part.key] = part
+    return list(newest.values())
 
 
 def assert_files_are_sound(own: list[dict[str, object]]) -> None:

@@ -18,6 +18,7 @@ from bus.client.kafka.mirrored_ends import MirroredEnds
 from dr_mirror.copy import mirror
 from dr_mirror.plan import forced
 from dr_mirror.switch import forced as forced_switch
+from dr_mirror.switch.site_client import SiteClient
 from dr_mirror.switch.tail_file import TailFile
 from ingest.spool import Spool
 from tests.simulation.edge_machine import EDGE_PARTITIONS, EDGE_TOPIC
@@ -61,6 +62,11 @@ def the_tail_lacks_its_last_record(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(TailFile, "__init__", readable)
     patch.setattr(TailFile, "add", without_the_last)
+
+
+def the_ids_of_a_tail_are_not_said(patch: pytest.MonkeyPatch) -> None:
+    """Rows of the former primary's store cannot be told from others."""
+    patch.setattr(SiteClient, "produce", lambda *_: None)
 
 
 def more_was_heard_than_there_was(patch: pytest.MonkeyPatch) -> None:
@@ -114,6 +120,7 @@ PLANTS: dict[str, tuple[Plant, Fate]] = {
         (an_append_is_acknowledged_before_it_is_replicated, Fate.STAYS),
         (a_connection_is_asked_from_two_threads, Fate.STAYS),
         (the_tail_lacks_its_last_record, Fate.DIES),
+        (the_ids_of_a_tail_are_not_said, Fate.DIES),
         (more_was_heard_than_there_was, Fate.DIES),
         (an_edge_moves_without_what_is_kept, Fate.DIES),
         (an_edge_believes_that_all_is_confirmed, Fate.DIES),

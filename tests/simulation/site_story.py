@@ -43,6 +43,8 @@ from tests.simulation.site_checks import (
     both_sites,
     log_ends,
     missing_values,
+    published_tail_ids,
+    tail_ids,
     tail_values,
 )
 from tests.simulation.story import Outcome
@@ -539,6 +541,7 @@ class SiteSeedRun:
         final = {(one.topic, one.partition): one for one in back.partitions}
         acks = self._acknowledged_at_first()
         cut: set[int] = set()
+        published = published_tail_ids(self.first.cluster, forced.number)
         for place, end in truth.items():
             said, last = ends.get(place), final.get(place)
             if said is None or last is None:
@@ -555,6 +558,9 @@ class SiteSeedRun:
             values = tail_values(last.file)
             if len(values) != last.records:
                 complain(f"{place}: {last.records} records said, {len(values)} in {last.file}")
+            unmarked = tail_ids(last.file, forced.number) - published
+            if unmarked:
+                complain(f"{place}: {len(unmarked)} records of {last.file} are not said at A")
             for _, value in sorted(missing):
                 if value not in values:
                     complain(f"{place}: {value} was acknowledged and is in no file")

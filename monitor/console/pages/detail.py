@@ -115,7 +115,9 @@ class DetailPanel:
                     "notice"
                 )
                 return
-            self._show_record(record_detail(rows[0], services.register.read(), services.site.tz))
+            register, zone = services.register.read(), services.site.tz
+            tail_epoch = services.tail_epoch(record_id)
+            self._show_record(record_detail(rows[0], register, zone, tail_epoch))
 
     def _show_record(self, row: Row) -> None:
         t = self._view.t
@@ -124,6 +126,7 @@ class DetailPanel:
                 "font-size: 22px; font-weight: 700"
             )
             ui.label(row[place_field(t)]).classes("soft")
+        self._mark(row)
         self._pictures(row["pictures"])
         facts(
             [
@@ -141,6 +144,12 @@ class DetailPanel:
             if not isinstance(row["body"], str)
             else row["body"]
         )
+
+    def _mark(self, row: Row) -> None:
+        """Of what only this site had before a forced switch."""
+        if row["tail_epoch"]:
+            text = self._view.t("detail.own_tail", epoch=row["tail_epoch"])
+            chip(text, "warning").style("white-space: normal")
 
     def _pictures(self, pictures: list[Row]) -> None:
         t = self._view.t
@@ -216,7 +225,9 @@ class DetailPanel:
             if found is None:
                 ui.label(t("detail.gone")).classes("notice")
                 return
-            row = rejected_row(found, services.register.read(), services.site.tz)
+            register, zone = services.register.read(), services.site.tz
+            row = rejected_row(found, register, zone, services.tail_epoch(record_id))
+            self._mark(row)
             words = {group: t.word(group, row[group]) for group in ("reason", "kind")}
             words["field"] = key_text(row["field"], t)
             facts(

@@ -17,6 +17,7 @@ from monitor.console.mirror_rows import (
     edge_facts,
     is_old,
     listed,
+    own_tail_facts,
     picture_facts,
     remedies,
     tiles,
@@ -67,6 +68,10 @@ class MirrorPage:
         with ui.element("div") as self._group_panel, panel(t("mirror.groups")):
             self._groups = ui.element("div")
         self._shown_groups: object = None
+        with ui.element("div") as self._tail_panel, panel(t("mirror.own_tails")):
+            self._tails = ui.element("div")
+        self._shown_tails: object = None
+        self._tail_panel.set_visibility(False)
         for part in self._parts:
             part.set_visibility(False)
         ui.timer(REFRESH_SECONDS, self.show)
@@ -96,6 +101,7 @@ class MirrorPage:
     async def show(self) -> None:
         """Ask and draw."""
         t = self._view.t
+        self._show_tails()
         try:
             report = await mirror_report(self._view.services.console.mirror)
         except MirrorUnavailable as error:
@@ -152,6 +158,17 @@ class MirrorPage:
                 with ui.element("dd"):
                     ui.label(f"{listed(places)}: {state.meaning(language)}").classes("strong")
                     ui.label(state.remedy(language))
+
+    def _show_tails(self) -> None:
+        """This console knows it itself, whether the mirror answers or not."""
+        found = own_tail_facts(self._view.services.hub.live.tails, self._view.t)
+        self._tail_panel.set_visibility(bool(found))
+        if found == self._shown_tails:
+            return
+        self._shown_tails = found
+        self._tails.clear()
+        with self._tails:
+            facts(found)
 
     def _show_groups(self, report: ShownMirror) -> None:
         groups, compared = report.status.groups_not_copied, report.status.proof.not_compared

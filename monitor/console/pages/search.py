@@ -86,6 +86,8 @@ async def _count(view: View, p: dict[str, str]) -> int | None:
 
 def _record_columns(view: View) -> list[Row]:
     t = view.t
+    not_zero = {":valueFormatter": "p => p.value || ''"}
+    mark = column(t, "tail_epoch", "tail_epoch", width=110, **not_zero)
     return [
         column(t, "picture", "picture", renderer="picture", width=70),
         column(t, "captured_at", "captured_at", width=190),
@@ -98,6 +100,7 @@ def _record_columns(view: View) -> list[Row]:
         value_column(t, attribute="vehicle_brand", width=110),
         column(t, "camera", "camera_ip", width=120),
         column(t, "latency", "latency_ms", renderer="duration", number=True, width=90),
+        *([mark] if view.services.hub.live.tails.counts() else []),
     ]
 
 

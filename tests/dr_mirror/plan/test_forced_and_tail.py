@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from bus.client.model import TopicPartition
+from bus.contracts.mirror_tails import MAX_ID_CHARACTERS, MAX_IDS_BYTES, decode_tail, encode_tail
+from bus.contracts.register import Register
 from bus.errors import BusError
 from bus.protocol.generated.describe_producers import ProducerState
 from bus.records.batch import assign, check_crc, header_at
@@ -23,8 +25,17 @@ from dr_mirror.plan.forced import (
     open_transactions,
 )
 from dr_mirror.plan.switch_report import PartitionStatement
-from dr_mirror.plan.tail import TailRecord, common_end, end_of_batches, tail_lines
+from dr_mirror.plan.tail import (
+    TailRecord,
+    common_end,
+    end_of_batches,
+    has_rows,
+    tail_lines,
+    tail_parts,
+)
 from ingest.senders.replay.lines import parse_line
+from spark_apps.judge import judge
+from spark_apps.message import StreamMessage
 from tests.dr_mirror.plan.test_switch import status
 
 ONE = TopicPartition("data.vehicle", 3)
@@ -105,6 +116,64 @@ def test_a_replay_sends_the_same_bytes_under_the_same_identity() -> None:
         [line] = tail_lines(batch, ONE, 0)
         sent = parse_line(line.strip(), "", "file", 1)
         assert (sent.kind, sent.record_id, sent.body) == ("vehicle", "own-1", b'{"not": json')
+
+
+def device_value(dice: random.Random) -> bytes | None:
+    """As devices may write it: with and without a number of its own, of odd types, broken."""
+    number: object = dice.choice(["17", " 18 ", "", 19, None, ["x"], True])
+    message = {"记录编号": number, "抓拍设备地址": dice.choice(["10.1.1.1", 7]),
+               "抓拍时间": dice.choice(["2026-11-23 08:00:00", ""]), "车牌号码": dice.choice(["浙A1", 4])}  # fmt: skip
+    whole = msgspec.json.encode(message)
+    return dice.choice([whole, whole, whole[:-3], b"[]", b"\xff" + whole, None])
+
+
+def test_the_ids_of_a_tail_are_those_under_which_ingest_stores_its_records(
+    dice: random.Random,
+) -> None:
+    """By the header, else the device's own number, else the place; the same from the file's lines."""
+    for topic in ("data.vehicle", "data.face", "data.video", "quarantine.records", "data.other"):
+        place = TopicPartition(topic, dice.randrange(4))
+        records = [
+            drawn_record(dice)._replace(value=device_value(dice)) for _ in range(dice.randrange(1, 60))
+        ]
+        batch = build_batch(records)
+        assign(batch, 0, 500, 0)
+        found = [id for part in tail_parts(tail_lines(batch, place, 500), 3) for id in part.ids]
+        stored = []
+        for offset, record in enumerate(records, 500):
+            said = dict(record.headers).get("record-id")
+            message = StreamMessage(
+                *place, offset, 1, record.value and bytes(record.value),
+                record_id=None if said is None else bytes(said).decode("utf-8", "replace"),
+            )  # fmt: skip
+            stored.append(judge(message, Register(), "Asia/Shanghai").row.record_id)
+        assert found == stored
+
+
+def test_a_tail_is_told_in_bounded_parts_that_lack_no_record_and_have_a_key_each() -> None:
+    """Many ids, long ones, and one that is longer than any of ours, which is left out."""
+    sizes = [8] * 2500 + [1000] * 900 + [MAX_ID_CHARACTERS + 1] + [9]
+    wanted = [f"{number:06d}".ljust(size, "号") for number, size in enumerate(sizes)]
+    batch = build_batch([Record(None, b"x", [("record-id", each.encode())]) for each in wanted])
+    assign(batch, 0, 7, 0)
+    parts = list(tail_parts(tail_lines(batch, ONE, 7), 4))
+    assert [each for part in parts for each in part.ids] == [
+        each for each in wanted if len(each) <= MAX_ID_CHARACTERS
+    ]
+    assert all(part == decode_tail(encode_tail(part)) for part in parts)
+    assert max(len(encode_tail(part)) for part in parts) < MAX_IDS_BYTES + 1000
+    assert len({part.key for part in parts}) == len(parts) > 6
+    assert (parts[0].offset, parts[-1].end_offset) == (7, 7 + len(wanted))
+    assert [part.end_offset for part in parts[:-1]] == [part.offset for part in parts[1:]]
+    assert list(tail_parts([], 4)) == []
+
+
+def test_counters_have_no_rows_of_their_own() -> None:
+    """A store adds them up."""
+    assert not has_rows("meter.sent")
+    assert has_rows("data.vehicle")
+    assert has_rows("data.of_somebody")
+    assert has_rows("quarantine.records")
 
 
 def plain(text: str | None) -> bytes | None:

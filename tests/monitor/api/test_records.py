@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bus.contracts.mirror_tails import MirrorTail
 from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch
 from monitor.api.services import ConsoleServices
@@ -101,6 +102,27 @@ async def test_rejected_records_are_shown_with_reason_and_original(as_role: Any)
     assert {r["reason"] for r in rows} == {"bad-time"}
     assert rows[0]["body"] == '{"抓拍时间": "昨天"}'
     assert rows[0]["checkpoint"] != rows[0]["checkpoint_id"]
+
+
+async def test_rows_of_this_site_s_own_tail_have_its_site_epoch_in_list_detail_and_table(
+    as_role: Any, services: ConsoleServices
+) -> None:
+    """All others have 0; so have rejected ones."""
+    rejected = (await all_pages(as_role(), "/api/rejected"))[0]["record_id"]
+    own = {"r-000001", "r-000007", rejected}
+    services.hub.live.tails.apply(
+        MirrorTail(
+            epoch=3, topic="data.vehicle", partition=0, offset=0, end_offset=9, ids=(*own, "not-stored")
+        )
+    )
+    client = as_role()
+    rows = await all_pages(client, "/api/records") + await all_pages(client, "/api/rejected")
+    assert {r["record_id"] for r in rows if r["tail_epoch"] == 3} == own
+    assert {r["tail_epoch"] for r in rows} == {0, 3}
+    assert (await client.get("/api/records/r-000007")).json()["tail_epoch"] == 3
+    assert (await client.get("/api/records/r-000008")).json()["tail_epoch"] == 0
+    table = csv.DictReader(io.StringIO((await client.get("/api/records.csv")).text.lstrip("\ufeff")))
+    assert {r["record_id"] for r in table if r["tail_epoch"] == "3"} == own - {rejected}
 
 
 @pytest.mark.parametrize("limit", ["0", "1001", "x"])

@@ -13,6 +13,8 @@ from console_browser import PAGES, ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import alarms
 from console_traffic import producer, send_events, send_records
 
+from bus.contracts.mirror_tails import MirrorTail, encode_tail
+from bus.contracts.topics import CONTROL_MIRROR_TAILS, DATA_VEHICLE
 from deploy.testservers.databus import RunningBroker
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
@@ -173,6 +175,36 @@ def test_search_finds_a_plate_and_shows_its_pictures(open_page: OpenPage, consol
     assert "卡口编号" in page.locator(".detail pre").inner_text()
     page.wait_for_timeout(600)
     shoot(page, console, "record-detail")
+
+
+def test_a_record_that_only_this_site_had_says_so_in_both_languages_and_is_counted(
+    open_page: OpenPage, console: ConsoleProcess
+) -> None:
+    """In the list, in its panel, and on the page of the mirror, though none answers."""
+    part = MirrorTail(
+        epoch=5, topic=DATA_VEHICLE, partition=0, offset=0, end_offset=2, ids=("r-000000", "r-elsewhere")
+    )
+    to = producer(console.bootstrap)
+    to.produce(CONTROL_MIRROR_TAILS, key=part.key, value=encode_tail(part))
+    assert to.flush(20) == 0
+    page = open_page()
+    page.wait_for_function(
+        "fetch('/api/records/r-000000').then(r => r.json()).then(row => row.tail_epoch === 5)"
+    )
+    for language, mark, counted in (
+        ("zh", "站点纪元 5 切换时本站独有的记录", "2 条"), ("en", "Own tail of site epoch 5", "2 records"),
+    ):  # fmt: skip
+        page.request.post(
+            f"{console.url}/auth/preferences", form={"language": language}, max_redirects=0
+        )
+        page.goto(console.url + "/records?record=r-000000")
+        page.wait_for_selector(f".detail >> text={mark}")
+        shoot(page, console, f"record-own-tail-{language}")
+        page.wait_for_selector(".ag-cell[col-id=tail_epoch] >> text=5")
+        page.goto(console.url + "/mirror")
+        page.wait_for_selector(f"dd >> text={counted}")
+        shoot(page, console, f"mirror-own-tail-{language}")
+    page.request.post(f"{console.url}/auth/preferences", form={"language": "zh"}, max_redirects=0)
 
 
 def test_a_target_is_put_on_the_watch_list_and_taken_off(

@@ -14,7 +14,8 @@ from console_services import make_services
 from console_traffic import make_topics, producer, send_events, send_records
 
 from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
+from bus.contracts.mirror_tails import MirrorTail, encode_tail
+from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
@@ -109,6 +110,29 @@ async def test_a_console_started_later_knows_the_rules_in_force(
     second = make_services(data_path, filled[1], topics)
     hub = asyncio.create_task(second.hub.run())
     await until(lambda: sent in second.hub.live.rules.in_force(now_ms()))
+    hub.cancel()
+    await asyncio.gather(hub, return_exceptions=True)
+
+
+async def test_what_only_this_site_had_is_known_from_the_topics_beginning_and_as_it_comes(
+    live: ConsoleServices, topics: str, data_path: Any, filled: Any
+) -> None:
+    """Garbage on the topic is passed over; a console that is started later knows the same."""
+    first, later = (
+        MirrorTail(epoch=2, topic=DATA_VEHICLE, partition=0, offset=n, end_offset=n + 1, ids=(f"own-{n}",))
+        for n in range(2)
+    )
+    to = producer(topics)
+    for value in (b"{", None, encode_tail(first), b"\xff"):
+        to.produce(CONTROL_MIRROR_TAILS, key=first.key, value=value)
+    assert to.flush(20) == 0
+    await until(lambda: live.tail_epoch("own-0") == 2)
+    to.produce(CONTROL_MIRROR_TAILS, key=later.key, value=encode_tail(later))
+    assert to.flush(20) == 0
+    await until(lambda: live.tail_epoch("own-1") == 2)
+    second = make_services(data_path, filled[1], topics)
+    hub = asyncio.create_task(second.hub.run())
+    await until(lambda: second.hub.live.tails.counts() == {2: 2})
     hub.cancel()
     await asyncio.gather(hub, return_exceptions=True)
 
