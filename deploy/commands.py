@@ -279,7 +279,7 @@ def simulate(
     seed: Annotated[int | None, typer.Option(help="This one only.")] = None,
     controller: Annotated[str, typer.Option(help="kraft, zookeeper or both.")] = "both",
     sites: Annotated[
-        int, typer.Option(min=1, max=2, help="2: a cluster each, under KRaft, and a mirror.")
+        int, typer.Option(min=1, max=2, help="2: a cluster each, a mirror, an edge.")
     ] = 1,
     trace: Annotated[bool, typer.Option(help="Print all that happens in them.")] = False,
     jobs: Annotated[int, typer.Option(help="Worlds at a time.")] = 1,

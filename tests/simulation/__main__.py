@@ -12,12 +12,12 @@ import logging
 import sys
 import time
 from multiprocessing import Pool
+from typing import NamedTuple
 
 from tests.simulation.site_story import SiteOutcome, SiteSeedRun
 from tests.simulation.story import Outcome, run_seed
 
 MOST_TOLD = 12
-TWO_SITES = "two sites"
 
 
 def parse_seeds(text: str) -> range:
@@ -43,26 +43,36 @@ def summary(outcome: Outcome, seconds: float) -> str:
 def kind_of(outcome: Outcome) -> str:
     """Which kind of world it was."""
     if isinstance(outcome, SiteOutcome):
-        return f"two sites, the first {outcome.fate.value},"
+        return f"{outcome.controller}, two sites, the first {outcome.fate.value},"
     return outcome.controller
 
 
-def one(job: tuple[int, str, bool]) -> tuple[Outcome, float]:
+class WorldJob(NamedTuple):
+    """One world to run."""
+
+    seed: int
+    controller: str
+    sites: int
+    trace: bool
+
+
+def one(job: WorldJob) -> tuple[Outcome, float]:
     """Run one seed and time it."""
-    seed, controller, trace = job
     begun = time.process_time()
-    show = print if trace else None
+    show = print if job.trace else None
     outcome: Outcome
-    if controller == TWO_SITES:
-        outcome = SiteSeedRun(seed, show=show).run()
+    if job.sites == 2:
+        outcome = SiteSeedRun(job.seed, controller=job.controller, show=show).run()
     else:
-        outcome = run_seed(seed, controller, show=show)
+        outcome = run_seed(job.seed, job.controller, show=show)
     return outcome, time.process_time() - begun
 
 
-def run(seeds: range, controllers: list[str], *, jobs: int = 1, trace: bool = False) -> int:
+def run(
+    seeds: range, controllers: list[str], *, sites: int = 1, jobs: int = 1, trace: bool = False
+) -> int:
     """Runs all seeds; returns how many were bad."""
-    work = [(seed, controller, trace) for controller in controllers for seed in seeds]
+    work = [WorldJob(seed, each, sites, trace) for each in controllers for seed in seeds]
     bad: list[Outcome] = []
 
     def report(result: tuple[Outcome, float]) -> None:
@@ -79,8 +89,8 @@ def run(seeds: range, controllers: list[str], *, jobs: int = 1, trace: bool = Fa
             report(one(job))
     print(f"{len(work) - len(bad)} of {len(work)} worlds were sound")
     for outcome in bad:
-        kind = "--sites 2" if isinstance(outcome, SiteOutcome) else f"--controller {outcome.controller}"
-        print(f"again: simulate --seed {outcome.seed} {kind} --trace")
+        print(f"again: simulate --seed {outcome.seed} --controller {outcome.controller} "
+              f"--sites {sites} --trace")  # fmt: skip
     return len(bad)
 
 
@@ -99,9 +109,8 @@ def main() -> int:
     seeds = parse_seeds(given.seeds) if given.seed is None else range(given.seed, given.seed + 1)
     both = ["kraft", "zookeeper"]
     controllers = both if given.controller == "both" else [given.controller]
-    if given.sites == 2:
-        controllers = [TWO_SITES]
-    return 1 if run(seeds, controllers, jobs=given.jobs, trace=given.trace) else 0
+    bad = run(seeds, controllers, sites=given.sites, jobs=given.jobs, trace=given.trace)
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from dr_mirror.switch.tail_file import TailFile
 from ingest.spool import Spool
 from tests.simulation.edge_machine import EDGE_PARTITIONS, EDGE_TOPIC
 from tests.simulation.site_story import Fate
+from tests.simulation.zk_session import SimSession
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -114,17 +115,33 @@ def a_silent_site_is_left(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MirroredEnds, "is_taken_over", lambda self, topics: True)
 
 
-PLANTS: dict[str, tuple[Plant, Fate]] = {
-    plant.__name__: (plant, fate)
-    for plant, fate in (
-        (an_append_is_acknowledged_before_it_is_replicated, Fate.STAYS),
-        (a_connection_is_asked_from_two_threads, Fate.STAYS),
-        (the_tail_lacks_its_last_record, Fate.DIES),
-        (the_ids_of_a_tail_are_not_said, Fate.DIES),
-        (more_was_heard_than_there_was, Fate.DIES),
-        (an_edge_moves_without_what_is_kept, Fate.DIES),
-        (an_edge_believes_that_all_is_confirmed, Fate.DIES),
-        (a_silent_site_is_left, Fate.STAYS),
-    )
-}
-"""By name: the plant, and what must become of the first site for it to matter."""
+def a_configuration_is_read_from_a_server_that_is_behind(patch: pytest.MonkeyPatch) -> None:
+    """A broker never knows that a new topic is a mirror; what Kafka's brokers do as well."""
+
+    async def at_once(*_: object) -> None:
+        """The server is believed."""
+
+    patch.setattr(SimSession, "sync", at_once)
+
+
+class SitesPlant(NamedTuple):
+    """A bug, and what must become of the first site, and who must keep metadata, for it to
+    matter."""
+
+    plant: Plant
+    fate: Fate
+    controller: str = "kraft"
+
+
+_PLANTS = (
+    SitesPlant(an_append_is_acknowledged_before_it_is_replicated, Fate.STAYS),
+    SitesPlant(a_connection_is_asked_from_two_threads, Fate.STAYS),
+    SitesPlant(the_tail_lacks_its_last_record, Fate.DIES),
+    SitesPlant(the_ids_of_a_tail_are_not_said, Fate.DIES),
+    SitesPlant(more_was_heard_than_there_was, Fate.DIES),
+    SitesPlant(an_edge_moves_without_what_is_kept, Fate.DIES),
+    SitesPlant(an_edge_believes_that_all_is_confirmed, Fate.DIES),
+    SitesPlant(a_silent_site_is_left, Fate.STAYS),
+    SitesPlant(a_configuration_is_read_from_a_server_that_is_behind, Fate.STAYS, "zookeeper"),
+)
+PLANTS = {one.plant.__name__: one for one in _PLANTS}

@@ -50,7 +50,6 @@ from tests.simulation.site_checks import (
 from tests.simulation.story import Outcome
 from tests.simulation.world import SimWorld
 
-CONTROLLER = "kraft"
 TOPICS = {"cars": 2, "faces": 1}
 COPIED = {**TOPICS, EDGE_TOPIC: EDGE_PARTITIONS}
 TARGETS = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
@@ -130,10 +129,12 @@ class SiteWorld:
 class SimSite:
     """A cluster with its clients, observer and faults."""
 
-    def __init__(self, world: SimWorld, name: str, place: Place, more: Mapping[str, str]) -> None:
+    def __init__(
+        self, world: SimWorld, name: str, controller: str, place: Place, more: Mapping[str, str]
+    ) -> None:
         self.name = name
         self.view = SiteWorld(world, name)
-        self.cluster = SimCluster(self.view, 3, CONTROLLER, more, place=place)  # type: ignore[arg-type]
+        self.cluster = SimCluster(self.view, 3, controller, more, place=place)  # type: ignore[arg-type]
         self.observer = Observer(self.cluster)
         self.faults = Faults(self.cluster, self.observer, world.dice_of(f"faults of {name}"))
         self.faults.kinds = [one for one in self.faults.kinds if one[1].__name__ != NOT_DRAWN]
@@ -189,12 +190,13 @@ class SiteSeedRun:
         self,
         seed: int,
         fate: Fate | None = None,
+        controller: str = "kraft",
         *,
         trouble_s: float = TROUBLE_S,
         show: Callable[[str], None] | None = None,
     ) -> None:
         """`fate` None: drawn from the seed."""
-        self.seed, self.trouble_s = seed, trouble_s
+        self.seed, self.controller, self.trouble_s = seed, controller, trouble_s
         self.world = SimWorld(f"two-sites-{seed}", show=show)
         self.dice = self.world.dice_of("story")
         drawn = list(Fate)[self.dice.randrange(0, len(Fate))]
@@ -209,13 +211,13 @@ class SiteSeedRun:
         self._observing: dict[str, asyncio.Task[None]] = {}
 
     def _site(self, name: str, place: Place, cluster_id: str, number: int) -> SimSite:
-        return SimSite(self.world, name, place, {
+        return SimSite(self.world, name, self.controller, place, {
             "cluster.id": cluster_id, "site.number": str(number), "mirror.listener.name": "MIRROR",
         })  # fmt: skip
 
     def run(self) -> SiteOutcome:
         """Runs the story; never raises for a fault of the product."""
-        outcome = SiteOutcome(self.seed, CONTROLLER, fate=self.fate)
+        outcome = SiteOutcome(self.seed, self.controller, fate=self.fate)
         with ExitStack() as around:
             folder = around.enter_context(tempfile.TemporaryDirectory())
             around.enter_context(blocking.surroundings(self.world.loop))

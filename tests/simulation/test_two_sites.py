@@ -15,6 +15,7 @@ from tests.simulation.planted_in_sites import PLANTS
 from tests.simulation.site_story import Fate, SiteSeedRun
 
 WORLDS = 16
+CONTROLLERS = ("kraft", "zookeeper")
 PLANTED_SEEDS = range(1, 41)
 TWICE = """
 from tests.simulation.site_story import Fate, SiteSeedRun
@@ -30,9 +31,11 @@ def test_two_sites_of_this_commit_are_sound(step: int):
     """Nothing called copied is lost, no site epoch has two primaries, a report says what was missing
     to the record, and in the end both sites hold the same bytes on every replica."""
     seed, fate = SEEDS[step], list(Fate)[step % len(Fate)]
-    print(f"seed {seed}, the first site {fate.value}")
-    outcome = SiteSeedRun(seed, fate).run()
-    assert outcome.wrong == [], f"seed {seed}, the first site {fate.value}"
+    controller = CONTROLLERS[step // len(Fate) % len(CONTROLLERS)]
+    world = f"seed {seed}, {controller}, the first site {fate.value}"
+    print(world)
+    outcome = SiteSeedRun(seed, fate, controller).run()
+    assert outcome.wrong == [], world
     assert outcome.acknowledged > 50
 
 
@@ -57,10 +60,10 @@ def test_two_sites_run_twice_give_the_same_trace_whatever_the_hashes(fate: Fate)
 @pytest.mark.parametrize("name", drawn("bugs planted between sites", list(PLANTS)))
 def test_the_checkers_of_two_sites_catch(name: str, monkeypatch: pytest.MonkeyPatch):
     """The search ends at the first seed with a violation."""
-    plant, fate = PLANTS[name]
-    plant(monkeypatch)
+    planted = PLANTS[name]
+    planted.plant(monkeypatch)
     for seed in PLANTED_SEEDS:
-        outcome = SiteSeedRun(seed, fate).run()
+        outcome = SiteSeedRun(seed, planted.fate, planted.controller).run()
         if outcome.wrong:
             print(f"seed {seed}: {outcome.wrong[0]}")
             return

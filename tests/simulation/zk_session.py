@@ -311,6 +311,10 @@ class SimSession:
         stat: Stat | None = await self._call(work)
         return stat
 
+    async def sync(self, path: str) -> None:
+        """The server applies all that was committed."""
+        await self._call(self._ensemble.catch_up)
+
     async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
         """Applies all operations or none; returns a stat for every SetData."""
 

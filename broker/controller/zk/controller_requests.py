@@ -236,11 +236,14 @@ class ControllerRequestHandler:
         self._publish(replace(changes, deleted_topics=()))
 
     async def _read_configs(self, names: Iterable[str]) -> None:
-        """A topic's configuration is known before its replica is made."""
+        """A topic's configuration is known before its replica is made. The controller's request may
+        overtake ZooKeeper: without `sync` a server that is behind says that there is none, and no
+        notification tells of it later."""
         unknown = [name for name in names if name not in self.image.topics]
         if not unknown:
             return
         try:
+            await self._session.sync(znodes.CONFIG_TOPICS)
             self.replay(await read_topic_configs(self._session, unknown, self.image))
         except (ZooKeeperError, znodes.ZnodeError) as error:
             # All configurations are read again when the connection is back.

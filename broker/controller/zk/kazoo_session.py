@@ -152,6 +152,10 @@ class KazooSession:
         stat = await self._call(lambda client: client.exists_async(path, self._watch(watch)))
         return None if stat is None else _stat(stat)
 
+    async def sync(self, path: str) -> None:
+        """The server catches up with its leader."""
+        await self._call(lambda client: client.sync_async(path))
+
     async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
         """All or none."""
         if not operations:

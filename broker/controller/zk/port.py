@@ -171,5 +171,9 @@ class ZooKeeperSession(Protocol):
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         """The node's stat, or None; the watch fires on creation, change and deletion."""
 
+    async def sync(self, path: str) -> None:
+        """Reads after this show what was written before it, by whomever: the server that answers
+        this session may be behind the others."""
+
     async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
         """All or none; the stat of every changed node at its place, None for the others."""
