@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bus.client.wire.security import wire_security
+from bus.domain.site_epochs import SiteEpochs
 from bus.errors import BusError
 from bus.file_thread import FileThread
 from bus.metrics_server import MetricsServer
@@ -35,7 +36,6 @@ from dr_mirror.plan.pace import LinkLimit
 from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.report import LagCurve, MirrorReport
-from dr_mirror.plan.site_epoch import SiteEpochs
 from dr_mirror.plan.sites import SitesError
 from dr_mirror.plan.status import MirrorStatus, is_fenced, with_edges
 from dr_mirror.settings import MirrorSettings

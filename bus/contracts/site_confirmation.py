@@ -47,6 +47,8 @@ class ConfirmedBy(Enum):
 
     MIRROR = "mirror"
     """It has asked both sites, and neither knows a newer site epoch."""
+    EDGE = "edge"
+    """As the mirror's, by an edge that knows both sites."""
     OPERATOR = "operator"
     """`databus mirror primary --force`: the other site was not asked, or did not answer."""
     SWITCH = "switch"

@@ -8,27 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bus.client.admin import commands, queries
-from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp, ConfigChanges
+from bus.client.admin import commands, queries, site_keys
+from bus.client.admin.config_resources import TOPIC, AlterConfigOp, ConfigChanges
+from bus.client.admin.site_keys import SiteKeys
 from bus.client.model import TopicDescription, TopicPartition
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.site_confirmation import (
-    SITE_CONFIRMATION_KEY,
-    SITE_MEMBERS_KEY,
     TARGET_CLUSTER_KEY,
     SiteConfirmation,
-    SiteConfirmationError,
-    parse_confirmation,
-    parse_members,
 )
 from bus.contracts.site_epoch import (
-    SITE_EPOCH_KEY,
     SiteEpoch,
-    SiteEpochError,
-    parse_site_epoch,
 )
-from bus.errors import BusError, ErrorCode
+from bus.errors import BusError
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from bus.protocol.generated.describe_acls import DescribeAclsRequest
@@ -43,8 +36,6 @@ from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
 ANY = 1
 """Of a filter of ACLs: all patterns, operations, permissions."""
-SITE_NUMBER_KEY = "site.number"
-ALL_BROKERS = ""
 TOPICS_AT_ONCE = 200
 """Topics whose configurations are asked or changed in one request: an answer of about a megabyte;
 one batch of the metadata log, one multi of ZooKeeper."""
@@ -57,16 +48,6 @@ class ClusterView:
     cluster_id: str
     nodes: Mapping[int, Address]
     topics: Mapping[str, TopicDescription]
-
-
-@dataclass(frozen=True, slots=True)
-class SiteKeys:
-    """What a cluster holds about both sites. None: there was none yet, or the brokers know no such
-    key. `members`: ids of the brokers whose processes are confirmed."""
-
-    epoch: SiteEpoch | None = None
-    confirmation: SiteConfirmation | None = None
-    members: frozenset[int] | None = None
 
 
 class ClusterAdmin:
@@ -105,13 +86,7 @@ class ClusterAdmin:
 
     def site_number(self) -> int | None:
         """The number of the site in producer ids; None where the brokers know no such key."""
-        alive = queries.cluster(self._client).alive
-        if not alive:
-            raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker of the cluster is alive")
-        for entry in queries.configs(self._client, BROKER, str(alive[0].broker_id)):
-            if entry.name == SITE_NUMBER_KEY:
-                return int(entry.value or 0)
-        return None
+        return site_keys.site_number(self._client)
 
     def site_epoch(self) -> SiteEpoch | None:
         """The site epoch in force; None where there was none yet, or the brokers know no such
@@ -120,30 +95,16 @@ class ClusterAdmin:
 
     def site_keys(self) -> SiteKeys:
         """The site epoch and who has confirmed it."""
-        held = {one.name: one.value for one in queries.configs(self._client, BROKER, ALL_BROKERS)}
-        epoch, said = held.get(SITE_EPOCH_KEY), held.get(SITE_CONFIRMATION_KEY)
-        members = held.get(SITE_MEMBERS_KEY)
-        try:
-            return SiteKeys(
-                parse_site_epoch(epoch) if epoch else None,
-                parse_confirmation(said) if said else None,
-                None if members is None else frozenset(parse_members(members)),
-            )
-        except (SiteEpochError, SiteConfirmationError) as error:
-            raise BusError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        return site_keys.read(self._client)
 
     def confirm(self, confirmation: SiteConfirmation) -> None:
         """Of the site epoch in force there. Raises BusError INVALID_UPDATE_VERSION where it is
         another one."""
-        self._set_site_key(SITE_CONFIRMATION_KEY, confirmation.text)
+        site_keys.confirm(self._client, confirmation)
 
     def set_site_epoch(self, epoch: SiteEpoch) -> None:
         """Have the cluster take a newer site epoch. Raises BusError INVALID_UPDATE_VERSION."""
-        self._set_site_key(SITE_EPOCH_KEY, epoch.text)
-
-    def _set_site_key(self, key: str, value: str) -> None:
-        change = [(key, AlterConfigOp.SET, value)]
-        commands.alter_configs(self._client, {(BROKER, ALL_BROKERS): change})
+        site_keys.set_site_epoch(self._client, epoch)
 
     def mark(self, topics: Iterable[str], target_cluster_id: str) -> None:
         """Let these topics say that they are copied to that cluster."""

@@ -1,7 +1,7 @@
 """Tells each of two clusters what the other one's site epoch means for it.
 
 In: the epochs that both have just answered with. Out: confirmations, and fences of a former
-primary. Core: `dr_mirror.plan.confirmation`. Never: a word to brokers that are not ours.
+primary. Core: `bus.domain.site_epochs`. Never: a word to brokers that are not ours.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from bus.client.admin.own_name import own_name
 from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
+from bus.domain.site_epochs import Confirm, FormerPrimaryFence, SiteEpochs, due_to_tell
 from bus.errors import BusError, ErrorCode
 from bus.wall_clock import now_ms
 from dr_mirror.copy.cluster_admin import ClusterAdmin
-from dr_mirror.copy.own_name import own_name
-from dr_mirror.plan.confirmation import Confirm, FormerPrimaryFence, due
-from dr_mirror.plan.site_epoch import SiteEpochs
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ class SiteConfirmer:
         try:
             if self._is_ours is None:
                 self._is_ours = await asyncio.to_thread(self._are_both_ours)
-            for one in due(epochs) if self._is_ours else ():
+            for one in due_to_tell(epochs) if self._is_ours else ():
                 await asyncio.to_thread(self._apply_one, one)
             self._failure = ""
         except BusError as error:

@@ -2,7 +2,7 @@
 
 In: the settings of the role. Out: `SiteEpochs` as they are, and when another mirror is due; each
 cluster is told what the other one's epoch means for it (`site_confirmer`). Core:
-`dr_mirror.plan.site_epoch`. Never: a word to either from an answer that is not the newest.
+`bus.domain.site_epochs`. Never: a word to either from an answer that is not the newest.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import time
 
 import msgspec
 
+from bus.client.admin.site_keys import SiteKeys
 from bus.contracts.site_epoch import EpochKind
+from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
-from dr_mirror.copy.cluster_admin import ClusterAdmin, SiteKeys
+from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.copy.site_confirmer import SiteConfirmer
-from dr_mirror.plan.site_epoch import SiteClusters, SiteEpochs
 from dr_mirror.plan.status import SiteConfirmed
 from dr_mirror.settings import MirrorSettings
 

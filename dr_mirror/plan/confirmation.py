@@ -1,8 +1,7 @@
-"""What each of two clusters is told about the other one's site epoch. Pure.
+"""Whether an operator may declare a site the primary. Pure.
 
-In: the site epochs that both have answered with, at one time. Out: who is confirmed as the primary,
-who has to take a newer epoch. Never: a confirmation while one of them was not heard, or of a
-cluster that the other one's newer epoch calls the secondary.
+In: what both clusters have answered, as far as they answer. Out: why not, or empty. Never: yes for
+a cluster that the other one's newer epoch calls the secondary.
 """
 
 from __future__ import annotations
@@ -10,41 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bus.contracts.site_epoch import SiteEpoch
-from dr_mirror.plan.site_epoch import SiteEpochs
-
-
-@dataclass(frozen=True, slots=True)
-class Confirm:
-    """The cluster's site epoch (0: it has none) is the newest, or what follows it changes nothing
-    of who is the primary: it."""
-
-    cluster_id: str
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class FormerPrimaryFence:
-    """The cluster has to take this site epoch, in which it is the secondary."""
-
-    cluster_id: str
-    epoch: SiteEpoch
-
-
-def due(epochs: SiteEpochs) -> list[Confirm | FormerPrimaryFence]:
-    """Both clusters have answered with these. A new primary is told nothing before a switch has
-    given it the epoch: its topics are opened by the switch."""
-    clusters, newest = epochs.clusters, epochs.newest
-    if epochs.is_foreign:
-        return []
-    if newest is None:
-        return [Confirm(clusters.source, 0)]
-    found: list[Confirm | FormerPrimaryFence] = []
-    primary, secondary = epochs.of(newest.primary), epochs.of(newest.secondary)
-    if primary is not None and primary.primary == newest.primary:
-        found.append(Confirm(newest.primary, primary.number))
-    if secondary is None or secondary.number < newest.number:
-        found.append(FormerPrimaryFence(newest.secondary, newest))
-    return found
 
 
 @dataclass(frozen=True, slots=True)

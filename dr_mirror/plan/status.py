@@ -52,7 +52,7 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteConfirmed(msgspec.Struct, frozen=True, kw_only=True):
-    """Who confirmed last that a cluster is the primary. `by`: mirror, operator or switch."""
+    """Who confirmed last that a cluster is the primary. `by`: mirror, edge, operator or switch."""
 
     cluster_id: str
     epoch: int

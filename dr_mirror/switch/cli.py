@@ -17,11 +17,11 @@ import typer
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json
+from bus.client.admin.own_name import own_name
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
+from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
-from dr_mirror.copy.own_name import own_name
-from dr_mirror.plan.site_epoch import SiteClusters, SiteEpochs
 from dr_mirror.plan.states import Language
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import Obstacle

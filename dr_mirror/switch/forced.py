@@ -18,6 +18,7 @@ from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
+from bus.domain.site_epochs import SiteEpochs
 from bus.errors import ErrorCode
 from bus.wall_clock import now_ms
 from dr_mirror.plan.forced import (
@@ -28,7 +29,6 @@ from dr_mirror.plan.forced import (
     open_transactions,
 )
 from dr_mirror.plan.generations import GENERATION_KEY, next_generation
-from dr_mirror.plan.site_epoch import SiteEpochs
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import Obstacle
 from dr_mirror.plan.switch_report import FORCED, HEARD, SwitchStatement, statement

@@ -2,7 +2,7 @@
 
 In: the primary, the new cluster, the report of the switch that made it the primary. Out: a site
 epoch about these two clusters; a `SwitchStatement` where the switch was forced. Core:
-`dr_mirror.plan.site_epoch`. Never: a cluster that holds records of its own, or a site epoch that is
+`bus.domain.site_epochs`. Never: a cluster that holds records of its own, or a site epoch that is
 not about the primary.
 
 What only the lost cluster had is gone with it: no statement can say how much that was.

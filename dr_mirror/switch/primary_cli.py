@@ -16,10 +16,10 @@ from rich.text import Text
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
+from bus.client.admin.own_name import own_name
 from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation, reason_text
 from bus.errors import BusError
 from bus.wall_clock import now_ms
-from dr_mirror.copy.own_name import own_name
 from dr_mirror.plan.confirmation import SiteStanding, force_obstacle
 from dr_mirror.plan.states import Language
 from dr_mirror.switch.report_cli import local_time

@@ -35,6 +35,7 @@ from bus.contracts.mirror_cuts import (
 from bus.contracts.mirror_tails import MirrorTail, encode_tail
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, TOPICS
+from bus.domain.site_epochs import SiteEpochs
 from bus.errors import BusError, ErrorCode
 from bus.records.record import Record
 from bus.settings import BusSettings
@@ -44,7 +45,6 @@ from dr_mirror.copy.replica_sides import ReplicaSide, SideError
 from dr_mirror.copy.verify import SideReader
 from dr_mirror.plan.generations import GENERATION_KEY, next_generation
 from dr_mirror.plan.selection import TopicSelection
-from dr_mirror.plan.site_epoch import SiteEpochs
 from dr_mirror.plan.switch import Obstacle
 from dr_mirror.plan.switch_report import (
     FORCED,

@@ -1,7 +1,7 @@
 """One of the two clusters as a switch sees it: its site epoch, topics, ends, and changes there.
 
 In: bootstrap servers. Out: answers as values. Blocking. Raises BusError; EpochRefused where another
-site epoch is in force. Core: `dr_mirror.plan.site_epoch`. Never: a change of a topic without the
+site epoch is in force. Core: `bus.domain.site_epochs`. Never: a change of a topic without the
 site epoch as its condition, in the same request.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from bus.client.admin import commands
 from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp, ConfigChanges
 from bus.client.admin.queries import raise_for_error
+from bus.client.admin.site_keys import SiteKeys
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.site_confirmation import (
@@ -56,7 +57,7 @@ from bus.records.build import build_batch
 from bus.records.codecs import Compression
 from bus.records.record import Record
 from bus.settings import BusSettings
-from dr_mirror.copy.cluster_admin import TOPICS_AT_ONCE, ClusterAdmin, ClusterView, SiteKeys
+from dr_mirror.copy.cluster_admin import TOPICS_AT_ONCE, ClusterAdmin, ClusterView
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
 from dr_mirror.plan.groups import GroupOffsets
 from dr_mirror.plan.requests import (

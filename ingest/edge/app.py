@@ -15,6 +15,7 @@ import uvicorn
 from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.arrivals import ArrivalMeter
+from ingest.edge.epoch_confirmer import EpochConfirmer
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import Edge, create_app
@@ -60,16 +61,19 @@ async def open_edge(
     second_site = SecondSite(
         spool, route, url=edge.second_site_url, move_after_s=edge.move_after_s
     )
+    confirmer = EpochConfirmer(route)
     picture_retention = PictureRetention(store, keep.pictures_days, site.tz)
     forwarder.start()
     arrivals.start()
     if route.has_second:
         second_site.start()
+        confirmer.start()
     picture_retention.start()
     try:
         yield Edge(site, edge, spool, forwarder, picture_writer, route)
     finally:
         if route.has_second:
+            await asyncio.to_thread(confirmer.stop)
             await asyncio.to_thread(second_site.stop)
         await asyncio.to_thread(forwarder.stop)
         await asyncio.to_thread(arrivals.stop)

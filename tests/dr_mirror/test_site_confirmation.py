@@ -24,6 +24,7 @@ from bus.settings import BusSettings
 from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from tests.dr_mirror.test_copying import create
+from tests.dr_mirror.test_edge_of_two_sites import EdgeOfTwoSites
 from tests.dr_mirror.test_switch import (
     PARTITIONS,
     TOPIC,
@@ -142,6 +143,38 @@ def test_a_site_that_restarts_whole_takes_records_once_the_mirror_or_an_operator
         b.kill(1)
         b.restart(1)
         send_one(b)  # confirmed by the mirror, whose other side says that B is the primary
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.rotates("restarts of a whole site")
+def test_while_the_mirror_is_away_an_edge_that_reaches_both_sites_confirms_and_fences(tmp_path: Path):
+    """The mirror's machine is under repair, and A's broker restarts; then A is lost, and returns."""
+    with both_sites(tmp_path) as sites:
+        a, b = sites.clusters["A"], sites.clusters["B"]
+        create(a, TOPIC, PARTITIONS)
+        sites.wait_until_copying("A")
+        wait_until(lambda: is_marked(a, TOPIC), "the topic says that it is copied")
+        edge = EdgeOfTwoSites(
+            tmp_path / "edge", a.bootstrap, second_site_bootstrap_servers=b.bootstrap
+        )
+        try:
+            sites.mirror.kill()
+            a.kill(1)
+            a.restart(1)
+            send_one(a)
+            told = json.loads(sites.mirror.command("primary", "--json").stdout)
+            assert (told[0]["confirmed_by"], told[0]["waiting"]) == ("edge", [])
+            a.kill(1)
+            sites.mirror.start()
+            forced = sites.switch("B", "--force")
+            assert forced.returncode == 0, forced.stdout + forced.stderr
+            sites.mirror.kill()
+            a.restart(1)
+            wait_until(lambda: sites.epoch_numbers() == [1, 1], "A learns of the switch")
+            assert is_read_only(a)
+        finally:
+            edge.kill()
 
 
 @pytest.mark.slow

@@ -211,7 +211,8 @@ class EdgeProducer:
                 continue
             pause(LINGER_S)
             for place in due:
-                self._deliver(place)
+                if self._queues[place]:  # empty once the producer has failed
+                    self._deliver(place)
 
     def _deliver(self, place: TopicPartition) -> None:
         """One batch, until it is decided or the producer is closed."""

@@ -16,7 +16,8 @@ from unittest.mock import patch
 from bus.client.kafka import mirrored_ends
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
-from ingest.edge import forwarder, second_site
+from ingest.edge import epoch_confirmer, forwarder, second_site
+from ingest.edge.epoch_confirmer import EpochConfirmer
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.second_site import SecondSite
 from ingest.edge.site_route import SiteRoute
@@ -97,6 +98,7 @@ class EdgeMachine:
             kept_max_bytes=SPOOL_BYTES,
         )  # fmt: skip
         SecondSite(self._spool, self.route, url="", move_after_s=MOVE_AFTER_S).start()
+        EpochConfirmer(self.route).start()
         SpoolForwarder(self._spool, self.route, MAX_IN_FLIGHT).start()
 
     async def _post(self) -> None:
@@ -129,10 +131,11 @@ class EdgeMachine:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Gives the edge's modules the world's threads and clients."""
-        threads = (forwarder, second_site, spool, writer, kept_segments)
+        threads = (forwarder, second_site, epoch_confirmer, spool, writer, kept_segments)
         clients = {
             forwarder: {"Producer": EdgeProducer},
             second_site: {"Consumer": EdgeConsumer, "Admin": EdgeAdmin},
+            epoch_confirmer: {"own_name": lambda: "an-edge@world"},
             mirrored_ends: {"Consumer": EdgeConsumer, "Admin": EdgeAdmin},
         }
         with ExitStack() as patches:

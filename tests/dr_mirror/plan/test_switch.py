@@ -8,7 +8,7 @@ import pytest
 
 from bus.client.model import TopicPartition
 from bus.contracts.site_epoch import EpochKind, SiteEpoch, SiteEpochError, check_follows
-from dr_mirror.plan.site_epoch import SiteClusters, SiteEpochs
+from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from dr_mirror.plan.states import MirrorState
 from dr_mirror.plan.status import MirrorStatus, PartitionStatus, TopicStatus
 from dr_mirror.plan.switch import (

@@ -1,7 +1,8 @@
 """Which of two sites is the primary, and which way the mirror copies. Pure.
 
 In: the site epochs that both clusters hold, None where one has none or does not answer. Out:
-cluster ids, the next epoch. Never: two primaries in one site epoch.
+cluster ids, the next epoch, what each cluster is told about the other one's. Never: two primaries
+in one site epoch; a confirmation of a cluster that the other one's newer epoch calls the secondary.
 
 Every new number but that of `REJOINED` makes the other site the primary, so that a number never
 stands for two of them; `REJOINED` is taken at the secondary first, where it meets a switch.
@@ -82,3 +83,37 @@ class SiteEpochs:
         """One above all that are known."""
         number = 1 if self.newest is None else self.newest.number + 1
         return SiteEpoch(number, kind, primary, self.clusters.other(primary), at_ms, who)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """The cluster's site epoch (0: it has none) is the newest, or what follows it changes nothing
+    of who is the primary: it."""
+
+    cluster_id: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class FormerPrimaryFence:
+    """The cluster has to take this site epoch, in which it is the secondary."""
+
+    cluster_id: str
+    epoch: SiteEpoch
+
+
+def due_to_tell(epochs: SiteEpochs) -> list[Confirm | FormerPrimaryFence]:
+    """Both clusters have answered with these. A new primary is told nothing before a switch has
+    given it the epoch: its topics are opened by the switch."""
+    clusters, newest = epochs.clusters, epochs.newest
+    if epochs.is_foreign:
+        return []
+    if newest is None:
+        return [Confirm(clusters.source, 0)]
+    found: list[Confirm | FormerPrimaryFence] = []
+    primary, secondary = epochs.of(newest.primary), epochs.of(newest.secondary)
+    if primary is not None and primary.primary == newest.primary:
+        found.append(Confirm(newest.primary, primary.number))
+    if secondary is None or secondary.number < newest.number:
+        found.append(FormerPrimaryFence(newest.secondary, newest))
+    return found

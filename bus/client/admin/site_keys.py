@@ -1,0 +1,83 @@
+"""The keys of a cluster that say which of two sites it is, and whether it is the primary.
+
+In: a client of the cluster. Out: `SiteKeys`, changes of them. Raises BusError. Never: a guess where
+the brokers are not ours; they know no such keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bus.client.admin import commands, queries
+from bus.client.admin.config_resources import BROKER, AlterConfigOp
+from bus.client.wire.sync_client import SyncClient
+from bus.contracts.site_confirmation import (
+    SITE_CONFIRMATION_KEY,
+    SITE_MEMBERS_KEY,
+    SiteConfirmation,
+    SiteConfirmationError,
+    parse_confirmation,
+    parse_members,
+)
+from bus.contracts.site_epoch import (
+    SITE_EPOCH_KEY,
+    SiteEpoch,
+    SiteEpochError,
+    parse_site_epoch,
+)
+from bus.errors import BusError, ErrorCode
+
+SITE_NUMBER_KEY = "site.number"
+ALL_BROKERS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteKeys:
+    """What a cluster holds about both sites. None: there was none yet, or the brokers know no such
+    key. `members`: ids of the brokers whose processes are confirmed."""
+
+    epoch: SiteEpoch | None = None
+    confirmation: SiteConfirmation | None = None
+    members: frozenset[int] | None = None
+
+
+def site_number(client: SyncClient) -> int | None:
+    """The number of the site in producer ids; None where the brokers know no such key."""
+    alive = queries.cluster(client).alive
+    if not alive:
+        raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker of the cluster is alive")
+    for entry in queries.configs(client, BROKER, str(alive[0].broker_id)):
+        if entry.name == SITE_NUMBER_KEY:
+            return int(entry.value or 0)
+    return None
+
+
+def read(client: SyncClient) -> SiteKeys:
+    """The site epoch and who has confirmed it."""
+    held = {one.name: one.value for one in queries.configs(client, BROKER, ALL_BROKERS)}
+    epoch, said = held.get(SITE_EPOCH_KEY), held.get(SITE_CONFIRMATION_KEY)
+    members = held.get(SITE_MEMBERS_KEY)
+    try:
+        return SiteKeys(
+            parse_site_epoch(epoch) if epoch else None,
+            parse_confirmation(said) if said else None,
+            None if members is None else frozenset(parse_members(members)),
+        )
+    except (SiteEpochError, SiteConfirmationError) as error:
+        raise BusError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def confirm(client: SyncClient, confirmation: SiteConfirmation) -> None:
+    """Of the site epoch in force there. Raises BusError INVALID_UPDATE_VERSION where it is another
+    one."""
+    _set(client, SITE_CONFIRMATION_KEY, confirmation.text)
+
+
+def set_site_epoch(client: SyncClient, epoch: SiteEpoch) -> None:
+    """Have the cluster take a newer site epoch. Raises BusError INVALID_UPDATE_VERSION."""
+    _set(client, SITE_EPOCH_KEY, epoch.text)
+
+
+def _set(client: SyncClient, key: str, value: str) -> None:
+    change = [(key, AlterConfigOp.SET, value)]
+    commands.alter_configs(client, {(BROKER, ALL_BROKERS): change})

@@ -1,0 +1,135 @@
+"""Tells each of both sites what the other one's site epoch means for it, as the mirror does.
+
+In: the route, both clusters' keys. Out: confirmations, and fences of a former primary. Core:
+`bus.domain.site_epochs`. Never: a word from an answer that is not the newest, to brokers that are
+not ours, or, before the first site epoch, where the other site holds no mirror of this one.
+
+A site whose brokers were all down asks whether it is the primary still. The mirror answers within
+seconds; where it is away, edges that reach both sites do.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from bus.client.admin import queries, site_keys
+from bus.client.admin.config_resources import TOPIC
+from bus.client.admin.own_name import own_name
+from bus.client.wire.sync_client import SyncClient
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
+from bus.domain.site_epochs import (
+    Confirm,
+    FormerPrimaryFence,
+    SiteClusters,
+    SiteEpochs,
+    due_to_tell,
+)
+from bus.errors import BusError, ErrorCode
+from bus.wall_clock import now_ms
+from ingest.edge.other_site import SENT_TO
+from ingest.edge.site_route import HOME, SECOND, SiteRoute
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "databus-edge-confirmer"
+EVERY_S = 2.0
+FRESH_S = 2.0
+"""Answers that took longer than this together may be too old to tell the other site."""
+CONNECT_TIMEOUT_MS = 1_000
+REQUEST_TIMEOUT_MS = 3_000
+REASON = "an edge asked both sites: none has a newer site epoch"
+
+
+class EpochConfirmer:
+    """One thread. Repeating what was told is harmless."""
+
+    def __init__(self, route: SiteRoute) -> None:
+        self._clients = tuple(
+            SyncClient.of(
+                route.bus(site), CLIENT_ID, connect_timeout_ms=CONNECT_TIMEOUT_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            )
+            for site in (HOME, SECOND)
+        )  # fmt: skip
+        self._are_ours = False
+        self._failure = ""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="epoch-confirmer", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(EVERY_S):
+            try:
+                self._ask_and_tell()
+                self._failure = ""
+            except BusError as error:
+                self._on_error(error)
+        for client in self._clients:
+            client.close()
+
+    def _ask_and_tell(self) -> None:
+        """Raises BusError."""
+        begun = time.monotonic()
+        clusters = [queries.cluster(client) for client in self._clients]
+        held = [site_keys.read(client) for client in self._clients]
+        if time.monotonic() - begun > FRESH_S:
+            return
+        ids = SiteClusters(*(each.cluster_id for each in clusters))
+        epochs = SiteEpochs(ids, *(keys.epoch for keys in held))
+        waiting = {
+            cluster.cluster_id
+            for cluster, keys in zip(clusters, held, strict=True)
+            if keys.members is not None
+            and not keys.members >= {broker.broker_id for broker in cluster.alive}
+        }
+        for one in due_to_tell(epochs):
+            is_wanted = isinstance(one, FormerPrimaryFence) or one.cluster_id in waiting
+            if is_wanted and self._may_speak(epochs):
+                self._tell(ids, one)
+
+    def _may_speak(self, epochs: SiteEpochs) -> bool:
+        if not self._are_ours:
+            self._are_ours = all(
+                site_keys.site_number(client) is not None for client in self._clients
+            )
+        return self._are_ours and (epochs.newest is not None or self._is_copied(epochs))
+
+    def _is_copied(self, epochs: SiteEpochs) -> bool:
+        """Whether the second site holds a mirror of home: else nobody said which one is primary."""
+        second = self._clients[1]
+        there = {topic.name for topic in queries.topics(second)}
+        return any(
+            entry.name == SOURCE_CLUSTER_KEY and entry.value == epochs.clusters.source
+            for name in sorted(SENT_TO & there)
+            for entry in queries.configs(second, TOPIC, name)
+        )
+
+    def _tell(self, ids: SiteClusters, one: Confirm | FormerPrimaryFence) -> None:
+        client = self._clients[0 if one.cluster_id == ids.source else 1]
+        if isinstance(one, FormerPrimaryFence):
+            site_keys.set_site_epoch(client, one.epoch)
+            log.warning("cluster %s takes no records of mirrored topics from now on, it did not "
+                        "know of a switch: %s", one.cluster_id, one.epoch.text)  # fmt: skip
+            return
+        site_keys.confirm(
+            client, SiteConfirmation(one.epoch, ConfirmedBy.EDGE, now_ms(), own_name(), REASON)
+        )
+        log.warning("cluster %s is confirmed as the primary: both sites were asked", one.cluster_id)
+
+    def _on_error(self, error: BusError) -> None:
+        is_overtaken = error.code is ErrorCode.INVALID_UPDATE_VERSION  # by a switch
+        is_news = str(error) != self._failure and not error.retriable and not is_overtaken
+        log.log(logging.INFO if is_news else logging.DEBUG,
+                "no site is confirmed just now: %s", error)  # fmt: skip
+        self._failure = str(error)
