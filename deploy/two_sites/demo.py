@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -121,7 +119,6 @@ class TwoSitesRun:
             self._a.kill_all()
             self.line.say("site A is dead: kill -9 of all its brokers and applications")
         self._switch = await self._command(self._switch_words())
-        self._move_smart_cameras()
         took_ms = self._switch.get("took_ms", -1)
         self.line.say(f"B is the primary; from the site epoch to the opening: {took_ms} ms")
         await self._until(self._has_moved, MOVE_TIMEOUT_S, lambda: "the edge moves to B")
@@ -165,12 +162,6 @@ class TwoSitesRun:
         return self._positions.first_beyond(ends, ended_ms)
 
     # -- the switch -------------------------------------------------------------------------
-
-    def _move_smart_cameras(self) -> None:
-        """The edge moves by itself; cameras that are producers are told the other brokers."""
-        pid = self._cameras.children["city"].pid
-        if pid is not None:
-            os.kill(pid, signal.SIGHUP)
 
     def _switch_words(self) -> list[str]:
         words = ["mirror", "switch", "--to", "B", "--json"]

@@ -65,6 +65,11 @@ class BusUplink:
         return self._handed - self._acknowledged
 
     @property
+    def acknowledged(self) -> int:
+        """Records acknowledged so far."""
+        return self._acknowledged
+
+    @property
     def room(self) -> int:
         """How many more records fit into the buffer."""
         return self._capacity - self.pending

@@ -33,7 +33,7 @@ class CitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     server_buffer_records: Positive = 60_000  # two minutes of a dead edge at 500/s per server
     camera_buffer_records: Positive = 200_000  # librdkafka's queue of all smart cameras together
     message_timeout_ms: Positive = 600_000  # a smart camera keeps trying through a broker's restart
-    # Brokers of the second site; SIGHUP makes the smart cameras send there, and back again.
+    # Brokers of the second site: the smart cameras send there once it has taken over.
     second_site_bootstrap_servers: str = ""
     edge_token: Secret = ""  # where the edge admits only known senders
     counters_interval_ms: Positive = 10_000

@@ -18,7 +18,9 @@ from pathlib import Path
 import msgspec
 
 from bus import tasks, wall_clock
+from bus.client.kafka.site_follower import Progress, SiteFollower
 from bus.contracts.register import encode_register
+from bus.contracts.topics import DATA_TOPICS, METER_SENT
 from bus.settings import BusSettings, SiteSettings
 from ingest.senders.simulator.bus_uplink import BusRecord, BusUplink
 from ingest.senders.simulator.counters import SentCounters
@@ -38,6 +40,7 @@ TICK_S = 0.03
 SYNC_S = 1.0
 LONGEST_GAP_MS = 3_000  # after a stop this long, missed passes are not made up for
 BARELY_BEHIND_MS = 100
+SMART_TOPICS = (*DATA_TOPICS, METER_SENT)  # of smart cameras, without an edge
 SENDER = "127.0.0.1"  # under this address the edge knows a city on its own machine
 
 
@@ -49,9 +52,22 @@ async def serve(site: SiteSettings, bus: BusSettings, city: CitySettings, edge_u
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, simulator.stop)
+    follower: SiteFollower | None = None
     if city.second_site_bootstrap_servers:
-        loop.add_signal_handler(signal.SIGHUP, simulator.move)
-    await simulator.run()
+        second = msgspec.structs.replace(
+            bus, bootstrap_servers=city.second_site_bootstrap_servers
+        )
+
+        def on_move(to: BusSettings) -> None:
+            loop.call_soon_threadsafe(simulator.move, to)
+
+        follower = SiteFollower(bus, second, SMART_TOPICS, simulator.progress, on_move)
+        follower.start()
+    try:
+        await simulator.run()
+    finally:
+        if follower is not None:
+            await asyncio.to_thread(follower.stop)
 
 
 def write_register(path: Path, world: CityWorld) -> None:
@@ -80,8 +96,6 @@ class Simulator:
         self._edge_url = edge_url
         self._started_ms = wall_clock.now_ms()
         self._run_name = f"{self._started_ms:x}"
-        second = city.second_site_bootstrap_servers
-        self._buses = [bus, msgspec.structs.replace(bus, bootstrap_servers=second)]
         self._directory = site.data_path / "city"
         self._truth = TruthLog(
             self._directory,
@@ -105,11 +119,14 @@ class Simulator:
         """End cleanly, soon."""
         self._stopping.set()
 
-    def move(self) -> None:
+    def progress(self) -> Progress:
+        """Of the smart cameras; from any thread."""
+        return Progress(self._bus.acknowledged, self._bus.pending)
+
+    def move(self, to: BusSettings) -> None:
         """The smart cameras send to the other site from now on."""
-        self._buses.reverse()
-        self._bus.move(self._buses[0])
-        log.warning("the smart cameras send to %s", self._buses[0].bootstrap_servers)
+        self._bus.move(to)
+        log.warning("the smart cameras send to %s", to.bootstrap_servers)
 
     async def run(self) -> None:
         """Watch list first, then traffic until `stop`, then everything out."""
