@@ -30,7 +30,7 @@ TIMEOUT_S = 5.0
 MOVE_AFTER_S = 2.0
 
 
-class Progress(NamedTuple):
+class SendProgress(NamedTuple):
     """Of a sender: records acknowledged so far, and records that wait."""
 
     acknowledged: int
@@ -45,7 +45,7 @@ class SiteFollower:
         home: BusSettings,
         second: BusSettings,
         topics: Collection[str],
-        progress: Callable[[], Progress],
+        progress: Callable[[], SendProgress],
         on_move: Callable[[BusSettings], None],
         *,
         move_after_s: float = MOVE_AFTER_S,
@@ -56,7 +56,7 @@ class SiteFollower:
         self._progress, self._on_move = progress, on_move
         self._move_after_s = move_after_s
         self._cluster_ids: dict[str, str] = {}
-        self._last = Progress(-1, 0)
+        self._last = SendProgress(-1, 0)
         self._since_s = time.monotonic()
         self._asked_s: dict[str, float] = {}
         self._stopping = threading.Event()

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from bus import tasks, wall_clock
-from bus.client.kafka.site_follower import Progress, SiteFollower
+from bus.client.kafka.site_follower import SendProgress, SiteFollower
 from bus.contracts.register import encode_register
 from bus.contracts.topics import DATA_TOPICS, METER_SENT
 from bus.settings import BusSettings, SiteSettings
@@ -119,9 +119,9 @@ class Simulator:
         """End cleanly, soon."""
         self._stopping.set()
 
-    def progress(self) -> Progress:
+    def progress(self) -> SendProgress:
         """Of the smart cameras; from any thread."""
-        return Progress(self._bus.acknowledged, self._bus.pending)
+        return SendProgress(self._bus.acknowledged, self._bus.pending)
 
     def move(self, to: BusSettings) -> None:
         """The smart cameras send to the other site from now on."""

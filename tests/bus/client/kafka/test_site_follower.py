@@ -13,7 +13,7 @@ import pytest
 from bus.client.admin import commands
 from bus.client.admin.config_resources import TOPIC, AlterConfigOp
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.site_follower import Progress, SiteFollower
+from bus.client.kafka.site_follower import SendProgress, SiteFollower
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
@@ -57,9 +57,9 @@ def test_a_sender_moves_once_the_other_site_was_opened_and_not_because_its_own_i
             client, SENT_TO, partitions=1, configs={SOURCE_CLUSTER_KEY: home_id}
         )
     asked, moved = threading.Semaphore(0), threading.Event()
-    sender = [Progress(0, 0)]
+    sender = [SendProgress(0, 0)]
 
-    def progress() -> Progress:
+    def progress() -> SendProgress:
         asked.release()
         return sender[0]
 
@@ -76,7 +76,7 @@ def test_a_sender_moves_once_the_other_site_was_opened_and_not_because_its_own_i
     try:
         until(lambda: len(follower._cluster_ids) == 2, "both sites are known")
         home.kill()
-        sender[0] = Progress(5, 10)
+        sender[0] = SendProgress(5, 10)
         for _ in range(8):  # looks at a site that is silent, and at a mirror of it
             assert asked.acquire(timeout=WITHIN_S)
         assert not told
@@ -88,7 +88,7 @@ def test_a_sender_moves_once_the_other_site_was_opened_and_not_because_its_own_i
             commands.alter_configs(client, {(TOPIC, SENT_TO): changes})
         assert moved.wait(WITHIN_S)
         assert [each.bootstrap_servers for each in told] == [second.bootstrap]
-        sender[0] = Progress(15, 0)
+        sender[0] = SendProgress(15, 0)
         for _ in range(4):
             assert asked.acquire(timeout=WITHIN_S)
         assert len(told) == 1, "nothing waits there"
