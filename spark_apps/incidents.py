@@ -15,6 +15,7 @@ import msgspec
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Incident
+from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings
@@ -44,7 +45,8 @@ def still_open(incidents: Iterable[Incident], kind: str) -> list[Incident]:
 
 
 def read_incidents(bus: BusSettings) -> list[Incident]:
-    """Everything on the topic. Raises `ReadTimeout`."""
+    """Everything that this site has raised. What the mirror has carried here is the other site's:
+    its own applications end it. Raises `ReadTimeout`."""
     numbers = range(TOPICS[EVENT_INCIDENT].partitions)
     try:
         with Consumer(bus, client_id="incidents") as consumer:
@@ -75,5 +77,6 @@ def _read(consumer: Consumer) -> list[Incident]:
         elif time.monotonic() > deadline:
             raise ReadTimeout(f"{EVENT_INCIDENT}: no answer within {ANSWER_TIMEOUT_S} s")
         for received in messages:
-            found += _readable(received)
+            if received.header(MIRROR_ORIGIN) is None:
+                found += _readable(received)
     return found

@@ -15,6 +15,7 @@ import msgspec
 from alarm.rules import RuleSet, verdict
 from bus.client.model import ConsumedRecord
 from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
+from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import (
     EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
@@ -30,18 +31,20 @@ _ACKNOWLEDGED = msgspec.json.Decoder(Acknowledged)
 
 
 class Decisions(NamedTuple):
-    """What the messages came to. `unreadable`: where one stands that is not ours, and why."""
+    """What the messages came to. `unreadable`: where one stands that is not ours, and why.
+    `origins`: of incidents that were carried, by their ids, the header of the first message."""
 
     alarms: list[Alarm]
     incidents: list[Incident]
     unreadable: list[str]
     notified: list[Notified]
     acknowledged: list[Acknowledged]
+    origins: dict[str, bytes]
 
 
 def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> Decisions:
     """Give the verdicts on candidates. A message that is not ours is reported and passed over."""
-    decisions = Decisions([], [], [], [], [])
+    decisions = Decisions([], [], [], [], [], {})
 
     def judge(value: bytes) -> Alarm | None:
         return verdict(rules, msgspec.json.decode(value, type=Candidate), now_ms)
@@ -55,7 +58,7 @@ def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> D
 
 def raised(messages: Iterable[ConsumedRecord]) -> Decisions:
     """What was decided before: the alarms and incidents of their topics, and who was told."""
-    decisions = Decisions([], [], [], [], [])
+    decisions = Decisions([], [], [], [], [], {})
     kinds: dict[str, tuple[msgspec.json.Decoder[Any], list[Any]]] = {
         EVENT_ALARM: (_ALARMS, decisions.alarms),
         EVENT_INCIDENT: (_INCIDENTS, decisions.incidents),
@@ -68,6 +71,9 @@ def raised(messages: Iterable[ConsumedRecord]) -> Decisions:
             event = _read(message, decoder.decode, decisions)
             if event is not None:
                 found.append(event)
+                origin = message.header(MIRROR_ORIGIN)
+                if message.topic == EVENT_INCIDENT and origin is not None:
+                    decisions.origins.setdefault(event.incident_id, origin)
     return decisions
 
 

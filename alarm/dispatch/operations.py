@@ -16,11 +16,17 @@ from typing import IO, Any
 import msgspec
 
 from alarm.dispatch import shadow
+from alarm.dispatch.carried_incidents import (
+    CarriedIncident,
+    carried_open,
+    is_ended_elsewhere_only,
+    keep_site,
+)
 from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
 from alarm.dispatch.unnotified import NewlyNotified, add_unnotified, remove_unnotified
-from bus.contracts.alarms import Acknowledged, Alarm, Incident, Notified
+from bus.contracts.alarms import NOT_PRIMARY, Acknowledged, Alarm, Incident, Notified
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_key
 from bus.lock_file import hold_lock_file
@@ -44,7 +50,7 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     positions: Sequence[Position] = ()
     shadow_since_ms: int | None = None  # what was raised since then another site notifies
     foreign_alarms: Sequence[Alarm] = ()  # raised there
-    foreign_incidents: Sequence[Incident] = ()
+    foreign_incidents: Sequence[CarriedIncident] = ()
     foreign_notified: Sequence[Notified] = ()  # by that site
     acknowledged: Sequence[Acknowledged] = ()  # here or there: it is on the topic
     notify_since_ms: int = 0  # what was raised or opened earlier is stored, and told nobody
@@ -108,8 +114,11 @@ class OperationsStore:
             )
         for incident in changes.incidents:
             self._put_incident(incident, changes, is_own=True)
-        for incident in changes.foreign_incidents:
-            self._put_incident(incident, changes, is_own=False)
+            keep_site(self._db, incident, None)
+        for incident, origin in changes.foreign_incidents:
+            if not is_ended_elsewhere_only(self._db, incident):
+                self._put_incident(incident, changes, is_own=False)
+                keep_site(self._db, incident, origin)
         new = [alarm for alarm in changes.alarms if self._put_alarm(alarm)]
         for alarm in new:
             self._notify(alarm, changes)
@@ -139,6 +148,11 @@ class OperationsStore:
             for incident in shadow.open_in_shadow(db):
                 self.notices.add_incident(db, incident, msgspec.json.encode(incident), now_ms)
             return len(found)
+
+    def carried_open(self) -> list[CarriedIncident]:
+        """Open incidents that only the other site has raised; at most `AT_ONCE` at once."""
+        with self._lock, sqlite_errors(self._path):
+            return carried_open(self._db, AT_ONCE)
 
     def forget_site_state(self, raised_since_ms: int, acknowledged_since_ms: int) -> None:
         """Alarms raised before would be notified to nobody, and nobody asks any more who has
@@ -206,16 +220,19 @@ class OperationsStore:
     def _put_incident(
         self, incident: Incident, changes: BatchChanges, *, is_own: bool
     ) -> None:
-        """A closed incident stays closed when messages are repeated. One that its own process has
-        notified is stored only."""
+        """A closed incident stays closed when messages are repeated, unless a take-over ended it
+        and this site raises it. One that its own process has notified is stored only."""
         body = msgspec.json.encode(incident)
         changed = self._db.execute(
             "INSERT INTO incidents (incident_id, state, body, closed_at_ms) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (incident_id) DO UPDATE SET state = excluded.state, body = excluded.body,"
             " closed_at_ms = excluded.closed_at_ms"
-            " WHERE state = 'open' AND excluded.state = 'closed'",
-            (incident.incident_id, incident.state, body, incident.closed_at_ms),
-        )
+            " WHERE (state = 'open' AND excluded.state = 'closed') OR (? AND state = 'closed'"
+            " AND excluded.state = 'open'"
+            " AND json_extract(CAST(body AS TEXT), '$.detail.reason') = ?)",
+            (incident.incident_id, incident.state, body, incident.closed_at_ms, is_own,
+             NOT_PRIMARY),
+        )  # fmt: skip
         changed_at_ms = incident.closed_at_ms or incident.opened_at_ms
         if not changed.rowcount or not is_own or incident.notified_by:
             return

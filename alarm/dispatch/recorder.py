@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
 from alarm.dispatch.alarm_topic import AlarmTopic
+from alarm.dispatch.carried_incidents import CarriedIncident, ended_by_takeover
 from alarm.dispatch.decide import raised
 from alarm.dispatch.earlier_version import hand_over_position, publish_outbox
 from alarm.dispatch.metrics import DispatcherMetrics
@@ -37,11 +38,13 @@ from bus.client.kafka.cluster import (
     wait_for_topics,
 )
 from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.producer import RecordHeaders
 from bus.client.kafka.site_role import SiteRole
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Acknowledged
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
+from bus.contracts.headers import SITE
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import (
     CONTROL_WATCHLIST,
@@ -103,6 +106,7 @@ class OperationsRecorder:
         self._said = ""
         self._forget_at_s = 0.0
         self._takes_over_at_s = 0.0
+        self._ends_carried_at_s = 0.0
         self._say_at_s = 0.0
         self._acknowledged = Acknowledgements(site)
         self.settled = threading.Event()
@@ -220,7 +224,7 @@ class OperationsRecorder:
             closing(SaidEvents(self._bus, f"{RECORDER}-said")) as events,
         ):
             role.wait_until_known(ROLE_TIMEOUT_S)
-            self._takes_over_at_s = time.monotonic() + SETTLED_S
+            self._takes_over_at_s = self._ends_carried_at_s = time.monotonic() + SETTLED_S
             consumer.assign(_starting_positions(stored, cluster))
             while not self._stopping.is_set():
                 messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
@@ -231,10 +235,14 @@ class OperationsRecorder:
                     if changes.foreign_alarms:
                         # The last ones of a former primary come after it has ceased to be one.
                         self._takes_over_at_s = time.monotonic() + SETTLED_S
+                    if changes.foreign_incidents:
+                        self._ends_carried_at_s = time.monotonic() + SETTLED_S
                     self._metrics.records.inc(len(messages))
                     wake()
                 if self._notify_left_in_shadow(operations, role):
                     wake()
+                if consumer.at_end:
+                    self._end_carried(operations, role, events)
                 self._say(operations, events)
                 self._forget(operations)
 
@@ -282,6 +290,39 @@ class OperationsRecorder:
             self._takes_over_at_s = math.inf  # until this site has been secondary once more
         return count
 
+    def _end_carried(
+        self, operations: OperationsStore, role: SiteRole, events: SaidEvents
+    ) -> None:
+        """Incidents that only the other site has raised end here when this one is the primary. It
+        has everything by then: what that site still had to say, and what this one has said before
+        it was killed. The end has the header of the opening: it is not carried to the site that
+        may still have the incident open, and it is notified to nobody."""
+        now_s = time.monotonic()
+        if role.secondary_since_ms is not None:
+            self._ends_carried_at_s = now_s + SETTLED_S
+        if role.primary_at_s < self._ends_carried_at_s:
+            return
+        due = operations.carried_open()
+        if not due:
+            self._ends_carried_at_s = math.inf  # until one is carried, or this site is secondary
+            return
+        now_ms = wall_clock.now_ms()
+        ends = [ended_by_takeover(one, now_ms) for one, _ in due]
+        origins = {one.incident_id: origin for one, origin in due}
+        headers: dict[str, RecordHeaders] = {
+            name: [(SITE, self._site.name), (MIRROR_ORIGIN, origin)]
+            for name, origin in origins.items()
+        }
+        said = events.publish(EVENT_INCIDENT, [(one.incident_id, one) for one in ends], headers)
+        log.warning(
+            "dispatcher: %d of %d open incidents of the former primary end here",
+            len(said), len(due),
+        )  # fmt: skip
+        carried = [CarriedIncident(one, origins[one.incident_id]) for one in said]
+        operations.apply(BatchChanges(foreign_incidents=carried, now_ms=now_ms))
+        if len(said) < len(due):
+            self._ends_carried_at_s = now_s + SETTLED_S
+
     def _forget(self, operations: OperationsStore) -> None:
         """A slice of what is past its time, after every batch while there is more."""
         if time.monotonic() < self._forget_at_s:
@@ -311,7 +352,9 @@ class OperationsRecorder:
             incidents=found.incidents,
             shadow_since_ms=shadow_since_ms,
             foreign_alarms=foreign.alarms,
-            foreign_incidents=foreign.incidents,
+            foreign_incidents=[
+                CarriedIncident(one, foreign.origins[one.incident_id]) for one in foreign.incidents
+            ],
             foreign_notified=foreign.notified,
             acknowledged=[*found.acknowledged, *foreign.acknowledged],
             positions=_positions(messages, cluster),

@@ -6,13 +6,14 @@ In: structs with their keys. Out: those that the brokers have acknowledged. Neve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
 
 from bus.client.kafka.errors import DeliveryError
-from bus.client.kafka.producer import DeliveryReport, Producer
+from bus.client.kafka.producer import DeliveryReport, Producer, RecordHeaders
 from bus.contracts.headers import SCHEMA
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings
@@ -29,13 +30,18 @@ class SaidEvents:
     def __init__(self, bus: BusSettings, client_id: str) -> None:
         self._producer = Producer(bus, client_id=client_id, overrides=_OVERRIDES)
 
-    def publish(self, topic: str, events: Iterable[tuple[str, Event]]) -> list[Event]:
-        """Those that are on the topic now."""
+    def publish(
+        self,
+        topic: str,
+        events: Iterable[tuple[str, Event]],
+        headers: Mapping[str, RecordHeaders] = MappingProxyType({}),
+    ) -> list[Event]:
+        """Those that are on the topic now. `headers`: more of them, by the event's key."""
         there: list[Event] = []
         for key, event in events:
             self._producer.send(
                 topic, msgspec.json.encode(event), key=key,
-                headers=[(SCHEMA, TOPICS[topic].schema.encode())],
+                headers=[(SCHEMA, TOPICS[topic].schema.encode()), *headers.get(key, ())],
                 on_delivery=_adding(event, there),
             )  # fmt: skip
         self._producer.flush(DELIVERY_TIMEOUT_S)

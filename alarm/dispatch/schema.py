@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 
+from alarm.dispatch.carried_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
 from alarm.dispatch.picture_queue import PICTURE_COPIES
 from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
 from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 5
+VERSION = 6
 
 SAID_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -48,6 +49,7 @@ CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed'
 {PICTURE_COPIES}
 {SHADOW_ALARMS}
 {_SINCE_5}
+{OPEN_INCIDENTS}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -77,10 +79,11 @@ def prepare(connection: sqlite3.Connection) -> None:
         raise StoreError(f"the operations store has version {found}, this program knows {VERSION}")
     change = {
         0: _TABLES,
-        1: _FROM_1 + _FROM_2 + SHADOW_ALARMS + _SINCE_5,
-        2: _FROM_2 + SHADOW_ALARMS + _SINCE_5,
-        3: SHADOW_ALARMS + _SINCE_5,
-        4: SHADOW_ALARMS_FROM_4 + _SINCE_5,
+        1: _FROM_1 + _FROM_2 + SHADOW_ALARMS + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
+        2: _FROM_2 + SHADOW_ALARMS + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
+        3: SHADOW_ALARMS + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
+        4: SHADOW_ALARMS_FROM_4 + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
+        5: OPEN_INCIDENTS_FROM_5,
     }.get(found)
     if change is not None:
         connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")

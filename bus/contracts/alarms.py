@@ -90,6 +90,11 @@ BY_WATCH = "watch"
 """The `notified_by` of the watch, whose incidents are nobody else's to go on with."""
 
 
+NOT_PRIMARY = "not-primary"
+"""The `reason` in the detail of an end that a new primary gives what the former one has raised. The
+new primary may raise the same one itself afterwards: then it is open again."""
+
+
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """`event.incident`: a lasting fault with its beginning and its end (L-3, Q-2); published once
     each.

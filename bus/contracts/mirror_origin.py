@@ -1,7 +1,8 @@
 """Where a record came from that the mirror has carried from one site's own topic to the other's.
 
 In/out: the value of the header `mirror-origin`. Never: a client. A record with this header was made
-at another site: it is not carried on, and nobody is notified of it here. Pure.
+at another site, or is the end of an incident that was (with the header of its opening, by the site
+that has taken over): it is not carried on, and nobody is notified of it here. Pure.
 """
 
 from __future__ import annotations

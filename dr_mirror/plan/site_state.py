@@ -100,6 +100,7 @@ NOT_CARRIED: Mapping[str, str] = MappingProxyType({
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",
     "shadow_incidents": "what this site would have to notify of its own if it became the primary",
+    "open_incidents": "which of this site's open incidents the other one has raised",
     "unnotified_alarms": "what this site has to notify itself; event.notified says when it has",
     "outbox": "of an earlier version",
     "notices": "each site notifies its own people, with its own addresses",

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 
 import msgspec
 
-from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
@@ -121,10 +121,13 @@ class LiveState:
         return True
 
     def on_incident(self, incident: Incident) -> None:
-        """The beginning or the end of an incident; an end is never undone by a late beginning."""
+        """The beginning or the end of an incident; an end is never undone by a late beginning,
+        but for that of a take-over."""
         known = self._incidents.get(incident.incident_id)
         if known is not None and known.state == "closed":
-            return
+            is_by_takeover = known.detail.get("reason") == NOT_PRIMARY
+            if incident.state == "closed" or not is_by_takeover:
+                return
         self._incidents[incident.incident_id] = incident
         self._pending.incidents.append(incident)
         closed = [i.incident_id for i in self._incidents.values() if i.state == "closed"]

@@ -9,7 +9,7 @@ import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
-from bus.client.kafka.producer import Producer
+from bus.client.kafka.producer import Producer, RecordHeaders
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
@@ -20,6 +20,7 @@ from bus.contracts.topics import (
     CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ALARM,
+    EVENT_INCIDENT,
     TOPICS,
 )
 from bus.settings import BusSettings
@@ -29,12 +30,15 @@ from dr_mirror.copy.state_carrier import StateCarrier
 from tests.dr_mirror.test_switch import both_sites
 from tests.dr_mirror.two_sites import wait_until
 
-HERE = (CONTROL_WATCHLIST, CONTROL_REGISTER, EVENT_ALARM)
+HERE = (CONTROL_WATCHLIST, CONTROL_REGISTER, EVENT_ALARM, EVENT_INCIDENT)
 
 
-def put(cluster: RunningCluster, topic: str, key: str, value: msgspec.Struct) -> None:
+def put(
+    cluster: RunningCluster, topic: str, key: str, value: msgspec.Struct,
+    headers: RecordHeaders = (),
+) -> None:  # fmt: skip
     producer = Producer(BusSettings(bootstrap_servers=cluster.bootstrap), client_id="test")
-    producer.send(topic, msgspec.json.encode(value), key=key)
+    producer.send(topic, msgspec.json.encode(value), key=key, headers=headers)
     assert producer.close() == 0
 
 
@@ -87,6 +91,8 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         wait_until(lambda: len(records(b, EVENT_ALARM)) == 1, "the alarm is at B")
         [carried] = records(b, EVENT_ALARM)
         assert carried.header(MIRROR_ORIGIN) == f"{a.cluster_id}:0".encode()
+        put(a, EVENT_INCIDENT, "i", rule(1, 1))
+        wait_until(lambda: len(records(b, EVENT_INCIDENT)) == 1, "the incident is at B")
         sites.mirror.kill()
         put(a, CONTROL_WATCHLIST, "r2", rule(2, 7))
         put(a, EVENT_ALARM, "r2", rule(2, 1))
@@ -99,6 +105,11 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         assert "control.watchlist" in sites.mirror.command("status").stdout
         done = sites.switch("B")
         assert done.returncode == 0, done.stdout + done.stderr
+        [opening] = records(b, EVENT_INCIDENT)
+        put(b, EVENT_INCIDENT, "i", rule(1, 2), opening.headers)  # its end at B, which stays there
+        put(b, EVENT_INCIDENT, "j", rule(1, 3))
+        wait_until(lambda: [one.key for one in records(a, EVENT_INCIDENT)] == [b"i", b"j"],
+                   "of B's incidents only B's own is at A")  # fmt: skip
         put(b, CONTROL_WATCHLIST, "r1", rule(1, 9))
         put(a, CONTROL_WATCHLIST, "r2", rule(2, 20))
         put(b, CONTROL_WATCHLIST, "r2", rule(2, 10))

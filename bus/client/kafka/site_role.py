@@ -1,13 +1,15 @@
 """Whether a site's data are its own, or the mirror of another site's.
 
-In: the site's bus. Out: since when it is secondary. Never: an answer before the brokers have given
-one; while they are away it is what they said last.
+In: the site's bus. Out: since when it is secondary; when it was last known to be the primary.
+Never: an answer before the brokers have given one; while they are away it is what they said last.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 
 from bus.client.kafka.admin import Admin
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
@@ -29,6 +31,7 @@ class SiteRole:
         self._bus = bus
         self._client_id = client_id
         self._secondary_since_ms: int | None = None
+        self._primary_at_s = -math.inf
         self._known = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="site role", daemon=True)
@@ -38,6 +41,12 @@ class SiteRole:
         """Since when this site's data are another one's, by our clock; 0: since before we asked.
         None: they are its own."""
         return self._secondary_since_ms
+
+    @property
+    def primary_at_s(self) -> float:
+        """When the brokers last said that this site's data are there and are its own
+        (`time.monotonic`): for what must not be done on an old answer."""
+        return self._primary_at_s
 
     def start(self) -> SiteRole:
         """Begin to ask."""
@@ -71,16 +80,18 @@ class SiteRole:
             admin.close()
 
     def _ask(self, admin: Admin) -> None:
+        asked_at_s = time.monotonic()
         try:
             is_secondary = bool(admin.topic_configs(DATA_VEHICLE).get(SOURCE_CLUSTER_KEY))
         except BusError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            is_secondary = False  # a bus without data mirrors none
+            is_secondary, asked_at_s = False, -math.inf  # a bus without data mirrors none
         if not is_secondary and self._secondary_since_ms is not None:
             log.warning("%s: this site is the primary", self._client_id)
             self._secondary_since_ms = None
         elif is_secondary and self._secondary_since_ms is None:
             log.warning("%s: the data of this site are another one's", self._client_id)
             self._secondary_since_ms = now_ms() if self._known.is_set() else 0
+        self._primary_at_s = -math.inf if is_secondary else asked_at_s
         self._known.set()

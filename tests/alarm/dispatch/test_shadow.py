@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
+from alarm.dispatch.carried_incidents import CarriedIncident
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.schema import VERSION, version_of
 from bus.client.admin import commands
@@ -97,7 +98,9 @@ def test_an_incident_that_is_open_when_the_site_takes_over_is_notified_then_and_
     end = msgspec.structs.replace(ended, state="closed", closed_at_ms=9)
     operations.apply(
         BatchChanges(
-            incidents=[incident("open"), ended, end], foreign_incidents=[foreign], shadow_since_ms=0
+            incidents=[incident("open"), ended, end],
+            foreign_incidents=[CarriedIncident(foreign, b"A:1")],
+            shadow_since_ms=0,
         )
     )
     operations.notify_left_in_shadow(0, 5)
@@ -143,6 +146,7 @@ def test_a_store_of_the_version_before_gets_the_table(tmp_path: Path) -> None:
     with sqlite3.connect(path) as db:
         db.executescript(
             "DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
+            " DROP TABLE open_incidents;"
             " PRAGMA user_version = 3"
         )
     store = OperationsStore(path)
@@ -161,6 +165,7 @@ def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) 
     with sqlite3.connect(path) as db:
         db.executescript(
             "DROP TABLE unnotified_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
+            " DROP TABLE open_incidents;"
             "CREATE TABLE shadow_alarms (alarm_id TEXT PRIMARY KEY, raised_at_ms INTEGER NOT NULL)"
             " WITHOUT ROWID; INSERT INTO shadow_alarms VALUES ('r:1', 1); PRAGMA user_version = 4"
         )

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bus.contracts
+from bus.contracts.alarms import NOT_PRIMARY
 from bus.contracts.headers import Reason, RecordKind
 from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE, VIDEO
 from bus.domain.plates import NO_PLATE_WORDS
@@ -189,8 +190,11 @@ def test_what_the_watch_says_is_words_in_both_languages() -> None:
         "part Archive (ingest), bound 30.0 s, records 5, behind by 61.0 s, end no longer watched"
     )
     silent = {"scope": "site", "address": "site", "silent_ms": "130000", "devices": "20"}
-    for found in (detail, silent, {"subject": "dispatcher", "why": "suspended"}, {"course": "growing", "class": "face", "subject": "face"}):
+    for found in (detail, silent, {"reason": NOT_PRIMARY}, {"subject": "dispatcher", "why": "suspended"}, {"course": "growing", "class": "face", "subject": "face"}):
         assert not re.search("[a-z]{3}", incident_text(found, ZH)), incident_text(found, ZH)
+    assert incident_text({"reason": NOT_PRIMARY}, EN) == (
+        "end raised by a site that is no longer the primary; what goes on there its own watch tells"
+    )
     assert "Broker 10.0.0.1:9092" in incident_text({"subject": "broker 10.0.0.1:9092"}, EN)
 
 

@@ -7,6 +7,7 @@ import random
 import msgspec
 from console_city import alarms, incidents
 
+from bus.contracts.alarms import NOT_PRIMARY
 from bus.contracts.commands import WatchCommand
 from monitor.cluster.bus_overview import skew_percent
 from monitor.live.live_record import LiveRecord
@@ -73,6 +74,18 @@ def test_an_incident_that_has_ended_stays_ended() -> None:
     for event in (opened, closed, opened):
         live.on_incident(event)
     assert live.open_incidents() == []
+
+
+def test_an_incident_that_a_take_over_has_ended_is_open_again_when_this_site_raises_it() -> None:
+    """Both sites judge the same records, and may call it by the same id."""
+    live = LiveState(rows=10)
+    opened = incidents(NOW)[0]
+    end = msgspec.structs.replace(
+        opened, state="closed", closed_at_ms=NOW, detail={"reason": NOT_PRIMARY}
+    )
+    for event in (opened, end, end, opened):
+        live.on_incident(event)
+    assert live.open_incidents() == [opened]
 
 
 def test_the_state_of_a_checkpoint_follows_what_happens_there() -> None:
