@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bus.client.wire.security import wire_security
-from bus.domain.site_epochs import SiteEpochs
+from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
 from bus.file_thread import FileThread
 from bus.metrics_server import MetricsServer
@@ -34,7 +34,7 @@ from dr_mirror.copy.state_carrier import StateCarrier
 from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.plan.pace import LinkLimit
 from dr_mirror.plan.picture_policy import PicturePolicy
-from dr_mirror.plan.pictures import PictureStatus
+from dr_mirror.plan.pictures import PictureStatus, in_all
 from dr_mirror.plan.report import LagCurve, MirrorReport
 from dr_mirror.plan.sites import SitesError
 from dr_mirror.plan.status import MirrorStatus, is_fenced, with_edges
@@ -205,32 +205,40 @@ async def _copy_one_way(
 
 
 class PictureCopying:
-    """Pictures from the primary's edge to the other one's. What the edge of a site that is lost
-    still has goes on coming until another direction is known, which takes both sites' word."""
+    """Pictures from the primary's edge to the other one's, and after a switch from that one, too:
+    cameras stay with their edge. What the edge of a site that is lost still has goes on coming
+    until another direction is known, which takes both sites' word."""
 
     def __init__(self, site: SiteSettings, settings: MirrorSettings) -> None:
         self._site, self._settings = site, settings
-        self._copier: PictureReplicator | None = None
+        self._copiers: list[PictureReplicator] = []
         self._link: PictureLink | None = None
 
     @property
     def status(self) -> PictureStatus:
-        """How it stands."""
-        return PictureStatus() if self._copier is None else self._copier.status
+        """How it stands, in both directions."""
+        return in_all([each.status for each in self._copiers])
 
     def turn(self, epochs: SiteEpochs, limit: LinkLimit, lag_bytes: Callable[[], int]) -> None:
-        """From the primary on; after a forced switch, until the former primary has rejoined, from
-        that one still."""
+        """From the primary on, and back where there was a switch; after a forced one, until the
+        former primary has rejoined, from that one only."""
         self.stop()
         if self._settings.pictures is PicturePolicy.NONE:
             return
-        clusters, source = epochs.clusters, epochs.copied_from
+        primary = epochs.copied_from
+        secondary = epochs.clusters.other(primary)
+        sources = [primary] if epochs.newest is None else [primary, secondary]
         if waits_for_rejoin(epochs):
-            source = clusters.other(source)
+            sources = [secondary]
+        self._link = PictureLink(asyncio.get_running_loop(), limit, lag_bytes)
+        self._copiers = [self._begin(epochs.clusters, each, self._link) for each in sources]
+
+    def _begin(
+        self, clusters: SiteClusters, source: str, link: PictureLink
+    ) -> PictureReplicator:
         now = directed(self._settings, clusters, source)
         path = pictures_path(self._site, is_back=source != clusters.source)
-        self._link = PictureLink(asyncio.get_running_loop(), limit, lag_bytes)
-        self._copier = PictureReplicator(now, clusters.other(source), path, self._link).start()
+        return PictureReplicator(now, clusters.other(source), path, link).start()
 
     def free_link(self) -> None:
         """No records come over it for now."""
@@ -239,8 +247,9 @@ class PictureCopying:
 
     def stop(self) -> None:
         """End what goes on."""
-        if self._copier is not None:
-            self._copier.stop()
+        for each in self._copiers:
+            each.stop()
+        self._copiers = []
 
 
 async def _until_first(

@@ -6,6 +6,7 @@ Never: a host of a record's; a picture that is given up without its reason.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -145,3 +146,30 @@ class PictureStatus(msgspec.Struct, frozen=True, kw_only=True):
     def needs_someone(self) -> bool:
         """Whether a picture is not what it should be, or nothing is copied."""
         return bool(self.other or self.differing or self.problem)
+
+
+def in_all(found: Sequence[PictureStatus]) -> PictureStatus:
+    """Of several directions at once; none: nothing is copied."""
+    if len(found) < 2:
+        return found[0] if found else PictureStatus()
+    return PictureStatus(
+        policy=found[0].policy,
+        waiting=sum(one.waiting for one in found),
+        oldest_ms=_oldest(one.oldest_ms for one in found),
+        unread_records=-1 if any(one.unread_records < 0 for one in found)
+        else sum(one.unread_records for one in found),
+        copied=sum(one.copied for one in found),
+        copied_bytes=sum(one.copied_bytes for one in found),
+        present=sum(one.present for one in found),
+        given_up=sum(one.given_up for one in found),
+        shown_given_up=tuple(each for one in found for each in one.shown_given_up)[:MAX_SHOWN],
+        other=tuple(each for one in found for each in one.other)[:MAX_SHOWN],
+        compared=sum(one.compared for one in found),
+        differing=tuple(each for one in found for each in one.differing)[:MAX_SHOWN],
+        oldest_compared_ms=_oldest(one.oldest_compared_ms for one in found),
+        problem="; ".join(dict.fromkeys(one.problem for one in found if one.problem)),
+    )  # fmt: skip
+
+
+def _oldest(times: Iterable[int]) -> int:
+    return min((each for each in times if each >= 0), default=-1)

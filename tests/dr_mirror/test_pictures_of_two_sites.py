@@ -146,9 +146,10 @@ def test_every_picture_of_a_record_comes_over_kills_of_mirror_and_edge_and_is_co
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_of_hits_only_the_pictures_of_alarms_come_and_after_a_switch_they_go_the_other_way(
+def test_of_hits_only_the_pictures_of_alarms_come_and_after_a_switch_they_go_both_ways(
     tmp_path: Path, dice: random.Random
 ):
+    """Cameras stay with their edge, which is the former primary's then."""
     with picture_sites(tmp_path, dice, "hits") as both:
         names = [both.send(number) for number in range(4)]
         raise_alarm(both.sites.clusters["A"].bootstrap, names[2])
@@ -167,6 +168,9 @@ def test_of_hits_only_the_pictures_of_alarms_come_and_after_a_switch_they_go_the
         raise_alarm(both.sites.clusters["B"].bootstrap, new)
         wait_until(lambda: both.is_at("A", new), "B's picture is at A")
         assert both.file("A", new).read_bytes() == data
+        raise_alarm(both.sites.clusters["B"].bootstrap, names[3])
+        wait_until(lambda: both.is_at("B", names[3]), "the picture of A's edge is at B")
+        assert not both.is_at("B", names[0])
 
 
 @pytest.mark.slow
