@@ -1,9 +1,9 @@
 """One producer at an ordinary target, and the partitions whose records go through it.
 
 In: partitions with something queued. Out: rounds of appends; a round's records and the positions
-that say so are committed together where the target has transactions, else the positions follow the
-records. Core: `AppendBatches`. Never: two rounds of one producer at once; what arrives meanwhile
-goes into the next one.
+that say so are committed together where the target has transactions, else the positions follow,
+those of some rounds at once. Core: `AppendBatches`. Never: two rounds of one producer at once; what
+arrives meanwhile goes into the next one.
 
 After any failure the producer takes a fresh epoch, which ends what was open, and the partitions of
 the round begin again from the positions that are committed.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.client.model import TopicPartition
@@ -36,7 +37,10 @@ from dr_mirror.plan.produce_errors import produce_state
 from dr_mirror.plan.states import MirrorState
 
 ROUND_S = 0.02
-"""A round begins at most this often: each one costs a marker in every partition of it."""
+"""A transaction begins at most this often: each one costs a marker in every partition of it."""
+POSITIONS_S = 0.1
+"""Without transactions positions are written this often, and after each `append_bytes` of records:
+what was sent since then comes twice after a kill."""
 NO_LOG_START = (1 << 63) - 1
 """The target's log start follows nothing: its own retention deletes."""
 
@@ -78,7 +82,8 @@ class ProducePorts:
 
 
 class ProduceSender:
-    """Invariant: `_in_round` has the partitions whose answers are not all known yet."""
+    """Invariant: `_in_round` has the partitions whose answers are not all known yet; `_unsaved` the
+    positions that the target has reached and does not say, none where it has transactions."""
 
     def __init__(
         self, context: CopyContext, name: str, transactions: TransactionManager, ports: ProducePorts
@@ -93,6 +98,9 @@ class ProduceSender:
         self._claims: Claims = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._target_ends: dict[TopicPartition, int] = {}
+        self._unsaved: dict[TopicPartition, SourcePosition] = {}
+        self._unsaved_bytes = 0
+        self._saved_s = context.clock.monotonic()
         self._in_round: set[TopicPartition] = set()
         self._wake = asyncio.Event()
         self._round_ended = asyncio.Event()
@@ -126,10 +134,13 @@ class ProduceSender:
                 self._sequences.clear()
 
     async def settle(self, partition: TopicPartition) -> None:
-        """Return once no round has the partition in it."""
+        """Return once no round has the partition in it, and its position is written. Raises
+        TransactionFailed."""
         while partition in self._in_round:
             self._round_ended.clear()
             await self._round_ended.wait()
+        if partition in self._unsaved:
+            await self.claim(partition, self._unsaved[partition])
 
     def on_begun(self, partition: TopicPartition, target_end: int) -> None:
         """It is copied from now on; the target ends there."""
@@ -149,12 +160,11 @@ class ProduceSender:
         clock, failures = self._context.clock, 0
         await self._begin_first()
         while True:
-            await self._wake.wait()
-            self._wake.clear()
+            await self._wait_for_work()
             started = clock.monotonic()
             entries = self._next_entries()
             claims, self._claims = self._claims, {}
-            if not entries and not claims:
+            if not entries and not claims and not self._unsaved:
                 continue
             self._in_round = {each.copy.partition for each in entries} | set(claims)
             try:
@@ -173,7 +183,18 @@ class ProduceSender:
                 await self._begin_again(failures)
             if self._ready or self._claims:
                 self._wake.set()
-            await clock.sleep(max(started + ROUND_S - clock.monotonic(), 0))
+            if self._is_transactional:
+                await clock.sleep(max(started + ROUND_S - clock.monotonic(), 0))
+
+    async def _wait_for_work(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(POSITIONS_S if self._unsaved else None):
+                await self._wake.wait()
+        self._wake.clear()
+
+    @property
+    def _is_transactional(self) -> bool:
+        return self._transactions.transactional_id is not None
 
     async def _begin_first(self) -> None:
         """What an older life left open holds up all that read the positions."""
@@ -217,8 +238,8 @@ class ProduceSender:
             each.batches.sequence = self._sequences.get(each.batches.partition, 0)
         partitions = [each.batches.partition for each in entries]
         await self._transactions.begin([*partitions, self._ports.positions])
-        is_transactional = self._transactions.transactional_id is not None
-        await (self._send_together if is_transactional else self._send_in_turn)(entries, claims)
+        send = self._send_together if self._is_transactional else self._send_in_turn
+        await send(entries, claims)
         await self._transactions.commit()
         self._on_committed([each for each in entries if each.is_sent], claims)
         if not all(each.is_sent for each in entries):
@@ -234,17 +255,20 @@ class ProduceSender:
             raise TransactionFailed(MirrorState.STARTING, "a batch of its transaction was refused")
 
     async def _send_in_turn(self, entries: list[RoundEntry], claims: Claims) -> None:
-        """First the records, then the positions of those that were taken."""
+        """First the records, then, where it is time, the positions of those that were taken."""
         await self._send([each.batches for each in entries])
-        reached = {
-            each.copy.partition: self._position(each)
-            for each in entries
-            if each.is_sent or each.batches.target_end >= 0
-        }
-        if reached or claims:
-            positions = self._position_batches({**reached, **_claimed(claims)})
+        for each in entries:
+            if each.is_sent or each.batches.target_end >= 0:
+                self._unsaved[each.copy.partition] = self._position(each)
+                self._unsaved_bytes += each.append.size
+        is_much = self._unsaved_bytes >= self._context.settings.append_bytes
+        now_s = self._context.clock.monotonic()
+        if claims or (self._unsaved and (is_much or now_s - self._saved_s >= POSITIONS_S)):
+            positions = self._position_batches({**self._unsaved, **_claimed(claims)})
             await self._send([positions])
             _check_positions(positions)
+            self._unsaved.clear()
+            self._unsaved_bytes, self._saved_s = 0, now_s
 
     async def _send(self, work: list[AppendBatches]) -> None:
         producer = self._transactions.producer
