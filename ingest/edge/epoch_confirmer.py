@@ -40,6 +40,7 @@ FRESH_S = 2.0
 """Answers that took longer than this together may be too old to tell the other site."""
 CONNECT_TIMEOUT_MS = 1_000
 REQUEST_TIMEOUT_MS = 3_000
+STOP_S = 1.0
 REASON = "an edge asked both sites: none has a newer site epoch"
 
 
@@ -64,9 +65,9 @@ class EpochConfirmer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread; not after a site that does not answer."""
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(STOP_S)
 
     def _run(self) -> None:
         while not self._stopping.wait(EVERY_S):

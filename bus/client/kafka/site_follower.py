@@ -28,6 +28,7 @@ LOOK_S = 0.5
 AGAIN_S = 5.0
 TIMEOUT_S = 5.0
 MOVE_AFTER_S = 2.0
+STOP_S = 1.0
 
 
 class SendProgress(NamedTuple):
@@ -67,9 +68,9 @@ class SiteFollower:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread."""
+        """End the thread; not after a site that does not answer."""
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(STOP_S)
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_S):
