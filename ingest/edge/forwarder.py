@@ -201,15 +201,20 @@ class ProducerSession:
         """Whether everything it was given is on the bus."""
         return not self._unsettled
 
+    @property
+    def _room(self) -> int:
+        return self._max_in_flight - len(self._unsettled)
+
     def run(self, stopping: Callable[[], bool]) -> None:
         """Run until `stopping`; raises `BusError` when this producer has failed for good."""
         while not stopping():
-            room = self._max_in_flight - len(self._unsettled)
+            room = self._room
             queued = self._source.read(min(room, _READ_MESSAGES)) if room > 0 else []
             for message in queued:
                 self._produce(message)
             self._handle_deliveries()
-            if not queued:
+            may_read_now = room <= 0 < self._room
+            if not queued and not may_read_now:
                 self._source.wait(_IDLE_WAIT_S)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker
 from ingest.edge.forwarder import ProducerSession, SpoolForwarder
 from ingest.edge.site_route import SiteRoute
-from ingest.spool import Spool, SpoolEntry
+from ingest.spool import Queued, Spool, SpoolEntry
 
 
 def entry(topic: str, number: int, size: int) -> SpoolEntry:
@@ -103,3 +103,43 @@ async def test_what_a_broker_refuses_is_quarantined_by_the_forwarder_not_in_the_
     assert set(producer.senders) == {threading.get_ident()}
     assert producer.sent.count(topics.QUARANTINE_RECORDS) == 3
     spool.close()
+
+
+class SourceOfThree:
+    """Three messages; what is under way is delivered while the session waits, as by another
+    thread."""
+
+    def __init__(self) -> None:
+        self.drained_sequence = self.waits = self._read = 0
+        self.under_way: list[OnDelivery] = []
+
+    def read(self, max_messages: int) -> list[Queued]:
+        found = [
+            Queued(number, entry(topics.DATA_FACE, number, 10))
+            for number in range(self._read, min(self._read + max_messages, 3))
+        ]
+        self._read += len(found)
+        return found
+
+    def wait(self, timeout_s: float) -> None:
+        self.waits += 1
+        for number, told in enumerate(self.under_way):
+            told(RecordMetadata(topics.DATA_FACE, 0, number, 1))
+        self.under_way.clear()
+
+    def wake(self) -> None:
+        """Nobody waits."""
+
+    def acknowledge(self, end_sequence: int, rows: object) -> None:
+        self.drained_sequence = end_sequence
+
+    def send(self, topic: str, value: bytes, *, on_delivery: OnDelivery, **_: Any) -> None:
+        self.under_way.append(on_delivery)
+
+
+def test_a_delivery_that_makes_room_is_followed_by_the_next_message_at_once():
+    """One message under way at most; a second wait for each would be half a second of idleness."""
+    source = SourceOfThree()
+    flight = ProducerSession(source, source, 1)  # type: ignore[arg-type]
+    flight.run(lambda: source.drained_sequence == 3)
+    assert source.waits == 3
