@@ -42,7 +42,9 @@ def test_what_is_named_like_a_secret_is_marked_as_one() -> None:
         if any(word in field.name for word in ("token", "password", "secret", "webhook_url", "sms_"))
         and field.name != "sms_method"
     }
-    of_kafka = {"bus.librdkafka", "bus.java"}  # passwords are among keys that Kafka names
+    # Passwords are among keys that Kafka names.
+    of_kafka = {f"bus.{key}" for key in ("librdkafka", "java")}
+    of_kafka |= {f"mirror.{side}_librdkafka" for side in ("source", "target")}
     assert names | of_kafka == set(secret_settings())
 
 
