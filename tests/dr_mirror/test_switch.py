@@ -115,15 +115,23 @@ class Sites:
             assert a == b
 
     def wait_until_copying(self, source: str) -> None:
-        """The mirror's own word: it copies this way, and nothing is behind."""
+        """It copies this way, nothing is behind, and the other site holds what `source` held when
+        this was called: the mirror's own word alone may be a second old."""
         cluster_id = self.clusters[source].cluster_id
+        origin = self.readers[source]
+        copy = self.readers["B" if source == "A" else "A"]
+        ends: dict[tuple[str, int], int] = {}
 
         def is_copying() -> bool:
             found = self.mirror.status()
             states = {one.state for one in found.partitions}
-            return (
-                found.source_cluster_id == cluster_id and states == {"copying"} and found.rpo_s == 0
-            )
+            if found.source_cluster_id != cluster_id or states != {"copying"} or found.rpo_s != 0:
+                return False
+            for one in found.partitions:
+                place = one.topic, one.partition
+                if place not in ends:
+                    ends[place] = origin.ends(*place)[1]
+            return all(copy.ends(*place)[1] >= end for place, end in ends.items())
 
         wait_until(is_copying, f"the mirror copies from {source}")
 
