@@ -126,6 +126,13 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return ""
 
     @property
+    def bus_by_alias(self) -> dict[str, BusSettings]:
+        """Both sites, as operators call them; site A first."""
+        return {
+            self.source_cluster_alias: self.source_bus, self.target_cluster_alias: self.target_bus,
+        }  # fmt: skip
+
+    @property
     def source_bus(self) -> BusSettings:
         """Where site A's brokers are and how they are reached."""
         return BusSettings(

@@ -68,6 +68,13 @@ UPDATE incidents SET closed_at_ms = json_extract(CAST(body AS TEXT), '$.closed_a
 CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed';
 {PICTURE_COPIES}
 """
+_TO_5 = {
+    1: _FROM_1 + _FROM_2 + SHADOW_ALARMS,
+    2: _FROM_2 + SHADOW_ALARMS,
+    3: SHADOW_ALARMS,
+    4: SHADOW_ALARMS_FROM_4,
+}
+"""By the version that a file has."""
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -77,16 +84,11 @@ def prepare(connection: sqlite3.Connection) -> None:
     found = version_of(connection)
     if found > VERSION:
         raise StoreError(f"the operations store has version {found}, this program knows {VERSION}")
-    change = {
-        0: _TABLES,
-        1: _FROM_1 + _FROM_2 + SHADOW_ALARMS + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
-        2: _FROM_2 + SHADOW_ALARMS + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
-        3: SHADOW_ALARMS + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
-        4: SHADOW_ALARMS_FROM_4 + _SINCE_5 + OPEN_INCIDENTS_FROM_5,
-        5: OPEN_INCIDENTS_FROM_5,
-    }.get(found)
-    if change is not None:
-        connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
+    if found == VERSION:
+        return
+    to_5 = _TO_5[found] + _SINCE_5 if found in _TO_5 else ""
+    change = to_5 + OPEN_INCIDENTS_FROM_5 if found else _TABLES
+    connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -6,34 +6,10 @@ no handler.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from broker.security.principal import Principal
+from bus.protocol.acls import Operation, Resource
 
-
-class Operation(IntEnum):
-    """Kafka's AclOperation."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class Resource(IntEnum):
-    """Kafka's ResourceType."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-
+__all__ = ["CLUSTER_NAME", "NOT_ASKED", "Authorizer", "Operation", "Resource"]
 
 CLUSTER_NAME = "kafka-cluster"
 

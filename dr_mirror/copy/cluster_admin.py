@@ -14,13 +14,9 @@ from bus.client.admin.site_keys import SiteKeys
 from bus.client.model import TopicDescription, TopicPartition
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
-from bus.contracts.site_confirmation import (
-    TARGET_CLUSTER_KEY,
-    SiteConfirmation,
-)
-from bus.contracts.site_epoch import (
-    SiteEpoch,
-)
+from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY, ConfirmedBy, SiteConfirmation
+from bus.contracts.site_epoch import SiteEpoch
+from bus.domain.site_epochs import Confirm, FormerPrimaryFence
 from bus.errors import BusError
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
@@ -30,7 +26,7 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsResource,
 )
 from bus.settings import BusSettings
-from dr_mirror.plan.acls import Acl, AclResource
+from dr_mirror.plan.acls import COPIED, Acl
 from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
@@ -102,9 +98,11 @@ class ClusterAdmin:
         another one."""
         site_keys.confirm(self._client, confirmation)
 
-    def set_site_epoch(self, epoch: SiteEpoch) -> None:
-        """Have the cluster take a newer site epoch. Raises BusError INVALID_UPDATE_VERSION."""
-        site_keys.set_site_epoch(self._client, epoch)
+    def confirm_or_fence(
+        self, one: Confirm | FormerPrimaryFence, by: ConfirmedBy, who: str, reason: str
+    ) -> None:
+        """What the other site's epoch means for this one."""
+        site_keys.confirm_or_fence(self._client, one, by, who, reason)
 
     def mark(self, topics: Iterable[str], target_cluster_id: str) -> None:
         """Let these topics say that they are copied to that cluster."""
@@ -152,7 +150,7 @@ class ClusterAdmin:
         """All of topics and groups. Raises BusError: SECURITY_DISABLED where there is no
         authorizer."""
         found: list[Acl] = []
-        for resource in AclResource:
+        for resource in COPIED:
             request = DescribeAclsRequest(
                 resource, None, ANY, principal_filter=None, host_filter=None, operation=ANY,
                 permission_type=ANY,

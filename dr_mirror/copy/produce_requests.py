@@ -107,8 +107,9 @@ class ProduceRequests:
                 timeout_ms=TIMEOUT_MS + TIMEOUT_MS // 2, max_version=PRODUCE_VERSION,
             )  # fmt: skip
         except PeerError as error:
-            is_refused = error.kind is PeerErrorKind.NOT_LET_IN
-            code = _REFUSED if is_refused else ErrorCode.NETWORK_EXCEPTION
+            code = ErrorCode.NETWORK_EXCEPTION
+            if error.kind is PeerErrorKind.NOT_LET_IN:
+                code = ErrorCode.SASL_AUTHENTICATION_FAILED
             for batches, _ in wave:
                 batches.on_failed(code, str(error))
             return
@@ -119,9 +120,6 @@ class ProduceRequests:
         }
         for batches, batch in wave:
             _on_result(batches, batch, results.get(batches.partition))
-
-
-_REFUSED = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 def _next_wave(work: list[AppendBatches], producer: BatchProducer) -> Wave:

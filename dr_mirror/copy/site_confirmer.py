@@ -11,10 +11,9 @@ import logging
 from collections.abc import Mapping
 
 from bus.client.admin.own_name import own_name
-from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
-from bus.domain.site_epochs import Confirm, FormerPrimaryFence, SiteEpochs, due_to_tell
+from bus.contracts.site_confirmation import ConfirmedBy
+from bus.domain.site_epochs import SiteEpochs, due_to_tell
 from bus.errors import BusError, ErrorCode
-from bus.wall_clock import now_ms
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 
 log = logging.getLogger(__name__)
@@ -39,7 +38,8 @@ class SiteConfirmer:
             if self._is_ours is None:
                 self._is_ours = await asyncio.to_thread(self._are_both_ours)
             for one in due_to_tell(epochs) if self._is_ours else ():
-                await asyncio.to_thread(self._apply_one, one)
+                apply = self._admins[one.cluster_id].confirm_or_fence
+                await asyncio.to_thread(apply, one, ConfirmedBy.MIRROR, self._who, REASON)
             self._failure = ""
         except BusError as error:
             is_overtaken = error.code is ErrorCode.INVALID_UPDATE_VERSION  # by a switch
@@ -50,14 +50,3 @@ class SiteConfirmer:
 
     def _are_both_ours(self) -> bool:
         return all(admin.site_number() is not None for admin in self._admins.values())
-
-    def _apply_one(self, one: Confirm | FormerPrimaryFence) -> None:
-        admin = self._admins[one.cluster_id]
-        if isinstance(one, FormerPrimaryFence):
-            admin.set_site_epoch(one.epoch)
-            log.warning("cluster %s takes no records of mirrored topics from now on, it did not "
-                        "know of a switch: %s", one.cluster_id, one.epoch.text)  # fmt: skip
-            return
-        admin.confirm(
-            SiteConfirmation(one.epoch, ConfirmedBy.MIRROR, now_ms(), self._who, REASON)
-        )

@@ -17,48 +17,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from bus.protocol.acls import Operation, Pattern, Permission, Resource
 from dr_mirror.plan.topic_names import TopicNames
 
 SHOWN = 20
 """Of those that a person has to look at, in a status."""
 ANY_NAME = "*"
-
-
-class AclResource(IntEnum):
-    """Kafka's ResourceType, of what a mirror copies."""
-
-    TOPIC = 2
-    GROUP = 3
-
-
-class AclPattern(IntEnum):
-    """Kafka's PatternType, of ACLs that are set."""
-
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclOperation(IntEnum):
-    """Kafka's AclOperation."""
-
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-
-
-class AclPermission(IntEnum):
-    """Kafka's AclPermissionType, of ACLs that are set."""
-
-    DENY = 2
-    ALLOW = 3
+COPIED = (Resource.TOPIC, Resource.GROUP)
 
 
 class Acl(NamedTuple):
@@ -75,10 +40,10 @@ class Acl(NamedTuple):
     @property
     def text(self) -> str:
         """For a person."""
-        permission = _word(AclPermission, self.permission)
-        operation = _word(AclOperation, self.operation)
-        pattern = "…" if self.pattern == AclPattern.PREFIXED else ""
-        where = f"{_word(AclResource, self.resource)} {self.name}{pattern}"
+        permission = _word(Permission, self.permission)
+        operation = _word(Operation, self.operation)
+        pattern = "…" if self.pattern == Pattern.PREFIXED else ""
+        where = f"{_word(Resource, self.resource)} {self.name}{pattern}"
         return f"{permission} {operation} {where}: {self.principal}, host {self.host}"
 
 
@@ -124,7 +89,7 @@ def plan_acls(source: Collection[Acl], target: Collection[Acl], rules: AclRules)
     copies = {rules.names.at_target(topic) for topic in rules.topics}
     extra = [
         each for each in held - wanted
-        if each.resource == AclResource.TOPIC and each.name in copies and _lets_read(each)
+        if each.resource == Resource.TOPIC and each.name in copies and _lets_read(each)
     ]  # fmt: skip
     return AclPlan(
         tuple(sorted(wanted - held)), len(wanted), tuple(sorted(patterns)), tuple(sorted(extra))
@@ -133,36 +98,36 @@ def plan_acls(source: Collection[Acl], target: Collection[Acl], rules: AclRules)
 
 def _at_target(acl: Acl, rules: AclRules) -> Acl | None:
     """None: it does not concern what is copied, or is not to be there."""
-    if acl.pattern != AclPattern.LITERAL:
+    if acl.pattern != Pattern.LITERAL:
         return None
-    if acl.resource == AclResource.GROUP:
+    if acl.resource == Resource.GROUP:
         is_one = acl.name != ANY_NAME and rules.selects_group(acl.name)
         return acl if is_one else None
-    if acl.resource != AclResource.TOPIC or acl.name not in rules.topics:
+    if acl.resource != Resource.TOPIC or acl.name not in rules.topics:
         return None
     named = acl._replace(name=rules.names.at_target(acl.name))
-    if rules.others_write or acl.permission != AclPermission.ALLOW:
+    if rules.others_write or acl.permission != Permission.ALLOW:
         return named
-    if acl.operation == AclOperation.ALL:
-        return named._replace(operation=AclOperation.READ)
-    return None if acl.operation == AclOperation.WRITE else named
+    if acl.operation == Operation.ALL:
+        return named._replace(operation=Operation.READ)
+    return None if acl.operation == Operation.WRITE else named
 
 
 def _is_pattern(acl: Acl, rules: AclRules) -> bool:
     """Whether it covers something that is copied, and perhaps more."""
-    if acl.pattern == AclPattern.LITERAL and acl.name != ANY_NAME:
+    if acl.pattern == Pattern.LITERAL and acl.name != ANY_NAME:
         return False
-    if acl.resource == AclResource.GROUP:
+    if acl.resource == Resource.GROUP:
         return True
     prefix = "" if acl.name == ANY_NAME else acl.name
-    return acl.resource == AclResource.TOPIC and any(
+    return acl.resource == Resource.TOPIC and any(
         topic.startswith(prefix) for topic in rules.topics
     )
 
 
 def _lets_read(acl: Acl) -> bool:
-    reads = acl.operation in (AclOperation.READ, AclOperation.ALL)
-    return reads and acl.permission == AclPermission.ALLOW and acl.pattern == AclPattern.LITERAL
+    reads = acl.operation in (Operation.READ, Operation.ALL)
+    return reads and acl.permission == Permission.ALLOW and acl.pattern == Pattern.LITERAL
 
 
 def _word(kind: type[IntEnum], number: int) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 
 import re2
 
+from dr_mirror.plan.topic_names import MIRRORS_OWN
+
 WHITE_LIST = (r"data\..*", r"meter\.sent", r"meter\.arrived", r"quarantine\.records")
 BLACK_LIST: tuple[str, ...] = ()
 NEVER = (
-    r"__.*", r"control\..*", r"event\..*", r"meter\.latency", r"meter\.quality", r"heartbeats",
-    r".*[.-]internal",
+    r"__.*", r"control\..*", r"event\..*", r"meter\.latency", r"meter\.quality", *MIRRORS_OWN,
 )  # fmt: skip
 
 MAX_PATTERN_CHARACTERS = 1000

@@ -20,8 +20,9 @@ SEPARATOR = "."
 Value = TypeVar("Value")
 ByPartition = Mapping[TopicPartition, Value]
 
-_OWN = re.compile(r"heartbeats|.*[.-]internal")
-"""What mirrors keep for themselves, and call the same everywhere; never mirrored."""
+MIRRORS_OWN = (r"heartbeats", r".*[.-]internal")
+"""Patterns of what mirrors keep for themselves, and call the same everywhere; never mirrored."""
+_OWN = re.compile("|".join(MIRRORS_OWN))
 
 
 @dataclass(frozen=True, slots=True)

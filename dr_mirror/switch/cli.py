@@ -346,11 +346,7 @@ def _sites(ctx: typer.Context) -> dict[str, SiteClient]:
     if settings.unset_servers:
         typer.echo(settings.unset_servers, err=True)
         raise typer.Exit(1)
-    found = {
-        settings.source_cluster_alias: settings.source_bus,
-        settings.target_cluster_alias: settings.target_bus,
-    }
-    sites = {name: SiteClient(name, bus) for name, bus in found.items()}
+    sites = {name: SiteClient(name, bus) for name, bus in settings.bus_by_alias.items()}
     for site in sites.values():
         ctx.call_on_close(site.close)
     return sites

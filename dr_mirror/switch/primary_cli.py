@@ -110,13 +110,7 @@ def primary(
 
 def _sites(ctx: typer.Context) -> list[SiteClient]:
     settings = ctx.obj.mirror
-    if settings.unset_servers:
-        found = {HERE: ctx.obj.bus}
-    else:
-        found = {
-            settings.source_cluster_alias: settings.source_bus,
-            settings.target_cluster_alias: settings.target_bus,
-        }
+    found = {HERE: ctx.obj.bus} if settings.unset_servers else settings.bus_by_alias
     sites = [SiteClient(name, bus) for name, bus in found.items()]
     for site in sites:
         ctx.call_on_close(site.close)

@@ -11,7 +11,6 @@ seconds; where it is away, edges that reach both sites do.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 
 from bus.client.admin import queries, site_keys
@@ -19,7 +18,7 @@ from bus.client.admin.config_resources import TOPIC
 from bus.client.admin.own_name import own_name
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
-from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
+from bus.contracts.site_confirmation import ConfirmedBy
 from bus.domain.site_epochs import (
     Confirm,
     FormerPrimaryFence,
@@ -28,7 +27,7 @@ from bus.domain.site_epochs import (
     due_to_tell,
 )
 from bus.errors import BusError, ErrorCode
-from bus.wall_clock import now_ms
+from bus.periodic_thread import PeriodicThread
 from ingest.edge.other_site import SENT_TO
 from ingest.edge.site_route import HOME, SECOND, SiteRoute
 
@@ -40,14 +39,14 @@ FRESH_S = 2.0
 """Answers that took longer than this together may be too old to tell the other site."""
 CONNECT_TIMEOUT_MS = 1_000
 REQUEST_TIMEOUT_MS = 3_000
-STOP_S = 1.0
 REASON = "an edge asked both sites: none has a newer site epoch"
 
 
-class EpochConfirmer:
-    """One thread. Repeating what was told is harmless."""
+class EpochConfirmer(PeriodicThread):
+    """Repeating what was told is harmless."""
 
     def __init__(self, route: SiteRoute) -> None:
+        super().__init__("epoch-confirmer", every_s=EVERY_S)
         self._clients = tuple(
             SyncClient.of(
                 route.bus(site), CLIENT_ID, connect_timeout_ms=CONNECT_TIMEOUT_MS,
@@ -57,25 +56,16 @@ class EpochConfirmer:
         )  # fmt: skip
         self._are_ours = False
         self._failure = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="epoch-confirmer", daemon=True)
 
-    def start(self) -> None:
-        """Begin to ask."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread; not after a site that does not answer."""
-        self._stopping.set()
-        self._thread.join(STOP_S)
+    def _step(self) -> None:
+        try:
+            self._ask_and_tell()
+            self._failure = ""
+        except BusError as error:
+            self._on_error(error)
 
     def _run(self) -> None:
-        while not self._stopping.wait(EVERY_S):
-            try:
-                self._ask_and_tell()
-                self._failure = ""
-            except BusError as error:
-                self._on_error(error)
+        super()._run()
         for client in self._clients:
             client.close()
 
@@ -118,15 +108,11 @@ class EpochConfirmer:
 
     def _tell(self, ids: SiteClusters, one: Confirm | FormerPrimaryFence) -> None:
         client = self._clients[0 if one.cluster_id == ids.source else 1]
-        if isinstance(one, FormerPrimaryFence):
-            site_keys.set_site_epoch(client, one.epoch)
-            log.warning("cluster %s takes no records of mirrored topics from now on, it did not "
-                        "know of a switch: %s", one.cluster_id, one.epoch.text)  # fmt: skip
-            return
-        site_keys.confirm(
-            client, SiteConfirmation(one.epoch, ConfirmedBy.EDGE, now_ms(), own_name(), REASON)
-        )
-        log.warning("cluster %s is confirmed as the primary: both sites were asked", one.cluster_id)
+        site_keys.confirm_or_fence(client, one, ConfirmedBy.EDGE, own_name(), REASON)
+        if isinstance(one, Confirm):
+            log.warning(
+                "cluster %s is confirmed as the primary: both sites were asked", one.cluster_id
+            )
 
     def _on_error(self, error: BusError) -> None:
         is_overtaken = error.code is ErrorCode.INVALID_UPDATE_VERSION  # by a switch

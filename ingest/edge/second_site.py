@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
-from bus.client.kafka.mirrored_ends import CONFIRMED, NEWEST_RECORDS, is_between
+from bus.client.kafka.mirrored_ends import CONFIRMED, NEWEST_RECORDS, cluster_id_of, is_between
 from bus.contracts.mirror import decode_confirmed
 from bus.errors import BusError
 from ingest.edge.other_site import SENT_TO, ask_ends
@@ -91,14 +91,9 @@ class SecondSite:
     def _learn_cluster_ids(self) -> None:
         for site in (HOME, SECOND):
             if not self._route.cluster_id(site) and self._is_time_for(f"id of {site}"):
-                self._learn_cluster_id(site)
-
-    def _learn_cluster_id(self, site: Site) -> None:
-        admin = Admin(self._route.bus(site), client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
-        try:
-            self._route.on_cluster_id(site, admin.describe_cluster()[0].cluster_id)
-        finally:
-            admin.close()
+                bus = self._route.bus(site)
+                found = cluster_id_of(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
+                self._route.on_cluster_id(site, found)
 
     # -- what the mirror says -----------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
+from bus import periodic_thread
 from bus.client.kafka import mirrored_ends
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
@@ -131,7 +132,7 @@ class EdgeMachine:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Gives the edge's modules the world's threads and clients."""
-        threads = (forwarder, second_site, epoch_confirmer, spool, writer, kept_segments)
+        threads = (forwarder, second_site, periodic_thread, spool, writer, kept_segments)
         clients = {
             forwarder: {"Producer": EdgeProducer},
             second_site: {"Consumer": EdgeConsumer, "Admin": EdgeAdmin},

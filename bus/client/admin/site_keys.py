@@ -6,6 +6,7 @@ the brokers are not ours; they know no such keys.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from bus.client.admin import commands, queries
@@ -14,6 +15,7 @@ from bus.client.wire.sync_client import SyncClient
 from bus.contracts.site_confirmation import (
     SITE_CONFIRMATION_KEY,
     SITE_MEMBERS_KEY,
+    ConfirmedBy,
     SiteConfirmation,
     SiteConfirmationError,
     parse_confirmation,
@@ -25,7 +27,11 @@ from bus.contracts.site_epoch import (
     SiteEpochError,
     parse_site_epoch,
 )
+from bus.domain.site_epochs import Confirm, FormerPrimaryFence
 from bus.errors import BusError, ErrorCode
+from bus.wall_clock import now_ms
+
+log = logging.getLogger(__name__)
 
 SITE_NUMBER_KEY = "site.number"
 ALL_BROKERS = ""
@@ -73,9 +79,17 @@ def confirm(client: SyncClient, confirmation: SiteConfirmation) -> None:
     _set(client, SITE_CONFIRMATION_KEY, confirmation.text)
 
 
-def set_site_epoch(client: SyncClient, epoch: SiteEpoch) -> None:
-    """Have the cluster take a newer site epoch. Raises BusError INVALID_UPDATE_VERSION."""
-    _set(client, SITE_EPOCH_KEY, epoch.text)
+def confirm_or_fence(
+    client: SyncClient, one: Confirm | FormerPrimaryFence, by: ConfirmedBy, who: str, reason: str
+) -> None:
+    """What the other site's epoch means for this cluster. Raises BusError INVALID_UPDATE_VERSION
+    where a switch came between."""
+    if isinstance(one, Confirm):
+        confirm(client, SiteConfirmation(one.epoch, by, now_ms(), who, reason))
+        return
+    _set(client, SITE_EPOCH_KEY, one.epoch.text)
+    log.warning("cluster %s takes no records of mirrored topics from now on, it did not know of a "
+                "switch: %s", one.cluster_id, one.epoch.text)  # fmt: skip
 
 
 def _set(client: SyncClient, key: str, value: str) -> None:

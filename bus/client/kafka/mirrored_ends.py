@@ -56,6 +56,15 @@ class MirroredEnds(msgspec.Struct, frozen=True, kw_only=True):
         return bool(found) and not any(one.is_mirror for one in found)
 
 
+def cluster_id_of(bus: BusSettings, *, client_id: str, timeout_s: float) -> str:
+    """Over a connection of its own. Raises BusError."""
+    admin = Admin(bus, client_id=client_id, timeout_s=timeout_s)
+    try:
+        return admin.describe_cluster()[0].cluster_id
+    finally:
+        admin.close()
+
+
 def mirrored_ends(bus: BusSettings, source_cluster_id: str) -> MirroredEnds:
     """Ask the cluster. Blocking. Of an unknown source (an empty id) nothing is held."""
     admin = Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)

@@ -11,14 +11,13 @@ with it. Who shall lose nothing sends through an edge.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from bus.client.kafka.admin import Admin
-from bus.client.kafka.mirrored_ends import mirrored_ends
+from bus.client.kafka.mirrored_ends import cluster_id_of, mirrored_ends
 from bus.errors import BusError
+from bus.periodic_thread import PeriodicThread
 from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
@@ -28,7 +27,6 @@ LOOK_S = 0.5
 AGAIN_S = 5.0
 TIMEOUT_S = 5.0
 MOVE_AFTER_S = 2.0
-STOP_S = 1.0
 
 
 class SendProgress(NamedTuple):
@@ -38,8 +36,8 @@ class SendProgress(NamedTuple):
     waiting: int
 
 
-class SiteFollower:
-    """One thread. Invariant: `active` is the bus that was told last."""
+class SiteFollower(PeriodicThread):
+    """Invariant: `active` is the bus that was told last."""
 
     def __init__(
         self,
@@ -52,6 +50,7 @@ class SiteFollower:
         move_after_s: float = MOVE_AFTER_S,
     ) -> None:
         """`topics` that are sent to; `progress` and `on_move` are called in the thread."""
+        super().__init__("site-follower", every_s=LOOK_S)
         self.active, self._other = home, second
         self._topics = frozenset(topics)
         self._progress, self._on_move = progress, on_move
@@ -60,25 +59,13 @@ class SiteFollower:
         self._last = SendProgress(-1, 0)
         self._since_s = time.monotonic()
         self._asked_s: dict[str, float] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="site-follower", daemon=True)
 
-    def start(self) -> None:
-        """Begin to look."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread; not after a site that does not answer."""
-        self._stopping.set()
-        self._thread.join(STOP_S)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(LOOK_S):
-            try:
-                self._learn_cluster_ids()
-                self._look()
-            except BusError as error:
-                log.info("a site does not answer, it is asked again: %s", error)
+    def _step(self) -> None:
+        try:
+            self._learn_cluster_ids()
+            self._look()
+        except BusError as error:
+            log.info("a site does not answer, it is asked again: %s", error)
 
     def _learn_cluster_ids(self) -> None:
         """Of a site that dies later its id must be known."""
@@ -88,11 +75,7 @@ class SiteFollower:
             if name in self._cluster_ids or not is_due:
                 continue
             self._asked_s[name] = now_s
-            admin = Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
-            try:
-                self._cluster_ids[name] = admin.describe_cluster()[0].cluster_id
-            finally:
-                admin.close()
+            self._cluster_ids[name] = cluster_id_of(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
 
     def _look(self) -> None:
         now, now_s = self._progress(), time.monotonic()

@@ -102,13 +102,8 @@ def stored_ms() -> dict[str, float]:
             sys.executable, "-m", "deploy", "--set", f"site.data_dir={folder}", "demo", "--sites",
             "2", "--planned", "--for", DEMO_TIME, "--json",
         ]  # fmt: skip
-        done = subprocess.run(
-            command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=DEMO_TIMEOUT_S,
-            check=False,
-        )  # fmt: skip
-    if done.returncode:
-        raise OperatorError(f"the demo of two sites: {(done.stdout + done.stderr)[-300:]}")
-    found = json.loads(done.stdout.strip().splitlines()[-1])["first_stored_ms"]
+        told = _run(command, DEMO_TIMEOUT_S, "the demo of two sites")
+    found = json.loads(told.strip().splitlines()[-1])["first_stored_ms"]
     if found is None:
         raise OperatorError("the new primary's store was not seen to go on")
     return {"switch-stored": float(found)}
@@ -116,12 +111,17 @@ def stored_ms() -> dict[str, float]:
 
 def _switch(run: MirroringRun, *words: str) -> None:
     command = [*command_of(run.folder, run.pair), "mirror", "switch", "--to", "B", *words]
+    _run(command, SWITCH_TIMEOUT_S, "the switch")
+
+
+def _run(command: list[str], timeout_s: float, what: str) -> str:
+    """What the command prints. Raises OperatorError where it fails."""
     done = subprocess.run(
-        command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=SWITCH_TIMEOUT_S,
-        check=False,
-    )  # fmt: skip
+        command, cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
     if done.returncode:
-        raise OperatorError(f"the switch: {(done.stdout + done.stderr)[-300:]}")
+        raise OperatorError(f"{what}: {(done.stdout + done.stderr)[-300:]}")
+    return done.stdout
 
 
 def _wait_for_first(producer: SteadyProducer) -> None:

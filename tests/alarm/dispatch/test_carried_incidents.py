@@ -42,18 +42,6 @@ def takeover_end(name: str = "i") -> CarriedIncident:
     return CarriedIncident(ended_by_takeover(incident("open", name), 9), ORIGIN)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "operations.db"
-
-
-@pytest.fixture
-def operations(path: Path) -> Iterator[OperationsStore]:
-    store = OperationsStore(path, NoticePlan(("log",)))
-    yield store
-    store.close()
-
-
 def to_end(operations: OperationsStore) -> list[str]:
     return [one.incident.incident_id for one in operations.carried_open()]
 

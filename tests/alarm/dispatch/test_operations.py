@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,7 +12,6 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
-from bus.notify.notice_plan import NoticePlan
 from ingest.store.port import PageRequest, Position, StoreError, StoreUnavailable
 
 
@@ -36,18 +34,6 @@ def incident(state: str, incident_id: str = "i", at_ms: int = 1) -> Incident:
 def position(end_offset: int) -> Position:
     return Position(application="dispatcher", cluster_id="c", topic="event.candidate",
                     topic_id="t", partition=0, end_offset=end_offset)  # fmt: skip
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "operations.db"
-
-
-@pytest.fixture
-def operations(path: Path) -> Iterator[OperationsStore]:
-    store = OperationsStore(path, NoticePlan(("log",)))
-    yield store
-    store.close()
 
 
 def test_an_alarm_is_stored_and_told_once_however_often_it_comes(

@@ -23,7 +23,6 @@ from bus.contracts.alarms import Alarm, Notified
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_NOTIFIED, TOPICS
-from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_text import notice_text
 from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
@@ -31,13 +30,6 @@ from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker, u
 from tests.alarm.dispatch.test_operations import alarm, incident
 
 ZONE = ZoneInfo("Asia/Shanghai")
-
-
-@pytest.fixture
-def operations(tmp_path: Path) -> Iterator[OperationsStore]:
-    store = OperationsStore(tmp_path / "operations.db", NoticePlan(("log",)))
-    yield store
-    store.close()
 
 
 def subjects(operations: OperationsStore) -> list[str]:

@@ -6,23 +6,16 @@ import random
 
 import pytest
 
-from dr_mirror.plan.acls import (
-    Acl,
-    AclOperation,
-    AclPattern,
-    AclPermission,
-    AclResource,
-    AclRules,
-    plan_acls,
-)
+from bus.protocol.acls import Operation, Pattern, Permission, Resource
+from dr_mirror.plan.acls import Acl, AclRules, plan_acls
 from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 
-READ, WRITE, ALL = AclOperation.READ, AclOperation.WRITE, AclOperation.ALL
+READ, WRITE, ALL = Operation.READ, Operation.WRITE, Operation.ALL
 
 
 def acl(
-    operation: int, name: str = "data.vehicle", *, resource: int = AclResource.TOPIC,
-    pattern: int = AclPattern.LITERAL, permission: int = AclPermission.ALLOW,
+    operation: int, name: str = "data.vehicle", *, resource: int = Resource.TOPIC,
+    pattern: int = Pattern.LITERAL, permission: int = Permission.ALLOW,
 ) -> Acl:  # fmt: skip
     return Acl(resource, name, pattern, "User:app", "*", operation, permission)
 
@@ -33,7 +26,7 @@ def rules(*, others_write: bool = False, names: TopicNames = SAME_NAMES) -> AclR
 
 def test_who_may_read_at_the_source_may_read_at_the_target_and_nobody_writes_there():
     """A topic that only the mirror fills."""
-    denied = acl(WRITE, permission=AclPermission.DENY)
+    denied = acl(WRITE, permission=Permission.DENY)
     source = [acl(READ), acl(WRITE), acl(ALL, "data.face"), denied, acl(READ, "other")]
     found = plan_acls(source, [], rules())
     assert set(found.create) == {acl(READ), acl(READ, "data.face"), denied}
@@ -56,10 +49,10 @@ def test_what_is_there_is_not_made_again_and_what_is_more_is_named_and_kept():
 @pytest.mark.parametrize(
     ("one", "named"),
     [
-        (acl(READ, "data.", pattern=AclPattern.PREFIXED), True),
+        (acl(READ, "data.", pattern=Pattern.PREFIXED), True),
         (acl(READ, "*"), True),
-        (acl(READ, "other.", pattern=AclPattern.PREFIXED), False),
-        (acl(READ, "*", resource=AclResource.GROUP), True),
+        (acl(READ, "other.", pattern=Pattern.PREFIXED), False),
+        (acl(READ, "*", resource=Resource.GROUP), True),
     ],
 )
 def test_patterns_are_for_a_person_to_decide(one: Acl, named: bool):
@@ -72,7 +65,7 @@ def test_patterns_are_for_a_person_to_decide(one: Acl, named: bool):
 
 def test_groups_come_whose_offsets_are_copied():
     """Else the offsets would be of no use there."""
-    source = [acl(READ, name, resource=AclResource.GROUP) for name in ("readers", "own")]
+    source = [acl(READ, name, resource=Resource.GROUP) for name in ("readers", "own")]
     assert plan_acls(source, [], rules()).create == (source[0],)
 
 
@@ -100,5 +93,5 @@ def test_a_plan_that_was_carried_out_leaves_nothing_to_do(dice: random.Random):
         first = plan_acls(source, target, given)
         after = target | set(first.create)
         assert plan_acls(source, after, given).create == ()
-        assert all(each.pattern == AclPattern.LITERAL and each.name != "*" for each in first.create)
+        assert all(each.pattern == Pattern.LITERAL and each.name != "*" for each in first.create)
         assert all(each.text for each in first.create)

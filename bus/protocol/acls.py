@@ -1,0 +1,44 @@
+"""Kafka's numbers of ACLs: what they are about, and what they allow. Pure."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Operation(IntEnum):
+    """Kafka's AclOperation."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Resource(IntEnum):
+    """Kafka's ResourceType."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Pattern(IntEnum):
+    """Kafka's PatternType, of ACLs that are set."""
+
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Permission(IntEnum):
+    """Kafka's AclPermissionType, of ACLs that are set."""
+
+    DENY = 2
+    ALLOW = 3
