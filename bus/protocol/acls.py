@@ -31,8 +31,11 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """Kafka's PatternType, of ACLs that are set."""
+    """Kafka's PatternType. ACLs are LITERAL or PREFIXED; the others are for finding them."""
 
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
     LITERAL = 3
     PREFIXED = 4
 

@@ -7,28 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.metadata.image import AclImage, MetadataImage
 from broker.metadata.image_writer import acl_as_record
 from bus.errors import ErrorCode
+from bus.protocol.acls import Pattern
 from bus.protocol.generated.metadata_records import RemoveAccessControlEntryRecord
 
 MAX_CHANGES = 10_000
 """Rules made or removed by one request: they are one batch of the metadata log."""
 
 ANY = 1
-
-
-class Pattern(IntEnum):
-    """How a rule's resource name is meant (PatternType)."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
 
 
 WILDCARD = "*"
