@@ -9,8 +9,10 @@ incident.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from bus.contracts.alarms import Acknowledged
 from bus.notify.notice_table import OPEN
@@ -25,6 +27,7 @@ CREATE TABLE IF NOT EXISTS acknowledged (
     id TEXT PRIMARY KEY, by_whom TEXT NOT NULL, at_ms INTEGER NOT NULL
 ) WITHOUT ROWID
 """
+_HAS_TABLE = "SELECT 1 FROM sqlite_schema WHERE name = 'acknowledged'"
 
 
 class AcknowledgementsUnavailable(Exception):
@@ -57,42 +60,36 @@ class Acknowledgements:
 
     def who(self, subject: str) -> str:
         """Who has taken in hand what a notice is about; empty: nobody. Never for an end."""
-        if not self._path.exists():
-            return ""
-        try:
-            with closing(self._connect(self._path)) as db:
-                rows = db.execute(
-                    "SELECT by_whom FROM acknowledged WHERE id IN (?, ?)",
-                    (subject, subject.removesuffix(OPEN)),
-                ).fetchall()
-        except sqlite3.Error as error:
-            raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
+        rows = self._read(
+            "SELECT by_whom FROM acknowledged WHERE id IN (?, ?)",
+            (subject, subject.removesuffix(OPEN)),
+        )
         return str(rows[0][0]) if rows else ""
 
     def since(self, since_ms: int) -> list[Acknowledged]:
         """Those made since then, oldest first."""
+        rows = self._read(
+            "SELECT id, by_whom, at_ms FROM acknowledged WHERE at_ms >= ? ORDER BY at_ms",
+            (since_ms,),
+        )
+        return [Acknowledged(id=name, by_whom=who, at_ms=at) for name, who, at in rows]
+
+    def all_names(self) -> dict[str, str]:
+        """Who, by the id of an alarm or an incident; of the last `KEEP_MS`."""
+        rows = self._read("SELECT id, by_whom FROM acknowledged")
+        return {str(name): str(by_whom) for name, by_whom in rows}
+
+    def _read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """None while the file or, in another process, its table is still being made."""
         if not self._path.exists():
             return []
         try:
             with closing(self._connect(self._path)) as db:
-                rows = db.execute(
-                    "SELECT id, by_whom, at_ms FROM acknowledged WHERE at_ms >= ? ORDER BY at_ms",
-                    (since_ms,),
-                )
-                return [Acknowledged(id=name, by_whom=who, at_ms=at) for name, who, at in rows]
+                if db.execute(_HAS_TABLE).fetchone() is None:
+                    return []
+                return db.execute(query, values).fetchall()
         except sqlite3.Error as error:
             raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
-
-    def all_names(self) -> dict[str, str]:
-        """Who, by the id of an alarm or an incident; of the last `KEEP_MS`."""
-        if not self._path.exists():
-            return {}
-        try:
-            with closing(self._connect(self._path)) as db:
-                rows = db.execute("SELECT id, by_whom FROM acknowledged").fetchall()
-        except sqlite3.Error as error:
-            raise AcknowledgementsUnavailable(f"{self._path}: {error}") from error
-        return {str(name): str(by_whom) for name, by_whom in rows}
 
     @staticmethod
     def _connect(path: Path) -> sqlite3.Connection:

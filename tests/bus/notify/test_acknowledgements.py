@@ -63,6 +63,16 @@ def test_processes_write_it_at_the_same_time(tmp_path: Path, acknowledgements: A
     assert all(acknowledgements.who(f"{name}:{n}") for name in "abc" for n in range(20))
 
 
+def test_a_file_that_is_just_being_made_says_that_nobody_has_anything_in_hand(
+    tmp_path: Path, acknowledgements: Acknowledgements
+) -> None:
+    """It is there a moment before its table is."""
+    (tmp_path / "notices").mkdir()
+    (tmp_path / "notices" / "acknowledged.db").touch()
+    assert (acknowledgements.who("r:1"), acknowledgements.all_names()) == ("", {})
+    assert acknowledgements.since(0) == []
+
+
 def test_a_file_that_cannot_be_is_said(tmp_path: Path, acknowledgements: Acknowledgements) -> None:
     """With its path."""
     (tmp_path / "notices").write_text("in the way")
