@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 PAGE_BYTES = 4096
+ATTEMPTS = 20
 
 
 class CannotMount(Exception):
@@ -34,9 +35,15 @@ class ResizableDisk:
 
     def leave(self, free_bytes: int) -> None:
         """Shrinks to the used bytes plus these, at least a page."""
-        now = os.statvfs(self.folder)
-        used = (now.f_blocks - now.f_bfree) * now.f_frsize
-        self.resize(used + max(free_bytes, PAGE_BYTES))
+        for attempt in range(1, ATTEMPTS + 1):
+            now = os.statvfs(self.folder)
+            used = (now.f_blocks - now.f_bfree) * now.f_frsize
+            try:
+                self.resize(used + max(free_bytes, PAGE_BYTES))
+                return
+            except CannotMount:  # more has been written meanwhile than would have fitted
+                if attempt == ATTEMPTS:
+                    raise
 
     def unmount(self) -> None:
         subprocess.run(["umount", "--lazy", self.folder], check=False)
