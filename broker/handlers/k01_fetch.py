@@ -78,6 +78,9 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
     fetch = _resolve(request, context)
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
+    if _waits_unread(fetch, request):
+        _wait(fetch, request, context)
+        return None
     found = _read(fetch)
     if fetch.params.cold:
         enough = found.size_bytes > 0  # the rest is in memory at the next fetch
@@ -387,6 +390,20 @@ def _wait(fetch: ResolvedFetch, request: FetchRequest, context: RequestContext) 
         max(request.max_wait_ms, COLD_WAIT_MS if fetch.params.cold else 0),
         try_complete,
         answer,
+    )
+
+
+def _waits_unread(fetch: ResolvedFetch, request: FetchRequest) -> bool:
+    """Whether a fetch outside any session waits for sure. Such a client names all its partitions in
+    every request; to read each of them only to find nothing would be most of the cost."""
+    return (
+        fetch.session is None
+        and bool(fetch.entries)
+        and request.min_bytes > 0
+        and request.max_wait_ms > 0
+        and not fetch.params.rack
+        and all(entry.last_fetched_epoch < 0 for entry in fetch.entries)
+        and not _is_enough(fetch, request.min_bytes)
     )
 
 

@@ -123,7 +123,9 @@ def read_partition(
             nearest = _nearest(partition, entry, params)
             if nearest is not None:
                 return _preferred_replica(partition, entry, nearest)
-        records = _records(partition, entry, params, left_bytes, min_one)
+        end = partition.end_for(params.isolation)
+        is_caught_up = partition.log.log_start_offset <= entry.fetch_offset == end
+        records = b"" if is_caught_up else _records(partition, entry, params, left_bytes, min_one)
     except LogError as error:
         return _failure(entry, _error_for(error.code, partition, entry, params), params)
     log = partition.log
@@ -136,7 +138,7 @@ def read_partition(
         records=records,
     )
     if params.isolation is Isolation.READ_COMMITTED:
-        data.aborted_transactions = _aborted(partition, entry.fetch_offset)
+        data.aborted_transactions = [] if is_caught_up else _aborted(partition, entry.fetch_offset)
     return data
 
 
