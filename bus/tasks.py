@@ -46,7 +46,7 @@ def spawn(coroutine: Coroutine[Any, Any, Result], *, name: str) -> asyncio.Task[
     return watch(asyncio.get_running_loop().create_task(coroutine, name=name))
 
 
-async def in_slices(items: Iterable[Item], size: int = 32) -> AsyncIterator[Item]:
+async def in_slices(items: Iterable[Item], size: int = 16) -> AsyncIterator[Item]:
     """The same items, as they are now; after each `size` of them the loop serves others first."""
     for number, one in enumerate(list(items), 1):
         yield one
