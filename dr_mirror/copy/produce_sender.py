@@ -2,8 +2,8 @@
 
 In: partitions with something queued. Out: rounds of appends; a round's records and the positions
 that say so are committed together where the target has transactions, else the positions follow,
-those of some rounds at once. Core: `AppendBatches`. Never: two rounds of one producer at once; what
-arrives meanwhile goes into the next one.
+those of some rounds at once, beside the records of later ones. Core: `AppendBatches`. Never: two
+rounds of one producer at once; what arrives meanwhile goes into the next one.
 
 After any failure the producer takes a fresh epoch, which ends what was open, and the partitions of
 the round begin again from the positions that are committed.
@@ -12,11 +12,12 @@ the round begin again from the positions that are committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from bus.client.model import TopicPartition
+from bus.errors import ErrorCode
 from bus.records.build import build_batch
 from bus.records.record import Record
 from bus.wall_clock import now_ms
@@ -28,6 +29,8 @@ from dr_mirror.copy.transaction_manager import (
     TransactionFailed,
     TransactionManager,
 )
+from dr_mirror.copy.unsaved_positions import EVERY_S as POSITIONS_EVERY_S
+from dr_mirror.copy.unsaved_positions import Positions, UnsavedPositions, check_positions
 from dr_mirror.plan.append_batches import AppendBatches
 from dr_mirror.plan.offset_translation import OffsetSegment
 from dr_mirror.plan.pace import backoff_s
@@ -36,11 +39,8 @@ from dr_mirror.plan.positions import PositionKey, SourcePosition, encode
 from dr_mirror.plan.produce_errors import produce_state
 from dr_mirror.plan.states import MirrorState
 
-ROUND_S = 0.02
+ROUND_S = 0.01
 """A transaction begins at most this often: each one costs a marker in every partition of it."""
-POSITIONS_S = 0.1
-"""Without transactions positions are written this often, and after each `append_bytes` of records:
-what was sent since then comes twice after a kill."""
 NO_LOG_START = (1 << 63) - 1
 """The target's log start follows nothing: its own retention deletes."""
 
@@ -82,8 +82,8 @@ class ProducePorts:
 
 
 class ProduceSender:
-    """Invariant: `_in_round` has the partitions whose answers are not all known yet; `_unsaved` the
-    positions that the target has reached and does not say, none where it has transactions."""
+    """Invariant: `_in_round` has the partitions whose answers are not all known yet; `_unsaved` has
+    no position where the target has transactions."""
 
     def __init__(
         self, context: CopyContext, name: str, transactions: TransactionManager, ports: ProducePorts
@@ -98,9 +98,9 @@ class ProduceSender:
         self._claims: Claims = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._target_ends: dict[TopicPartition, int] = {}
-        self._unsaved: dict[TopicPartition, SourcePosition] = {}
-        self._unsaved_bytes = 0
-        self._saved_s = context.clock.monotonic()
+        self._unsaved = UnsavedPositions(
+            context.clock.monotonic, context.settings.append_bytes, self._write_positions
+        )
         self._in_round: set[TopicPartition] = set()
         self._wake = asyncio.Event()
         self._round_ended = asyncio.Event()
@@ -119,9 +119,6 @@ class ProduceSender:
         """Another broker leads it now, or it is not copied any more."""
         self._ready.pop(copy.partition, None)
 
-    def close(self) -> None:
-        """Nothing is under way outside `run`."""
-
     # -- as the starter uses it -------------------------------------------------------------
 
     async def begin(self) -> None:
@@ -139,8 +136,9 @@ class ProduceSender:
         while partition in self._in_round:
             self._round_ended.clear()
             await self._round_ended.wait()
-        if partition in self._unsaved:
-            await self.claim(partition, self._unsaved[partition])
+        position = self._unsaved.of(partition)
+        if position is not None:
+            await self.claim(partition, position)
 
     def on_begun(self, partition: TopicPartition, target_end: int) -> None:
         """It is copied from now on; the target ends there."""
@@ -157,6 +155,12 @@ class ProduceSender:
 
     async def run(self) -> None:
         """Until cancelled."""
+        try:
+            await self._run_rounds()
+        finally:
+            self._unsaved.close()
+
+    async def _run_rounds(self) -> None:
         clock, failures = self._context.clock, 0
         await self._begin_first()
         while True:
@@ -188,7 +192,7 @@ class ProduceSender:
 
     async def _wait_for_work(self) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(POSITIONS_S if self._unsaved else None):
+            async with asyncio.timeout(POSITIONS_EVERY_S if self._unsaved else None):
                 await self._wake.wait()
         self._wake.clear()
 
@@ -206,6 +210,7 @@ class ProduceSender:
     async def _begin_again(self, failures: int) -> None:
         """What the failed round left open would keep readers of the target waiting."""
         clock = self._context.clock
+        await self._unsaved.settle()
         await clock.sleep(backoff_s(failures, clock.random.random()))
         try:
             await self.begin()
@@ -250,25 +255,28 @@ class ProduceSender:
         reached = {each.copy.partition: self._position(each) for each in entries}
         positions = self._position_batches({**reached, **_claimed(claims)})
         await self._send([*(each.batches for each in entries), positions])
-        _check_positions(positions)
+        check_positions(positions)
         if not all(each.is_sent for each in entries):
             raise TransactionFailed(MirrorState.STARTING, "a batch of its transaction was refused")
 
     async def _send_in_turn(self, entries: list[RoundEntry], claims: Claims) -> None:
-        """First the records, then, where it is time, the positions of those that were taken."""
+        """First the records; their positions when it is time, with claims at once."""
         await self._send([each.batches for each in entries])
         for each in entries:
             if each.is_sent or each.batches.target_end >= 0:
-                self._unsaved[each.copy.partition] = self._position(each)
-                self._unsaved_bytes += each.append.size
-        is_much = self._unsaved_bytes >= self._context.settings.append_bytes
-        now_s = self._context.clock.monotonic()
-        if claims or (self._unsaved and (is_much or now_s - self._saved_s >= POSITIONS_S)):
-            positions = self._position_batches({**self._unsaved, **_claimed(claims)})
-            await self._send([positions])
-            _check_positions(positions)
-            self._unsaved.clear()
-            self._unsaved_bytes, self._saved_s = 0, now_s
+                self._unsaved.reach(each.copy.partition, self._position(each), each.append.size)
+        if claims:
+            await self._unsaved.save(_claimed(claims))
+        else:
+            await self._unsaved.save_when_due()
+
+    async def _write_positions(self, positions: Positions) -> AppendBatches:
+        batches = self._position_batches(positions)
+        try:
+            await self._send([batches])
+        except TransactionFailed as failure:
+            batches.on_failed(ErrorCode.UNKNOWN_SERVER_ERROR, failure.detail)
+        return batches
 
     async def _send(self, work: list[AppendBatches]) -> None:
         producer = self._transactions.producer
@@ -284,9 +292,7 @@ class ProduceSender:
         target_end = max(entry.batches.target_end, self._target_ends.get(partition, -1))
         return SourcePosition(entry.source_end, target_end, source_id, target_id)
 
-    def _position_batches(
-        self, positions: Mapping[TopicPartition, SourcePosition]
-    ) -> AppendBatches:
+    def _position_batches(self, positions: Positions) -> AppendBatches:
         source = self._context.clusters.source_cluster_id
         at_ms = now_ms()
         records = [
@@ -341,11 +347,3 @@ class ProduceSender:
 
 def _claimed(claims: Claims) -> dict[TopicPartition, SourcePosition]:
     return {partition: position for partition, (position, _) in claims.items()}
-
-
-def _check_positions(positions: AppendBatches) -> None:
-    if positions.failure is not None:
-        code, detail = positions.failure
-        raise TransactionFailed(
-            *produce_state(code, f"{positions.partition.topic} {detail}".strip())
-        )
