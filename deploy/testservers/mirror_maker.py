@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from deploy.testservers.kafka import kafka_jars
-from deploy.testservers.process import JavaServer, launch
+from deploy.testservers.process import JavaServer, free_port, launch
 
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 ALIAS = "A"
@@ -32,6 +32,10 @@ _INTERNAL = (
     "checkpoints.topic", "heartbeats.topic", "offset-syncs.topic", "offset.storage",
     "status.storage", "config.storage",
 )  # fmt: skip
+_IN_TRANSACTIONS = """B.exactly.once.source.support = enabled
+dedicated.mode.enable.internal.rest = true
+listeners = http://127.0.0.1:{port}
+"""
 _LOG4J = """status = error
 rootLogger.level = warn
 rootLogger.appenderRef.stdout.ref = out
@@ -43,15 +47,25 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 
 
 def start_mirror_maker(
-    folder: Path, source: str, target: str, topics: str, *, compression: str, tasks: int
+    folder: Path,
+    source: str,
+    target: str,
+    topics: str,
+    *,
+    compression: str,
+    tasks: int,
+    in_transactions: bool = False,
 ) -> JavaServer:
-    """Start it; it has no port, so it is not waited for. Topics are called `A.NAME` at the target.
-    """
+    """Start it; nothing says that it copies, so it is not waited for. Topics are called `A.NAME` at
+    the target. `in_transactions`: records and positions are committed together (KIP-618); by
+    itself it copies at least once."""
     folder.mkdir(parents=True, exist_ok=True)
     values = {"source": source, "target": target, "topics": topics, "compression": compression,
               "tasks": tasks}  # fmt: skip
     text = _PROPERTIES.format(**values) + "replication.factor = 1\n"
     text += "".join(_ONE_COPY.format(name=name) for name in _INTERNAL)
+    if in_transactions:
+        text += _IN_TRANSACTIONS.format(port=free_port())
     properties, log4j = folder / "mm2.properties", folder / "log4j2.properties"
     properties.write_text(text, encoding="utf-8")
     log4j.write_text(_LOG4J, encoding="utf-8")

@@ -16,7 +16,9 @@ from deploy.bench.mirror.copying import CPU, DELAY, MEMORY
 from deploy.bench.mirror.sides import (
     AT_LEAST_ONCE,
     MIRROR_MAKER,
+    MIRROR_MAKER_IN_TRANSACTIONS,
     OURS,
+    MirroringSide,
     OpenPair,
     pair_of_apache,
     pair_of_ours,
@@ -27,8 +29,13 @@ from deploy.errors import OperatorError
 
 PREFIX = "mirror-"
 LINK = "link"
-APACHE_DELAY, SOONER = "apache-delay", PREFIX + "apache-sooner"
-"""MirrorMaker's delay is measured with the first and counts for both: it has no transactions."""
+APACHE_DELAY = PREFIX + "apache-delay"
+ALIKE: dict[str, MirroringSide] = {
+    PREFIX + "apache-sooner": AT_LEAST_ONCE,
+    PREFIX + "apache-committed": MIRROR_MAKER_IN_TRANSACTIONS,
+}
+"""Both sides with, and both without transactions. By default ours has them and MirrorMaker 2 has
+not: the other side's value of each is the one of `APACHE_DELAY`."""
 PAIRS: dict[str, OpenPair] = {"": pair_of_ours, "apache-": pair_of_apache}
 OURS_ALONE: dict[str, Callable[[], dict[str, float]]] = {
     "buffers": long_link.gain_of_buffers,
@@ -54,19 +61,24 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
     recorder = SampleRecorder(names, repeat, say)
     for _ in range(repeat):
         for of, open_pair in PAIRS.items():
-            wanted = [what for what in (CPU, DELAY, MEMORY) if PREFIX + of + what in names]
+            wanted = [
+                what
+                for what in (CPU, DELAY, MEMORY)
+                if any(_figures_of(PREFIX + of + what, names, is_kafka=k) for k in (False, True))
+            ]
             for side in (OURS, MIRROR_MAKER) if wanted else ():
                 work = partial(copying.run_side, side, open_pair, wanted)
                 for what, value in (attempt(side.title, work, say) or {}).items():
                     is_kafka = side is MIRROR_MAKER
-                    recorder.add(PREFIX + of + what, value, of=side.title, is_kafka=is_kafka)
-                    if is_kafka and of + what == APACHE_DELAY and SOONER in names:
-                        recorder.add(SOONER, value, of=side.title, is_kafka=True)
+                    for name in _figures_of(PREFIX + of + what, names, is_kafka=is_kafka):
+                        recorder.add(name, value, of=side.title, is_kafka=is_kafka)
             yield from recorder.samples()
-        if SOONER in names:
-            work = partial(copying.run_side, AT_LEAST_ONCE, pair_of_apache, [DELAY])
-            for value in (attempt(AT_LEAST_ONCE.title, work, say) or {}).values():
-                recorder.add(SOONER, value, of=AT_LEAST_ONCE.title)
+        for name, side in ALIKE.items():
+            if name in names:
+                work = partial(copying.run_side, side, pair_of_apache, [DELAY])
+                for value in (attempt(side.title, work, say) or {}).values():
+                    is_kafka = side is MIRROR_MAKER_IN_TRANSACTIONS
+                    recorder.add(name, value, of=side.title, is_kafka=is_kafka)
         for side in (OURS, MIRROR_MAKER) if PREFIX + LINK in names else ():
             rate = attempt(side.title, partial(long_link.records_per_second, side), say)
             if rate is not None:
@@ -76,3 +88,13 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
                 for what, value in (attempt(name, alone, say) or {}).items():
                     recorder.add(PREFIX + what, value, of=OURS.title)
         yield from recorder.samples()
+
+
+def _figures_of(measured: str, names: Sequence[str], *, is_kafka: bool) -> list[str]:
+    """The wanted figures that this value counts for."""
+    also = [
+        name
+        for name, side in ALIKE.items()
+        if measured == APACHE_DELAY and (side is MIRROR_MAKER_IN_TRANSACTIONS) != is_kafka
+    ]
+    return [name for name in [measured, *also] if name in names]

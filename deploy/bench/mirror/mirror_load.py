@@ -17,21 +17,34 @@ import sys
 import threading
 import time
 
+from bus.client.admin import queries
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
-from bus.client.model import TopicPartition
+from bus.client.model import TopicDescription, TopicPartition
+from bus.client.wire.sync_client import SyncClient
+from bus.errors import BusError
+from bus.protocol.apis import ApiKey
+from bus.protocol.wire import Buffer
+from bus.records.read import read_all
 from bus.settings import BusSettings
+from dr_mirror.plan.committed import READ_COMMITTED
+from dr_mirror.plan.fetch_session import ConsumerFetchSession, FetchFrom
 
 PARTITIONS = 10
 PERIOD_S = 0.01
 LATE_S = 240.0
 """Until everything is at B; the slower side takes a minute for a million."""
+MAX_BYTES, MAX_WAIT_MS = 16 << 20, 500
+NEW_TOPIC_S = 0.2
 TEXT = b'{"plate_colour":"2","vehicle_class":"K33","lane":3,"direction":"east","id":"%s"}'
 
 
 class RecordWatcher:
-    """When the records of this run come by, at one cluster; by their numbers."""
+    """When the records of this run come by, at one cluster of one broker; by their numbers.
+
+    It fetches in a session (KIP-227), as Java's consumer and Spark do: librdkafka's names every
+    partition in every request, and at a hundred of them their reader would be what is measured.
+    """
 
     def __init__(
         self, bootstrap: str, topic: str, run: bytes, count: int, *, partitions: int, is_new: bool
@@ -41,27 +54,54 @@ class RecordWatcher:
         self._left = count
         self._run = run
         self._bus = BusSettings(bootstrap_servers=bootstrap)
+        self._topic = topic
         places = [TopicPartition(topic, n) for n in range(partitions)]
         self._begin = dict.fromkeys(places, 0) if is_new else end_offsets_of(self._bus, places)
         self.complete = threading.Event()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        with Consumer(self._bus, client_id="bench") as consumer:
-            consumer.assign(self._begin)
+        session = ConsumerFetchSession(MAX_BYTES, READ_COMMITTED)
+        with SyncClient.of(self._bus, "bench") as client:
+            topic = self._described(client)
+            for place, offset in self._begin.items():
+                start = FetchFrom(self._topic, offset)
+                session.fetch((topic.topic_id, place.partition), start)
             while self._left:
-                # The first as soon as it is there: a call for many waits until there are many.
-                first = consumer.poll_messages(1, 0.1)
-                for message in [*first, *consumer.poll_messages(5000, 0)]:
-                    key = message.key() if message.error() is None else None
-                    if key is not None and key.startswith(self._run):
-                        self._on_record(int(key[len(self._run) :]))
+                request = session.next_request(max_bytes=MAX_BYTES, max_wait_ms=MAX_WAIT_MS)
+                answer = client.request_node(topic.partitions[0].leader, ApiKey.FETCH, request)
+                seen_s = time.perf_counter()
+                if session.handle_response(answer.error_code, answer.session_id):
+                    for data in (one for named in answer.responses for one in named.partitions):
+                        end = self._on_records(data.records or b"", seen_s)
+                        if end >= 0:
+                            start = FetchFrom(self._topic, end)
+                            session.fetch((topic.topic_id, data.partition_index), start)
         self.complete.set()
 
-    def _on_record(self, number: int) -> None:
-        if not self.seen_s[number]:
-            self.seen_s[number] = time.perf_counter()
-            self._left -= 1
+    def _described(self, client: SyncClient) -> TopicDescription:
+        """Once it has all the partitions."""
+        while True:
+            try:
+                [found] = queries.topics(client, [self._topic])
+                if len(found.partitions) >= len(self._begin):
+                    return found
+            except BusError:  # the mirror has not made it yet
+                pass
+            time.sleep(NEW_TOPIC_S)
+
+    def _on_records(self, records: Buffer, seen_s: float) -> int:
+        """Their end; -1: there are none."""
+        end = -1
+        for header, record in read_all(records):
+            end = header.end_offset
+            key = bytes(record.key or b"")
+            if key.startswith(self._run):
+                number = int(key[len(self._run) :])
+                if not self.seen_s[number]:
+                    self.seen_s[number] = seen_s
+                    self._left -= 1
+        return end
 
 
 def end_offsets_of(bus: BusSettings, places: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -92,9 +132,7 @@ def main(words: list[str]) -> dict[str, float]:
     at_a = at_b = None
     is_new = what == "warm"
     if what != "produce":
-        at_b = RecordWatcher(
-            target, topic_at_b, run, count, partitions=partitions, is_new=is_new
-        )
+        at_b = RecordWatcher(target, topic_at_b, run, count, partitions=partitions, is_new=is_new)
     if what in ("rate", "warm"):
         at_a = RecordWatcher(source, topic, run, count, partitions=partitions, is_new=is_new)
     producer = Producer(

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -85,11 +86,16 @@ def _start_ours(
 
 
 def _start_mirror_maker(
-    folder: Path, pair: BrokerPair, settings: Mapping[str, str]
+    folder: Path,
+    pair: BrokerPair,
+    settings: Mapping[str, str],
+    *,
+    in_transactions: bool = False,
 ) -> subprocess.Popen[bytes]:
     server = start_mirror_maker(
-        folder, pair.source, pair.target, TOPIC, compression="zstd", tasks=TASKS
-    )
+        folder, pair.source, pair.target, TOPIC, compression="zstd", tasks=TASKS,
+        in_transactions=in_transactions,
+    )  # fmt: skip
     return server.process
 
 
@@ -99,6 +105,10 @@ AT_LEAST_ONCE = MirroringSide(
     lambda folder, pair, _: _start_ours(folder, pair, {"target_transactions": "false"}),
 )  # fmt: skip
 MIRROR_MAKER = MirroringSide("MirrorMaker 2", f"{ALIAS}.{TOPIC}", _start_mirror_maker)
+MIRROR_MAKER_IN_TRANSACTIONS = MirroringSide(
+    "MirrorMaker 2 in transactions", MIRROR_MAKER.topic,
+    partial(_start_mirror_maker, in_transactions=True),
+)  # fmt: skip
 
 
 @contextmanager
