@@ -324,6 +324,7 @@ def bench(
     """
     from deploy.bench import run as work
 
+    work.stop_on_signals()
     if figure == ["mirror"]:
         raise typer.Exit(work.run_mirror(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["ingest"]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -29,6 +30,16 @@ from deploy.settings_sources import unknown
 
 DOCUMENT = PROJECT_ROOT / "docs" / "benchmarks.md"
 KEPT = PROJECT_ROOT / "docs" / "benchmarks.json"
+
+
+def stop_on_signals() -> None:
+    """SIGTERM and a closed terminal end a bench as Ctrl-C does: with all servers it has started."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+
+
+def _stop(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:

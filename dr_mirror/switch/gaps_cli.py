@@ -22,9 +22,8 @@ from bus.settings import BusSettings
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.plan.sequence_gaps import SequenceGap, sequence_gaps
 from dr_mirror.plan.states import Language
-from dr_mirror.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.switch.report_file import newest_report, reports_folder
+from dr_mirror.switch.report_cli import newest_of, statements_of
 from dr_mirror.switch.sequence_reader import ReadRecords, read_numbered
 
 MINUTE_MS = 60_000
@@ -36,7 +35,6 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "read": "{read} records around the switch were read, {numbered} of them are numbered.",
         "none": "Between the numbers of these devices none is missing.",
         "not_whole": "That was too much for one look: take fewer --minutes.",
-        "no_switch": "no switch was made from this machine",
         "away": "the new primary, cluster {cluster}, does not answer at an address of [mirror]",
         "reading": "reading",
     },
@@ -46,7 +44,6 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "ranges": "流水号", "read": "切换前后共读取 {read} 条记录,其中 {numbered} 条带流水号。",
         "none": "这些设备的流水号之间没有缺失。",
         "not_whole": "数据过多,请减小 --minutes。",
-        "no_switch": "本机没有进行过切换",
         "away": "[mirror] 的地址上没有新主站点(集群 {cluster})的应答",
         "reading": "正在读取",
     },
@@ -64,7 +61,7 @@ def gaps(
     """Name devices that number their records and of which the new primary lacks some."""
     language = ctx.obj.site.language
     texts = _TEXTS[language]
-    said = _newest(ctx, texts)
+    said = statements_of(newest_of(ctx.obj.site), language)[0]
     bus = _bus_of(ctx.obj.mirror, said.new)
     if bus is None:
         raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, texts["away"].format(cluster=said.new))
@@ -82,19 +79,6 @@ def gaps(
     typer.echo(texts["read"].format(read=read.read, numbered=len(read.numbered)))
     if not read.is_whole:
         typer.echo(texts["not_whole"])
-
-
-def _newest(ctx: typer.Context, texts: dict[str, str]) -> SwitchStatement:
-    report = newest_report(reports_folder(ctx.obj.site))
-    try:
-        statements = report.read() if report is not None else []
-    except (OSError, ReportError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(1) from None
-    if not statements:
-        typer.echo(texts["no_switch"], err=True)
-        raise typer.Exit(1)
-    return statements[0]
 
 
 def _bus_of(settings: MirrorSettings, cluster_id: str) -> BusSettings | None:
@@ -115,9 +99,7 @@ def _read(bus: BusSettings, first_ms: int, end_ms: int, word: str) -> ReadRecord
     columns = SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}")
     with Progress(*columns, console=screen(), transient=True) as shown:
         task = shown.add_task(word, total=None)
-        return read_numbered(
-            bus, first_ms, end_ms, lambda read: shown.update(task, completed=read)
-        )
+        return read_numbered(bus, first_ms, end_ms, lambda read: shown.update(task, completed=read))
 
 
 def _show(found: list[SequenceGap], texts: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
+from bus.settings import SiteSettings
 from bus.wall_clock import now_ms
 from dr_mirror.console_password import PASSWORD, console_password
 from dr_mirror.copy.site_counts import CountsUnavailable, console_client, lacking_at
@@ -31,7 +32,7 @@ from dr_mirror.plan.switch_report import (
     SwitchStatement,
 )
 from dr_mirror.switch.edges import refine
-from dr_mirror.switch.report_file import newest_report, reports_folder
+from dr_mirror.switch.report_file import ReportFile, newest_report, reports_folder
 
 _TEXTS: dict[Language, dict[str, str]] = {
     "en": {
@@ -50,6 +51,7 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "sent": "sent", "arrived": "arrived", "lacking": "lacking",
         "password": "Password of {user} at that console",
         "not_heard": "The edge {edge} has not said what it sent again; it is asked again.",
+        "no_switch": "no switch was made from this machine",
     },
     "zh": {
         "topic": "主题", "partitions": "分区数", "records": "末尾偏移量之和",
@@ -66,6 +68,7 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "sent": "已发送", "arrived": "已到达", "lacking": "缺少",
         "password": "{user} 在该控制台的密码",
         "not_heard": "接入端 {edge} 尚未报告重发的记录;将再次询问。",
+        "no_switch": "本机没有进行过切换",
     },
 }  # fmt: skip
 
@@ -81,18 +84,11 @@ def report(
 ) -> None:
     """What the newest switch of the primary has done, and what is missing by it as far as it is
     known now: edges that have moved are asked what they sent again."""
-    newest = newest_report(reports_folder(ctx.obj.site))
-    if newest is None:
-        typer.echo("no switch was made from this machine", err=True)
-        raise typer.Exit(1)
-    left = asyncio.run(refine(newest, ctx.obj.mirror.edge_urls))
-    try:
-        statements = newest.read()
-    except (OSError, ReportError) as error:
-        typer.echo(f"{newest.path}: {error}", err=True)
-        raise typer.Exit(1) from None
-    missing = switch_loss(statements)
     language = ctx.obj.site.language
+    newest = newest_of(ctx.obj.site)
+    left = asyncio.run(refine(newest, ctx.obj.mirror.edge_urls))
+    statements = statements_of(newest, language)
+    missing = switch_loss(statements)
     cameras = _cameras(console, user, statements, language) if console else None
     if as_json:
         found: dict[str, Any] = {
@@ -110,6 +106,28 @@ def report(
         _show_missing(missing, left, language)
     if cameras is not None:
         _show_cameras(cameras, language)
+
+
+def newest_of(site: SiteSettings) -> ReportFile:
+    """Of the newest switch that this machine has made. Exit status 1 where there is none."""
+    newest = newest_report(reports_folder(site))
+    if newest is None:
+        typer.echo(_TEXTS[site.language]["no_switch"], err=True)
+        raise typer.Exit(1)
+    return newest
+
+
+def statements_of(said: ReportFile, language: Language) -> list[SwitchStatement]:
+    """At least one. Exit status 1 where they cannot be read."""
+    try:
+        statements = said.read()
+    except (OSError, ReportError) as error:
+        typer.echo(f"{said.path}: {error}", err=True)
+        raise typer.Exit(1) from None
+    if not statements:  # its command was killed before it said anything
+        typer.echo(_TEXTS[language]["no_switch"], err=True)
+        raise typer.Exit(1)
+    return statements
 
 
 def _cameras(
@@ -141,9 +159,7 @@ def _show_cameras(found: list[DeviceLack], language: Language) -> None:
         typer.echo(texts["no_camera"])
         return
     columns = ("hour", "kind", "camera", "server", "sent", "arrived", "lacking")
-    table = Table(
-        *(texts[each] for each in columns), title=texts["cameras"], title_justify="left"
-    )
+    table = Table(*(texts[each] for each in columns), title=texts["cameras"], title_justify="left")
     for one in found:
         cells = (local_time(one.hour_ms), one.kind, one.camera_ip, one.recognizer_ip,
                  str(one.sent), str(one.arrived), str(one.lacking))  # fmt: skip
