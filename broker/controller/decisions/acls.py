@@ -19,8 +19,6 @@ MAX_CHANGES = 10_000
 """Rules made or removed by one request: they are one batch of the metadata log."""
 
 ANY = 1
-
-
 WILDCARD = "*"
 _RESOURCES = frozenset({2, 3, 4, 5, 6, 7})
 _OPERATIONS = frozenset(range(2, 15))

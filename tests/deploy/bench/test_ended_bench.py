@@ -18,18 +18,10 @@ BROKERS = 2
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_bench_that_is_terminated_leaves_no_broker_running() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "deploy",
-        "bench",
-        "mirror",
-        "--only",
-        "forced",
-        "--repeat",
-        "1",
-    ]
-    bench = subprocess.Popen(command, cwd=PROJECT_ROOT, stderr=subprocess.DEVNULL)
+    words = ["bench", "mirror", "--only", "forced", "--repeat", "1"]
+    bench = subprocess.Popen(
+        [sys.executable, "-m", "deploy", *words], cwd=PROJECT_ROOT, stderr=subprocess.DEVNULL
+    )
     started: set[psutil.Process] = set()
 
     def are_up() -> bool:
