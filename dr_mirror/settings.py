@@ -62,8 +62,8 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     socket_receive_buffer_bytes: NotNegative = 0
     topic_refresh_s: RefreshSeconds = 5.0
     replication_factor: int = -1  # of topics made at the target; -1: what its brokers say
-    proof_recent_s: ProofSeconds = 3600.0  # what the target got since then is compared again
-    proof_interval_s: ProofSeconds = 60.0  # every so often
+    proof_recent_s: ProofSeconds = 3600.0  # records younger than this are compared again
+    proof_interval_s: ProofSeconds = 30.0  # every so often
     proof_scrub_s: ProofSeconds = 86_400.0  # each older block of every replica once in this time
     proof_bytes_per_s: NotNegative = 0  # of disks read to compare; 0: what these times need
     carries_state: bool = True  # rules, register, orders, alarms, incidents

@@ -230,6 +230,8 @@ FIGURES: dict[str, Figure] = {
         Figure(name="mirror-forced", unit="ms", must=5000, aim=2000, compared=False,
                title="forced switch: the command's start → first acknowledged at B",
                less_is_better=True),
+        Figure(name="mirror-flipped", unit="s", must=60, aim=30, compared=False,
+               title="a flipped bit in the last hour's data, named", less_is_better=True),
     )
 }  # fmt: skip
 

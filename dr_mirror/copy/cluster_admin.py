@@ -26,6 +26,7 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsResource,
 )
 from bus.settings import BusSettings
+from dr_mirror.copy.log_directories import StoredReplica
 from dr_mirror.plan.acls import COPIED, Acl
 from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
@@ -137,10 +138,10 @@ class ClusterAdmin:
                     )
         return found
 
-    def log_directories(self, broker: int) -> dict[TopicPartition, str]:
-        """Where each replica of a broker lies."""
+    def stored_replicas(self, broker: int) -> dict[TopicPartition, StoredReplica]:
+        """Where each replica of a broker lies, and how large it is."""
         return {
-            TopicPartition(name, partition.partition): one.path
+            TopicPartition(name, partition.partition): StoredReplica(one.path, held.size_bytes)
             for one in queries.log_dirs(self._client, broker)
             for partition, held in one.replicas.items()
             if not held.future and (name := self._names.at_source(partition.topic)) is not None

@@ -115,7 +115,7 @@ class Mirror:
         self._proof_admin = ClusterAdmin(settings.target_bus, CLIENT_ID, self._names)
         self._reconciler = Reconciler(
             self._context, reconciliation, self.copies, self._is_compacted,
-            LogDirectories(self._proof_admin.log_directories), self._answered_ms,
+            LogDirectories(self._proof_admin.stored_replicas), self._answered_ms,
         )  # fmt: skip
 
     @property

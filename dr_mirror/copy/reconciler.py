@@ -24,6 +24,7 @@ from bus.wall_clock import now_ms
 from dr_mirror.copy.block_comparison import BlockComparison, ReplicaComparison
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.copy.log_directories import LogDirectories
+from dr_mirror.copy.recent_bounds import RecentBounds
 from dr_mirror.copy.reconciliation_file import ReconciliationFile, ReconciliationFileError
 from dr_mirror.copy.recorded_source import RecordedSource
 from dr_mirror.copy.replica_sides import (
@@ -88,6 +89,7 @@ class Reconciler:
         self._directories = directories
         self._answered_ms = answered_ms
         self._limit = LinkLimit(context.settings.proof_bytes_per_s)
+        self._recent = RecentBounds(context, copies, directories)
         self._proofs: dict[TopicPartition, PartitionProof] = {}
         self._saved: dict[TopicPartition, PartitionProof] = {}
         self._not_compared: dict[str, str] = {}
@@ -123,12 +125,13 @@ class Reconciler:
         workers = [spawn(self._work(), name=f"proof {number}") for number in range(AT_ONCE)]
         saver = spawn(self._save_again_and_again(), name="proofs are saved")
         tick_s = min(self._pace.interval_ms / 1000 / TICKS_PER_INTERVAL, LONGEST_TICK_S)
+        asker = spawn(self._recent.run(tick_s), name="what is recent")
         try:
             while True:
                 await self._update(now_ms())
                 await asyncio.sleep(tick_s)
         finally:
-            for task in (*workers, saver):
+            for task in (*workers, saver, asker):
                 task.cancel()
             self._thread.close()
             self._close_file()
@@ -141,34 +144,54 @@ class Reconciler:
         }
         for place in set(self._proofs) - set(self._copies):
             self._saved[place] = self._proofs.pop(place)  # it may be copied again
+        new: list[PartitionCopy] = []
         async for place, copy in in_slices(self._copies.items()):
             if self._copies.get(place) is not copy:
                 continue  # it ended meanwhile
             if place.topic in self._not_compared:
                 self._proofs.pop(place, None)
             elif copy.acknowledged >= 0 and copy.target_log_start >= 0:
-                self._update_one(place, copy, at_ms)
+                proof = self._proof(copy)
+                if proof is not None:
+                    self._update_one(proof, copy, self._recent.of(copy) or 0, at_ms)
+                else:
+                    new.append(copy)
+        for place, young_from in (await self._recent.first(new, at_ms)).items():
+            copy_now = self._copies.get(place)
+            if copy_now is not None:  # it may have ended meanwhile
+                topic_id = copy_now.target_topic_id.hex()
+                proof = PartitionProof(
+                    topic=place.topic, partition=place.partition, topic_id=topic_id
+                )
+                self._proofs[place] = proof
+                self._update_one(proof, copy_now, young_from, at_ms)
 
-    def _update_one(self, place: TopicPartition, copy: PartitionCopy, at_ms: int) -> None:
-        proof = self._proof(place, copy.target_topic_id.hex())
+    def _update_one(
+        self, proof: PartitionProof, copy: PartitionCopy, young_from: int, at_ms: int
+    ) -> None:
         lag = lag_s(copy, at_ms, self._answered_ms(copy))
+        start, end = copy.held
         bounds = HeldBounds(
-            start=max(copy.source.log_start, copy.target_log_start),
-            end=min(copy.source.high_watermark, copy.acknowledged),
-            brokers=copy.target_replicas,
+            start, end, copy.target_replicas,
             caught_up_ms=-1 if lag < 0 else at_ms - round(lag * 1000),
-        )
+            young_from=young_from, newest_from=self._recent.newest(copy),
+        )  # fmt: skip
         proof.update(bounds, self._pace, at_ms)
+        place = copy.partition
         if place not in self._under_way and proof.next_task(self._pace, at_ms) is not None:
             self._under_way.add(place)
             self._ready.put_nowait(place)
 
-    def _proof(self, place: TopicPartition, topic_id: str) -> PartitionProof:
+    def _proof(self, copy: PartitionCopy) -> PartitionProof | None:
+        """What is known of it, also from before a restart; None: it is looked at the first time."""
+        place = copy.partition
         found = self._proofs.get(place) or self._saved.pop(place, None)
-        if found is None or found.topic_id != topic_id:
-            if found is not None:
-                self._forget(place)
-            found = PartitionProof(topic=place.topic, partition=place.partition, topic_id=topic_id)
+        if found is None:
+            return None
+        if found.topic_id != copy.target_topic_id.hex():
+            self._proofs.pop(place, None)
+            self._forget(place)
+            return None
         self._proofs[place] = found
         return found
 
@@ -215,7 +238,7 @@ class Reconciler:
         self._compared_blocks += result.blocks
         directory = ""
         if result.differences:
-            directory = await self._directories.of(broker, task.partition)
+            directory = (await self._directories.of(broker, task.partition)).directory
             first = result.differences[0]
             log.warning(
                 "%s-%d on broker %d (%s) differs from the source at offsets %d to %d: %s",

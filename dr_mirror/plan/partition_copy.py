@@ -144,6 +144,12 @@ class PartitionCopy:
         )
 
     @property
+    def held(self) -> tuple[int, int]:
+        """What both sides hold: [start, end)."""
+        start = max(self.source.log_start, self.target_log_start)
+        return start, max(min(self.source.high_watermark, self.acknowledged), start)
+
+    @property
     def lag_records(self) -> int:
         """Offsets that the source has and the target has not acknowledged; -1: not known."""
         if self.acknowledged < 0 or self.source.high_watermark < 0:

@@ -6,8 +6,10 @@ next `ProofTask`. Never: an I/O, a clock; an offset called proven that was compa
 replicas than the target has.
 
 Two passes go over each replica's log. The *recent* pass begins every `interval_ms` and reads again
-what the target received within `recent_ms`; also what differs, so that a repair is seen soon. The
-*scrub* goes over all that is older, so that each block's turn comes once in `scrub_ms`.
+what is younger than `recent_ms` by the records' own times, whenever the mirror began; of what the
+target got within that time the newest too, since a clock may be wrong; and what differs, so that a
+repair is seen soon. The *scrub* goes over all that is older, so that each block's turn comes once
+in `scrub_ms`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ found batch by batch."""
 TASK_BLOCKS = 64
 """Blocks compared in one task, after which another partition may have its turn."""
 MARKS = 12
-"""In how many steps the bound of what is recent moves on: five minutes of an hour."""
+"""In how many steps the bound of what was got of late moves on: five minutes of an hour."""
 MAX_DIFFERENCES = 20
 """Ranges kept of one partition, the first ones; more have one cause."""
 MAX_AGAIN = 64
@@ -57,12 +59,15 @@ class ProofPace:
 class HeldBounds:
     """What both sides hold of a partition: [start, end). `brokers` have its replicas at the target;
     `caught_up_ms`: the newest time of which the target has all that the source had then, -1:
-    none."""
+    none. From `young_from` on records are young by their own times; what was got of late counts
+    as recent from `newest_from` on."""
 
     start: int
     end: int
     brokers: tuple[int, ...]
     caught_up_ms: int
+    young_from: int
+    newest_from: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,8 @@ class ReplicaProof(msgspec.Struct, kw_only=True):
 
 
 class PartitionProof(msgspec.Struct, kw_only=True):
-    """One partition. Invariant: what is below `recent_from` was at the target `recent_ms` ago."""
+    """One partition. Invariants: `recent_from` never goes back, the scrub has what is below; what
+    is below `got_from` was at the target `recent_ms` ago, or when it was first looked at."""
 
     topic: str
     partition: int
@@ -138,6 +144,7 @@ class PartitionProof(msgspec.Struct, kw_only=True):
     end: int = 0
     caught_up_ms: int = -1
     recent_from: int = 0
+    got_from: int = 0
     marks: list[TimeMark] = []
     replicas: list[ReplicaProof] = []
     differences: list[DifferingRange] = []
@@ -152,16 +159,11 @@ class PartitionProof(msgspec.Struct, kw_only=True):
 
     def update(self, bounds: HeldBounds, pace: ProofPace, now_ms: int) -> None:
         """What both sides hold now. A replica that is new here begins unproven."""
-        is_new = not self.replicas and not self.marks
         self.start, self.end = bounds.start, max(bounds.start, bounds.end)
         self.caught_up_ms = bounds.caught_up_ms
-        if is_new:
-            self.recent_from = _block_begin(self.end)
-        if not self.marks or now_ms - self.marks[-1].at_ms >= pace.recent_ms // MARKS:
-            self.marks = [*self.marks, TimeMark(now_ms, self.end)]
-        while self.marks and self.marks[0].at_ms <= now_ms - pace.recent_ms:
-            self.recent_from = max(self.recent_from, _block_begin(self.marks[0].end))
-            self.marks = self.marks[1:]
+        self._note_got(pace, now_ms)
+        begin = min(bounds.young_from, max(self.got_from, bounds.newest_from), self.end)
+        self.recent_from = max(self.recent_from, _block_begin(begin))
         known = {one.broker: one for one in self.replicas}
         self.replicas = [
             known.get(broker) or self._new_replica(broker, now_ms) for broker in bounds.brokers
@@ -171,6 +173,16 @@ class PartitionProof(msgspec.Struct, kw_only=True):
             for one in self.differences
             if one.end_offset > self.start and one.broker in bounds.brokers
         ]
+
+    def _note_got(self, pace: ProofPace, now_ms: int) -> None:
+        """What the target has got by now, and which of it no longer of late."""
+        if not self.replicas and not self.marks:
+            self.got_from = self.end
+        if not self.marks or now_ms - self.marks[-1].at_ms >= pace.recent_ms // MARKS:
+            self.marks = [*self.marks, TimeMark(now_ms, self.end)]
+        while self.marks and self.marks[0].at_ms <= now_ms - pace.recent_ms:
+            self.got_from = max(self.got_from, self.marks[0].end)
+            self.marks = self.marks[1:]
 
     def next_task(self, pace: ProofPace, now_ms: int) -> ProofTask | None:
         """What is due: what is recent first, then what differed, then the scrub; replicas that

@@ -43,6 +43,15 @@ def one_list_offsets(
     return ListOffsetsRequest(CONSUMER, UNCOMMITTED, [topic], timeout_ms=TIMEOUT_MS)
 
 
+def list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> ListOffsetsRequest:
+    """The first offset of each whose record is not older than this time."""
+    by_topic: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
+    for topic, index in partitions:
+        by_topic[topic].append(ListOffsetsPartition(index, NO_EPOCH, timestamp))
+    topics = [ListOffsetsTopic(name, asked) for name, asked in by_topic.items()]
+    return ListOffsetsRequest(CONSUMER, UNCOMMITTED, topics, timeout_ms=TIMEOUT_MS)
+
+
 def offsets_of_groups(groups: Iterable[str]) -> OffsetFetchRequest:
     """Everything that these groups have committed."""
     return OffsetFetchRequest(

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from bus.client.admin import queries
 from bus.client.wire.sync_client import SyncClient
+from bus.wall_clock import now_ms
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from dr_mirror.plan.proof_status import ReplicaDifference, TopicProof
 from tests.dr_mirror.test_copying import create
@@ -71,10 +72,12 @@ def flip(
     topic: str,
     dice: random.Random,
     below: int = 1 << 60,
+    first: int = 1,
 ) -> int:
     """One bit in the records of a batch on this broker's disk; the batch's base offset."""
     batches = sites.target.batches(topic, 0)
-    chosen = dice.randrange(1, sum(1 for batch in batches[:-1] if batch[0] < below))
+    begin = max(1, sum(1 for batch in batches if batch[0] < first))
+    chosen = dice.randrange(begin, sum(1 for batch in batches[:-1] if batch[0] < below))
     before = sum(len(raw) + 4 for _, _, raw in batches[:chosen])
     path = log_file(cluster, node, topic)
     with path.open("r+b") as file:
@@ -100,11 +103,14 @@ def differences(sites: TwoSites, topic: str) -> list[ReplicaDifference]:
     return [one for one in sites.mirror.status().proof.differences if one.topic == topic]
 
 
-def send_batches(cluster: RunningCluster, topic: str, batches: int, records: int) -> None:
+def send_batches(
+    cluster: RunningCluster, topic: str, batches: int, records: int, at_ms: int = 0
+) -> None:
+    """`at_ms` 0: now."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5})
     for _ in range(batches):
         for number in range(records):
-            producer.produce(topic, f"{number}", partition=0)
+            producer.produce(topic, f"{number}", partition=0, timestamp=at_ms)
         assert producer.flush(30) == 0
 
 
@@ -156,6 +162,27 @@ def test_a_bit_flipped_on_a_follower_s_disk_is_named_until_the_remedy_is_done(
         checkpoint.write_text("".join(line for line in lines if not line.startswith(f"{topic} 0 ")))
         target.restart(follower)
         wait_until(lambda: not differences(sites, topic) and is_proven(sites, topic), "it is well")
+
+
+@pytest.mark.slow
+@pytest.mark.rotates("what is compared again")
+def test_a_bit_flipped_in_the_last_hour_s_records_is_named_though_they_were_there_before_the_mirror(
+    clusters: tuple[RunningCluster, RunningCluster], tmp_path: Path, dice: random.Random
+):
+    """A mirror that begins anew beside 5,000 records of this hour and as many of yesterday: it
+    called none of them recent, and left the bit for the scrub."""
+    source, target = clusters
+    topic = "data.before"
+    with mirrored(tmp_path / "mirror", source.mirror_bootstrap, target, **SOON) as sites:
+        create(source, topic)
+        send_batches(source, topic, 25, 200, now_ms() - 25 * 3_600_000)
+        send_batches(source, topic, 25, 200)
+        sites.wait_until_copied(topic, 1)
+    with mirrored(tmp_path / "anew", source.mirror_bootstrap, target, **SOON) as sites:
+        wait_until(lambda: is_proven(sites, topic), "all is proven once")
+        _, follower = replicas(target, topic)
+        at = flip(target, follower, sites, topic, dice, first=5_000)
+        found_on(sites, topic, follower, at)
 
 
 @pytest.mark.slow

@@ -15,13 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from bus.client.model import TopicPartition
-from bus.settings import BusSettings
-from deploy.bench.mirror.mirror_load import end_offsets_of
+from deploy.bench.mirror.mirror_load import records_in
 from deploy.bench.mirror.sides import (
     NONE,
     OURS,
-    PARTITIONS,
     TOPIC,
     WAIT_S,
     MirroringRun,
@@ -61,11 +58,11 @@ class LongLinkRun:
 
     def records_at_target(self) -> int:
         """In all partitions."""
-        return _records(self.run.pair.target, self.run.side.topic)
+        return records_in(self.run.pair.target, self.run.side.topic)
 
     def records_at_source(self) -> int:
         """In all partitions."""
-        return _records(self.run.pair.source, TOPIC)
+        return records_in(self.run.pair.source, TOPIC)
 
     def wait_for(self, records: int) -> float:
         """Until so many are at the target; the time it took, in seconds."""
@@ -125,8 +122,3 @@ def _running(side: MirroringSide, settings: Mapping[str, str]) -> Iterator[LongL
         at_far_end = partial(pair_of_ours, host=link.far_address, prefix=link.far)
         with mirroring(side, at_far_end, warm_s=WARM_S, settings=settings) as run:
             yield LongLinkRun(link, run)
-
-
-def _records(bootstrap: str, topic: str) -> int:
-    places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
-    return sum(end_offsets_of(BusSettings(bootstrap_servers=bootstrap), places).values())

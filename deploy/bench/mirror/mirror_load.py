@@ -113,6 +113,12 @@ def end_offsets_of(bus: BusSettings, places: list[TopicPartition]) -> dict[Topic
         admin.close()
 
 
+def records_in(bootstrap: str, topic: str) -> int:
+    """In all partitions of the bench's topic."""
+    places = [TopicPartition(topic, n) for n in range(PARTITIONS)]
+    return sum(end_offsets_of(BusSettings(bootstrap_servers=bootstrap), places).values())
+
+
 def values(dice: random.Random) -> list[bytes]:
     """Records of a third of a kilobyte that compress as ours do."""
     return [

@@ -28,11 +28,18 @@ STEP_MS = 500
 class TwoLogs:
     """Replicas whose blocks remember when they were compared; the proof goes its own way."""
 
-    def __init__(self, dice: random.Random, *, held: int = 0) -> None:
+    def __init__(self, dice: random.Random, *, held: int = 0, young: int = 0) -> None:
+        """Of what was `held` before the first look, the last `young` are as old as their records
+        say, between nothing and what is just recent; all before them are older."""
         self.dice = dice
         self.now_ms = 1_000_000
         self.start, self.end = 0, held
+        begin_ms = self.now_ms - PACE.recent_ms
+        self.arrived = [(begin_ms - STEP_MS, held - young)] + [
+            (begin_ms + n * PACE.recent_ms // 10, held - young + young * n // 10) for n in range(1, 11)
+        ]  # when the records before each offset had come
         self.brokers = (1, 2, 3)
+        self.clock_is_wrong, self.newest = False, 10**9
         self.flipped: dict[int, int] = {}  # broker -> offset
         self.unreachable: set[int] = set()
         self.compared_ms: dict[tuple[int, int], int] = {}  # broker and block -> when
@@ -44,7 +51,8 @@ class TwoLogs:
         self.now_ms += STEP_MS
         self.end += records
         self.ends.append((self.now_ms, self.end))
-        bounds = HeldBounds(self.start, self.end, self.brokers, self.now_ms)
+        self.arrived.append((self.now_ms, self.end))
+        bounds = HeldBounds(self.start, self.end, self.brokers, self.now_ms, *self.froms)
         self.proof.update(bounds, PACE, self.now_ms)
         done: list[ProofTask] = []
         while (task := self.proof.next_task(PACE, self.now_ms)) is not None:
@@ -52,6 +60,22 @@ class TwoLogs:
             done.append(task)
             assert len(done) < 10_000
         return done
+
+    @property
+    def froms(self) -> tuple[int, int]:
+        """As `HeldBounds` has them; records that call themselves old are none of them young."""
+        young_from = self.end if self.clock_is_wrong else self.young_from
+        return young_from, max(self.end - self.newest, 0)
+
+    @property
+    def young_from(self) -> int:
+        """The first offset whose record is younger than what is recent, as a broker says it."""
+        return self.young_in(0)
+
+    def young_in(self, ms: int) -> int:
+        """Which one it will be."""
+        bound_ms = self.now_ms + ms - PACE.recent_ms
+        return max(end for at_ms, end in self.arrived if at_ms < bound_ms)
 
     def compare(self, task: ProofTask) -> None:
         assert self.start <= task.first < task.end <= self.end
@@ -169,6 +193,56 @@ def test_a_flipped_bit_is_named_in_its_time_and_its_repair_in_an_interval(is_rec
     assert logs.proof.complete_to_ms > 0
 
 
+@settings(max_examples=30, deadline=None)
+@given(dice=st.randoms(use_true_random=False), held=st.integers(2_000, 90_000), data=st.data())
+def test_what_is_young_at_the_first_look_is_named_in_an_interval_however_much_was_before(
+    dice, held, data
+):
+    """It failed where a partition held a block or more when the mirror began: what was fresh then
+    waited for the scrub."""
+    young = data.draw(st.integers(BLOCK_OFFSETS + 100, held))
+    logs = TwoLogs(dice, held=held, young=young)
+    if data.draw(st.booleans()):
+        logs.steps(data.draw(st.integers(0, 4)) * STEP_MS, 3)
+    broker = dice.choice(logs.brokers)
+    offset = data.draw(st.integers(logs.young_in(2 * PACE.interval_ms), held - 1))
+    logs.flipped[broker] = offset
+    logs.steps(2 * PACE.interval_ms)
+    [found] = logs.proof.differences
+    assert (found.broker, found.first_offset) == (broker, offset)
+
+
+def test_what_came_of_late_is_recent_though_its_records_call_themselves_old_up_to_a_bound(dice):
+    """A clock that stands in 1970; and a backlog of days, which is not all read in every interval."""
+    logs = TwoLogs(dice)
+    logs.clock_is_wrong, logs.newest = True, 60_000
+    logs.steps(8_000, 5_000)
+    logs.step()
+    read = [task for _ in range(4) for task in logs.step() if task.kind is ProofKind.RECENT]
+    assert min(task.first for task in read) == logs.end - logs.newest
+    logs.flipped[2] = logs.end - 30_000
+    logs.steps(2 * PACE.interval_ms)
+    [found] = logs.proof.differences
+    assert found.first_offset == logs.flipped[2]
+    logs.flipped.clear()
+    logs.steps(2 * PACE.recent_ms)
+    assert not [task for _ in range(4) for task in logs.step() if task.kind is ProofKind.RECENT]
+
+
+def test_what_was_old_at_the_first_look_is_proven_at_the_pace_of_the_scrub_and_held_back_until_then(
+    dice,
+):
+    """Complete up to a time is not said before; what is young is compared meanwhile."""
+    logs = TwoLogs(dice, held=500_000, young=50_000)
+    logs.steps(PACE.scrub_ms // 2, 10)
+    assert logs.proof.complete_to_ms == -1
+    assert logs.proof.unproven_offsets > 150_000
+    read = [task for _ in range(4) for task in logs.step(10) if task.kind is ProofKind.RECENT]
+    assert min(task.first for task in read) >= logs.young_from - BLOCK_OFFSETS
+    logs.steps(PACE.scrub_ms, 10)
+    assert logs.proof.complete_to_ms >= logs.now_ms - 2 * PACE.interval_ms
+
+
 def test_the_scrub_goes_at_an_even_pace_and_not_all_at_once(dice):
     """A log that was there before: half of it after half of the time."""
     logs = TwoLogs(dice, held=2_000_000)
@@ -192,7 +266,7 @@ def test_a_source_that_is_silent_ends_the_recent_pass_and_lets_the_scrub_wait(di
     logs = TwoLogs(dice, held=500_000)
     logs.step(100)
     logs.now_ms += PACE.interval_ms
-    logs.proof.update(HeldBounds(0, logs.end, logs.brokers, -1), PACE, logs.now_ms)
+    logs.proof.update(HeldBounds(0, logs.end, logs.brokers, -1, *logs.froms), PACE, logs.now_ms)
     kinds = set()
     for _ in range(10):
         task = logs.proof.next_task(PACE, logs.now_ms)
