@@ -20,6 +20,7 @@ from bus.cli.show import AsJson, print_json, screen, size_text
 from bus.wall_clock import now_ms
 from dr_mirror.copy.verify import PartitionComparison, verify
 from dr_mirror.counts_cli import counts
+from dr_mirror.not_known import not_known_yet
 from dr_mirror.plan.acls import AclStatus
 from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.pictures import PictureStatus
@@ -72,6 +73,13 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "acl_extra": "ACL at the target that the source does not have (any more?)",
         "home": "its own site", "second": "the other site",
         "differs": "DIFFERS at offset {offset}: {detail}", "skipped": "not compared: {reason}",
+        "nothing_begun": "the mirror has not compared the topics of both sides yet, or the source "
+        "has none that [mirror] selects. Look again in some seconds; see also: databus logs mirror",
+        "nothing_compared": "no topic of the target is a copy of the source yet (or again, after a "
+        "restart of the mirror or a switch), so that nothing was compared; see: databus mirror "
+        "status",
+        "no_such_copy": "of these the target has no copy: {names}; see: databus mirror status",
+        "proof_not_begun": "What is proven is not known yet: nothing was compared so far",
         "produced": "nothing is compared: with mirror.target_api = \"produce\" batches and offsets "
         "of the target are others than the source's; see: databus mirror status",
     },
@@ -110,6 +118,12 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "acl_extra": "目标端有而源端没有(或已撤销)的 ACL",
         "heard": "最后应答", "home": "本站点", "second": "另一站点",
         "differs": "在偏移量 {offset} 处不同:{detail}", "skipped": "未比较:{reason}",
+        "nothing_begun": "镜像尚未比较两个站点的主题,或源端没有 [mirror] 所选的主题。"
+        "请数秒后再看;另见:databus logs mirror",
+        "nothing_compared": "目标端尚无(或在镜像重启、切换之后暂无)源端主题的副本,因此没有任何比较;"
+        "请看:databus mirror status",
+        "no_such_copy": "目标端没有这些主题的副本:{names};请看:databus mirror status",
+        "proof_not_begun": "校验结果尚不可知:还没有任何比较",
         "produced": "未比较:mirror.target_api = \"produce\" 时目标端的批次与偏移量与源端不同;"
         "请看:databus mirror status",
     },
@@ -139,10 +153,14 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
     age_ms = now_ms() - found.at_ms
+    is_begun = bool(found.topics or found.partitions)
     if as_json:
         print_json({**msgspec.to_builtins(found), "age_ms": age_ms})
-    else:
+    elif is_begun:
         _show_status(found, age_ms, site.language, site.tz)
+    if not is_begun:
+        why = found.unreachable or _TEXTS[site.language]["nothing_begun"]
+        raise not_known_yet(site.language, why)
     if age_ms > FRESH_MS or not _is_well(found):
         raise typer.Exit(1)
 
@@ -263,6 +281,9 @@ def _show_acls(found: AclStatus, language: Language, zone: tzinfo) -> None:
 
 def _show_proof(proof: ProofStatus, language: Language, zone: tzinfo) -> None:
     texts = _TEXTS[language]
+    if not proof.topics and not proof.not_compared:
+        typer.echo(texts["proof_not_begun"])
+        return
     columns = ("topic", "complete_to", "proven", "unproven", "oldest", "differences", "failures")
     title = texts["proof"].format(rate=size_text(round(proof.bytes_per_s)))
     table = Table(*(texts[column] for column in columns), title=title, title_justify="left")
@@ -304,7 +325,8 @@ def verify_sides(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare what both sites hold, batch for batch; exit status 1: something differs."""
+    """Compare what both sites hold, batch for batch; exit status 1: something differs, or
+    nothing was compared."""
     settings = ctx.obj.mirror
     if settings.unset_servers:
         typer.echo(settings.unset_servers, err=True)
@@ -315,8 +337,14 @@ def verify_sides(
     found = asyncio.run(verify(settings, topic or [], block_offsets, replicas=replicas))
     if as_json:
         print_json([msgspec.to_builtins(one) for one in found])
-    else:
+    elif found:
         _show_comparisons(found, ctx.obj.site.language)
+    texts = _TEXTS[ctx.obj.site.language]
+    if lacking := sorted(set(topic or []) - {one.topic for one in found}):
+        why = texts["no_such_copy"].format(names=", ".join(lacking))
+        raise not_known_yet(ctx.obj.site.language, why)
+    if all(one.skipped for one in found):
+        raise not_known_yet(ctx.obj.site.language, texts["nothing_compared"])
     if any(one.differs_at >= 0 for one in found):
         raise typer.Exit(1)
 

@@ -1,7 +1,7 @@
 """The command `mirror counts`: what both sites counted of each device and hour.
 
 In: addresses of both consoles, a name and a password. Out: what differs; exit status 1 where
-something does. Never: a password on the command line.
+something does, or nothing was counted. Never: a password on the command line.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bus.cli.show import AsJson, print_json, screen
 from bus.wall_clock import now_ms
 from dr_mirror.console_password import PASSWORD, console_password
 from dr_mirror.copy.site_counts import CountsUnavailable, compare_counts, console_client
+from dr_mirror.not_known import not_known_yet
 from dr_mirror.plan.counts import CountDifference, settled_hours
 from dr_mirror.plan.states import Language
 
@@ -30,12 +31,14 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "source": "source", "target": "target", "password": "Password of {user} at both consoles",
         "equal": "{compared} hours of devices: both sites counted the same.",
         "differ": "{found} numbers of {compared} hours of devices differ.",
+        "nothing": "neither site has counted anything of a device in these hours",
     },
     "zh": {
         "hour": "小时", "kind": "类别", "camera": "设备", "server": "识别服务器", "number": "计数",
         "source": "源端", "target": "目标端", "password": "{user} 在两个控制台的密码",
         "equal": "{compared} 个设备小时:两站点计数一致。",
         "differ": "{compared} 个设备小时中有 {found} 个计数不一致。",
+        "nothing": "两个站点在这些小时内均无设备计数",
     },
 }  # fmt: skip
 
@@ -62,10 +65,12 @@ def counts(
         raise typer.Exit(1) from None
     if as_json:
         print_json({"compared": compared, "differences": msgspec.to_builtins(found)})
-    else:
+    elif compared:
         _show(found, texts, site.tz)
         word = "differ" if found else "equal"
         typer.echo(texts[word].format(compared=compared, found=len(found)))
+    if not compared:
+        raise not_known_yet(site.language, texts["nothing"])
     if found:
         raise typer.Exit(1)
 

@@ -114,7 +114,9 @@ class SwitchLoss(msgspec.Struct, frozen=True, kw_only=True):
     """A forced switch as it is known by now. `missing`: known, and not sent again; at most so many
     are lost of what was heard of. `perhaps_there`: of these at most so many came to the new primary
     as new ones, because an edge had not heard that the former one had them. `beyond`: sent again
-    though nobody had heard of them. `is_final`: the former primary has returned."""
+    though nobody had heard of them. `is_final`: the former primary has returned; `own`: records
+    that only it had, -1: they cannot be counted. Where they are, `missing` is what of them was not
+    sent again, heard of or not."""
 
     known_missing: int
     sent_again: int
@@ -123,6 +125,7 @@ class SwitchLoss(msgspec.Struct, frozen=True, kw_only=True):
     perhaps_there: int
     edges: int
     is_final: bool
+    own: int = -1
 
 
 def switch_loss(said: Iterable[SwitchStatement]) -> SwitchLoss | None:
@@ -135,9 +138,17 @@ def switch_loss(said: Iterable[SwitchStatement]) -> SwitchLoss | None:
     known = sum(one.known_missing for one in forced.partitions)
     again = sum(max(each.sent_again, 0) for one in edges for each in one.partitions)
     beyond = sum(max(each.sent_again_beyond, 0) for one in edges for each in one.partitions)
-    missing = max(known - again, 0)
+    rejoined = next((one for one in statements if one.kind == REJOINED), None)
+    own = -1 if rejoined is None else _own_records(rejoined)
+    missing = max(known - again if own < 0 else own - again - beyond, 0)
     return SwitchLoss(
         known_missing=known, sent_again=again, beyond=beyond, missing=missing,
         perhaps_there=min(missing, sum(one.unacknowledged for one in edges)), edges=len(edges),
-        is_final=any(one.kind == REJOINED for one in statements),
+        is_final=rejoined is not None, own=own,
     )  # fmt: skip
+
+
+def _own_records(rejoined: SwitchStatement) -> int:
+    """All that only the former primary had; -1: it never returned, another cluster did."""
+    counted = [one.records for one in rejoined.partitions]
+    return sum(counted) if counted and min(counted) >= 0 else -1

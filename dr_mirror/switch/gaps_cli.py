@@ -20,6 +20,7 @@ from bus.cli.show import AsJson, print_json, screen
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 from dr_mirror.copy.cluster_admin import ClusterAdmin
+from dr_mirror.not_known import not_known_yet
 from dr_mirror.plan.sequence_gaps import SequenceGap, sequence_gaps
 from dr_mirror.plan.states import Language
 from dr_mirror.settings import MirrorSettings
@@ -34,6 +35,7 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "missing": "missing", "ranges": "numbers",
         "read": "{read} records around the switch were read, {numbered} of them are numbered.",
         "none": "Between the numbers of these devices none is missing.",
+        "nothing": "no record around the switch has a number of its device",
         "not_whole": "That was too much for one look: take fewer --minutes.",
         "away": "the new primary, cluster {cluster}, does not answer at an address of [mirror]",
         "reading": "reading",
@@ -43,6 +45,7 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "camera": "设备", "kind": "类别", "all": "所有类别", "present": "已有", "missing": "缺少",
         "ranges": "流水号", "read": "切换前后共读取 {read} 条记录,其中 {numbered} 条带流水号。",
         "none": "这些设备的流水号之间没有缺失。",
+        "nothing": "切换前后没有带设备流水号的记录",
         "not_whole": "数据过多,请减小 --minutes。",
         "away": "[mirror] 的地址上没有新主站点(集群 {cluster})的应答",
         "reading": "正在读取",
@@ -74,8 +77,15 @@ def gaps(
             "read": read.read, "numbered": len(read.numbered), "is_whole": read.is_whole,
             "gaps": msgspec.to_builtins(found),
         })  # fmt: skip
-        return
-    _show(found, texts)
+    else:
+        _show_read(read, found, texts)
+    if not read.numbered:
+        raise not_known_yet(language, texts["nothing"])
+
+
+def _show_read(read: ReadRecords, found: list[SequenceGap], texts: dict[str, str]) -> None:
+    if read.numbered:
+        _show(found, texts)
     typer.echo(texts["read"].format(read=read.read, numbered=len(read.numbered)))
     if not read.is_whole:
         typer.echo(texts["not_whole"])

@@ -42,6 +42,8 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "again": "sent again", "beyond": "sent again, nobody had heard of them",
         "in_all": "Known to be missing: {known_missing}; edges sent again: {sent_again}; still "
         "missing, of what was heard of: {missing}",
+        "final": "The former primary has returned. Only it had, to the record: {own}; edges sent "
+        "again: {again}; missing: {missing}",
         "perhaps_there": "Of these up to {count} may be at the new primary all the same: an edge "
         "sent them there as new, not having heard that the lost site had them.",
         "cameras": "Cameras of which the new primary lacks records, by what their senders have "
@@ -60,6 +62,8 @@ _TEXTS: dict[Language, dict[str, str]] = {
         "again": "已重发", "beyond": "已重发(此前无人获知)",
         "in_all": "已知缺失:{known_missing};接入端已重发:{sent_again};"
         "在已获知的范围内仍缺失:{missing}",
+        "final": "原主站点已恢复。仅原主站点拥有(精确到条):{own};接入端已重发:{again};"
+        "缺失:{missing}",
         "perhaps_there": "其中至多 {count} 条可能已在新主站点:"
         "接入端未收到失联站点的确认,已作为新记录发送。",
         "cameras": "按发送方计数,新主站点缺少记录的设备;当前小时的数字仍会增长",
@@ -170,7 +174,8 @@ def _show_cameras(found: list[DeviceLack], language: Language) -> None:
 def _show_missing(missing: SwitchLoss, left: list[str], language: Language) -> None:
     """What all statements come to."""
     texts = _TEXTS[language]
-    typer.echo(texts["in_all"].format(**msgspec.structs.asdict(missing)))
+    word, again = "final" if missing.own >= 0 else "in_all", missing.sent_again + missing.beyond
+    typer.echo(texts[word].format(**msgspec.structs.asdict(missing), again=again))
     if missing.perhaps_there:
         typer.echo(texts["perhaps_there"].format(count=missing.perhaps_there))
     for url in left:

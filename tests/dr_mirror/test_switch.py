@@ -425,6 +425,9 @@ def test_after_a_forced_switch_the_report_is_true_and_the_way_back_keeps_what_on
         own = [one for one in json.loads(back.stdout)["partitions"] if one["file"]]
         assert sum(one["records"] for one in own) == sent - sum(ends.values())
         assert_files_are_sound(own)
+        told = sites.mirror.command("report", "--json")
+        missing = json.loads(told.stdout)["missing"]
+        assert missing["missing"] == missing["own"] == sent - sum(ends.values()), "the last truth"
         assert 0 < committed(a, "readers", TOPIC) <= ends[0]
         for key in SLOW_LINK:
             del sites.mirror.settings[key]
