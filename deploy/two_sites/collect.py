@@ -1,4 +1,4 @@
-"""Reads the records of two sites: the city's log, both stores, the mirror's report.
+"""Reads the records of two sites: the city's log, stores, a lost site's disks, the mirror's report.
 
 In: settings of both sites. Out: `SiteRecords`, and the account at B. Never: a judgement, a write.
 """
@@ -6,7 +6,8 @@ In: settings of both sites. Out: `SiteRecords`, and the account at B. Never: a j
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from typing import Any
 
@@ -16,6 +17,8 @@ from deploy.reconcile.balance import Reconciliation
 from deploy.reconcile.open_stores import open_operations, open_records, picture_reader
 from deploy.settings import Settings
 from deploy.two_sites.balance import SiteRecords, Via
+from deploy.two_sites.lost_logs import lost_tails
+from dr_mirror.plan.switch_report import EDGE, FORCED
 from ingest.senders.simulator.ground_truth import RecordLine, read_acknowledged, truth_files
 from ingest.store.port import PageRequest, Query, RecordReader
 
@@ -26,19 +29,23 @@ POLL_S = 0.5
 
 def read_records(
     a: Settings, b: Settings, cameras: Settings, stored_at_switch: int, told: dict[str, Any],
-    first_stored_ms: int | None,
+    first_stored_ms: int | None, lost_at_ms: int,
 ) -> tuple[SiteRecords, Reconciliation]:
     """`cameras`: of the edge and the city, which writes its truth. `told`: what `mirror report
-    --json` says. What B lacks is taken out of what is due there, so that B's own records balance
-    for what is left."""
+    --json` says. `lost_at_ms`: when A died, -1: it did not. What B lacks is taken out of what is
+    due there, so that B's own records balance for what is left."""
     # Those that the edge refused are not in it: B's own account compares them in number.
     city = cameras.site.data_path / "city"
     by_id, folded = read_acknowledged(truth_files(city))
     with closing(open_records(a)) as reader:
         at_a = {*stored_ids(reader), *_rejected(reader, by_id.values())}
+    forced = _said(told, FORCED)
+    tails = lost_tails(a.site.data_path, forced[0]["partitions"]) if forced else []
+    own = {one.record_id for tail in tails for one in tail.records}
     with closing(open_records(b)) as reader:
         stored_b = stored_ids(reader)
         at_b = {*stored_b, *_rejected(reader, by_id.values())}
+        at_b |= {each for each in own - at_b if reader.rejected_record(each) is not None}
     lost = [line for record_id, line in by_id.items() if record_id not in at_b]
     missing = told.get("missing") or {}
     pictures, pictures_at_b = pictures_of_alarms(b, cameras)
@@ -46,10 +53,27 @@ def read_records(
         acknowledged=_by_way(by_id), at_a=at_a, at_b=at_b, folded=folded, stored_b=len(stored_b),
         stored_b_at_switch=stored_at_switch, known_missing=missing.get("known_missing"),
         sent_again=missing.get("sent_again"),
-        edges_not_heard=told.get("edges_not_heard", ()), pictures=pictures,
+        edges_not_heard=told.get("edges_not_heard", ()), tails=tails, lost_at_ms=lost_at_ms,
+        tails_sent_again=_sent_again(told, {(one.topic, one.partition) for one in tails}),
+        perhaps_there=missing.get("perhaps_there", 0), pictures=pictures,
         pictures_at_b=pictures_at_b, first_stored_ms=first_stored_ms,
     )  # fmt: skip
     return records, collect.reconcile(b, city, lost)
+
+
+def _said(told: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    """The statements of this kind."""
+    return [one for one in told["statements"] if one["kind"] == kind]
+
+
+def _sent_again(told: Mapping[str, Any], places: AbstractSet[tuple[str, int]]) -> int:
+    """Of these partitions, what edges sent again of what was known to be missing."""
+    return sum(
+        max(each["sent_again"], 0)
+        for one in _said(told, EDGE)
+        for each in one["partitions"]
+        if (each["topic"], each["partition"]) in places
+    )
 
 
 def stored_ids(reader: RecordReader) -> set[str]:

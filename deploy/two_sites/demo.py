@@ -141,7 +141,7 @@ class TwoSitesRun:
         try:
             records, of_b = await asyncio.to_thread(
                 read_records, self._plan.a.settings, at_b, self._plan.cameras,
-                self._b_before_switch, told, self._first_stored_ms(),
+                self._b_before_switch, told, self._first_stored_ms(), self._lost_at_ms,
             )  # fmt: skip
         except StoreError as error:
             self.line.say(f"no account: {error}")

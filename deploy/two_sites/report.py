@@ -22,6 +22,8 @@ _TEXTS: dict[str, dict[str, str]] = {
         "folded": "compared in number only, ids not kept: {}",
         "known_missing": "known to be missing when B took over (all topics): {}",
         "sent_again": "of these sent again by the edge: {}",
+        "lost_known": "lost, and named by the report of the switch: {}",
+        "lost_unheard": "lost, acknowledged by A after it was heard last: {}",
         "alarms": "alarms at B: {expected} expected, {raised} raised, {missing} missing",
         "pictures": "pictures of alarms in B's own store: {there} of {count}",
         "fault": "does not balance: {}",
@@ -41,6 +43,8 @@ _TEXTS: dict[str, dict[str, str]] = {
         "folded": "编号未保留、只比较数量:{}",
         "known_missing": "B 接管时已知缺失(全部主题):{}",
         "sent_again": "其中接入端已重发:{}",
+        "lost_known": "已丢失,切换报告已列出:{}",
+        "lost_unheard": "已丢失,A 在最后获知之后确认:{}",
         "alarms": "站点 B 告警:应有 {expected},已发出 {raised},缺少 {missing}",
         "pictures": "站点 B 自己的图片库中的告警图片:{there} / {count}",
         "fault": "对账不平:{}",
@@ -51,7 +55,7 @@ _TEXTS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 _NUMBERS = (
     "by_edge", "directly", "stored_a", "stored_b", "stored_b_after_switch", "first_stored_ms",
-    "folded", "known_missing", "sent_again",
+    "folded", "known_missing", "sent_again", "lost_known", "lost_unheard",
 )  # fmt: skip
 
 
