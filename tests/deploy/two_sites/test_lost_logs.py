@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from pathlib import Path
 
@@ -23,13 +24,14 @@ def test_the_records_behind_an_end_are_those_of_the_replica_that_goes_furthest(t
     cluster = start_cluster(tmp_path / "a", brokers=1, properties={**ALONE, "site.number": "1"})
     try:
         for topic in (TOPIC, "meter.sent"):
-            create(cluster, topic, **{"segment.bytes": "20000"})
+            create(cluster, topic, **{"segment.bytes": "1048576"})
         producer = Producer({
             "bootstrap.servers": cluster.bootstrap, "compression.type": "zstd", "linger.ms": 2,
         })  # fmt: skip
+        dice = random.Random(1)
         for number in range(2_000):
             said = [(headers.RECORD_ID, f"id-{number}".encode())]
-            producer.produce(TOPIC, b"x" * 100, partition=0, headers=said)
+            producer.produce(TOPIC, dice.randbytes(1_000), partition=0, headers=said)
             if number % 100 == 99:
                 assert producer.flush(30) == 0
         [folder] = cluster.plan[1].directory.rglob(f"{TOPIC}-0")

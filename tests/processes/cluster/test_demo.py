@@ -1,4 +1,5 @@
-"""The demo on three brokers, one of them killed in the middle: the account balances exactly."""
+"""The demo on three brokers, one of them killed in the middle, and that of two sites, one of which
+is lost: the account balances exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.process import free_port
+from deploy.testservers.process import free_port, free_range
 from tests.processes.cluster.stories import CONTROLLERS
 from tests.processes.cluster.test_cli import first_port
 
@@ -41,3 +42,31 @@ def test_the_account_balances_though_a_broker_was_killed(
     assert account["killed"].startswith("broker-")
     assert account["restarts"] >= 1
     assert done.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.timeout(1200)
+def test_after_a_site_is_lost_the_account_is_that_of_the_report_to_the_record(tmp_path: Path) -> None:
+    """It ended with 0 whatever was lost without an edge, and never looked at its report."""
+    ports, brokers = free_range(140), free_range(140)
+    names = ("edge.port", "console.port", "dispatcher.metrics_port", "mirror.metrics_port",
+             "streams.metrics_port")  # fmt: skip
+    command = [sys.executable, "-m", "deploy", "--data-dir", str(tmp_path / "data")]
+    for number, name in enumerate(names):
+        command += ["--set", f"{name}={ports + number}"]
+    command += ["demo", "--sites=2", f"--port={brokers}", "--for=40s", "--rate=100", "--json"]
+    done = subprocess.run(
+        command, cwd=PROJECT_ROOT, timeout=1100, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip(), done.stderr[-3000:]
+    account = json.loads(done.stdout.splitlines()[-1])
+    assert account["faults"] == []
+    assert account["balanced"]
+    assert done.returncode == 0
+    assert account["known_missing"] is not None, "the switch was forced"
+    assert account["by_edge"] > 0
+    assert account["directly"] > 0
+    assert account["lost_known"] + account["lost_unheard"] == len(account["lost"])
+    assert account["lost_through_edge"] == []
