@@ -39,7 +39,7 @@ EPOCH = SiteEpoch(7, EpochKind.FORCED, "b" * 22, "a" * 22, 1_000, "ops")
 WORDS = {"en": "not known yet", "zh": "尚不可知"}
 
 
-class Site:
+class ConfiguredSite:
     """A machine with a mirror configured, and its commands."""
 
     def __init__(self, folder: Path, language: str = "en") -> None:
@@ -69,9 +69,11 @@ class Site:
 
 
 @pytest.fixture(params=["en", "zh"])
-def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ConfiguredSite:
     monkeypatch.setenv("DATABUS_CONSOLE_PASSWORD", "secret")
-    return Site(tmp_path, request.param)
+    return ConfiguredSite(tmp_path, request.param)
 
 
 def a_status(**changes: Any) -> MirrorStatus:
@@ -82,7 +84,7 @@ def a_status(**changes: Any) -> MirrorStatus:
     return msgspec.structs.replace(found, pictures=PictureStatus(), **changes)
 
 
-def test_a_status_of_a_mirror_that_has_just_begun_is_not_that_all_is_well(site: Site):
+def test_a_status_of_a_mirror_that_has_just_begun_is_not_that_all_is_well(site: ConfiguredSite):
     """It showed an empty table, with status 0."""
     write_status(status_path(site.settings.site), a_status())
     site.assert_not_known("status")
@@ -102,7 +104,7 @@ def test_a_status_of_a_mirror_that_has_just_begun_is_not_that_all_is_well(site: 
     ],
 )  # fmt: skip
 def test_a_comparison_of_nothing_is_not_that_nothing_differs(
-    site: Site, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...],
+    site: ConfiguredSite, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...],
     rows: list[PartitionComparison],
 ):  # fmt: skip
     """Right after a mirror's restart it printed an empty table with status 0."""
@@ -120,7 +122,7 @@ def test_a_comparison_of_nothing_is_not_that_nothing_differs(
 
 
 def test_no_hour_counted_at_either_site_is_not_that_both_counted_the_same(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: ConfiguredSite, monkeypatch: pytest.MonkeyPatch
 ):
     async def nothing(*_: object) -> tuple[int, list[object]]:
         return 0, []
@@ -132,7 +134,7 @@ def test_no_hour_counted_at_either_site_is_not_that_both_counted_the_same(
 
 
 def test_no_numbered_record_is_not_that_no_number_is_missing(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: ConfiguredSite, monkeypatch: pytest.MonkeyPatch
 ):
     site.say(statement(FORCED, EPOCH, 1, []))
     monkeypatch.setattr(gaps_cli, "_bus_of", lambda *_: BusSettings())
@@ -141,7 +143,9 @@ def test_no_numbered_record_is_not_that_no_number_is_missing(
 
 
 @pytest.mark.parametrize("words", [("report",), ("gaps",)])
-def test_where_there_was_no_switch_nothing_is_reported(site: Site, words: tuple[str, ...]):
+def test_where_there_was_no_switch_nothing_is_reported(
+    site: ConfiguredSite, words: tuple[str, ...]
+):
     for more in ((), ("--json",)):
         done = site.run(*words, *more)
         assert done.exit_code == 1
@@ -149,7 +153,7 @@ def test_where_there_was_no_switch_nothing_is_reported(site: Site, words: tuple[
         assert not done.stdout
 
 
-def test_the_last_line_of_a_report_is_the_last_truth(site: Site):
+def test_the_last_line_of_a_report_is_the_last_truth(site: ConfiguredSite):
     """After the way back it said what had been heard of once, beside what was counted since."""
     forced = PartitionStatement(topic="data.face", partition=0, end=100, heard_end=8_677,
                                 heard_ms=5, known_missing=8_577)  # fmt: skip

@@ -116,7 +116,7 @@ def test_a_loss_that_the_report_does_not_name_never_balances() -> None:
 
 
 @dataclass
-class ForcedSwitch:
+class LostSiteWorld:
     """A world that adds up: A's logs behind the ends of B, and what of it came again."""
 
     tails: list[LostTail] = field(default_factory=list)
@@ -142,8 +142,8 @@ FATES = st.sampled_from(["lost", "lost unacknowledged", "again", "as new"])
 
 
 @st.composite
-def forced_switches(draw: st.DrawFn) -> ForcedSwitch:
-    world = ForcedSwitch()
+def forced_switches(draw: st.DrawFn) -> LostSiteWorld:
+    world = LostSiteWorld()
     for partition in range(draw(st.integers(1, 3))):
         fates = draw(st.lists(FATES, max_size=12))
         heard = draw(st.integers(0, len(fates)))
@@ -162,7 +162,7 @@ def forced_switches(draw: st.DrawFn) -> ForcedSwitch:
 
 
 @given(forced_switches())
-def test_what_the_report_says_is_compared_with_both_sites_to_the_record(world: ForcedSwitch):
+def test_what_the_report_says_is_compared_with_both_sites_to_the_record(world: LostSiteWorld):
     """Whatever is lost without an edge, once it is A's own and the report's numbers are true."""
     found = world.account()
     assert not found.faults
@@ -173,7 +173,7 @@ def test_what_the_report_says_is_compared_with_both_sites_to_the_record(world: F
 
 
 @given(forced_switches(), st.data())
-def test_one_record_that_does_not_add_up_is_enough(world: ForcedSwitch, data: st.DataObject):
+def test_one_record_that_does_not_add_up_is_enough(world: LostSiteWorld, data: st.DataObject):
     """Lost before the end of B; a number of the report that is off by one; a partition of which
     nothing had been heard for long."""
     before = len(world.account().lost)
