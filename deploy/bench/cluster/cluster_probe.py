@@ -47,11 +47,13 @@ class ClusterProbe:
         return found[0]
 
     def controller(self) -> int:
-        """The active controller; waits for one."""
+        """The active controller, of a quorum or under ZooKeeper; waits for one."""
         found: list[int] = []
 
         def known() -> bool:
-            found[:] = [queries.quorum(self._nodes).leader_id]
+            quorum = queries.quorum_or_none(self._nodes)
+            by_brokers = queries.cluster(self._nodes).controller_id if quorum is None else -1
+            found[:] = [by_brokers if quorum is None else quorum.leader_id]
             return found[0] >= 0
 
         wait_until(known, "there is an active controller")

@@ -37,7 +37,7 @@ WARM_UP_S = 5.0
 def measured() -> dict[str, float]:
     """Records per second, and the p99 of an answer in milliseconds, on one machine."""
     with running(Arrangement.A) as product:
-        port = next(f.partition("=")[2] for f in product.flags if f.startswith("edge.port="))
+        port = str(product.port("edge"))
         before_s = role_cpu_s(product, "edge")
         steady = _run(port, "--rate", str(STEADY_RATE))
         used_s = role_cpu_s(product, "edge") - before_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from deploy.bench.flow_times import (
     stored_records,
     stored_rows,
 )
-from deploy.bench.ingest import edge_load, executors, faults, plates, register_start
+from deploy.bench.ingest import broker_death, edge_load, executors, faults, plates, register_start
 from deploy.bench.ingest.product import READY_TIMEOUT_S, Arrangement, Product, running
 from deploy.bench.ingest.role_processes import (
     KEEPS_EXECUTORS,
@@ -70,6 +70,8 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
             for name, value in (attempt(what, work, say) or {}).items():
                 if name in names:
                     recorder.add(name, value, of=OURS)
+                elif name not in FIGURES:  # a step of a figure
+                    say(f"    {name}: {value:.4g}")
             yield from recorder.samples()
 
 
@@ -201,7 +203,9 @@ EXECUTORS = (
     *(f"{PREFIX}executors-{name}" for name in ("share", "driver", "cpu", "us", "held")),
 )
 
-PROGRAMS = (
+Program = tuple[str, tuple[str, ...], Callable[[], dict[str, float]]]
+
+PROGRAMS: tuple[Program, ...] = (
     ("A at 500/s", _of(Arrangement.A, 500), partial(latencies, Arrangement.A, 500)),
     ("A at 1,000/s", _of(Arrangement.A, 1000), partial(latencies, Arrangement.A, 1000)),
     ("B at 1,000/s", _of(Arrangement.B, 1000), partial(latencies, Arrangement.B, 1000)),
@@ -217,5 +221,13 @@ PROGRAMS = (
     ("the driver of ingest dead", (f"{PREFIX}fault-driver",), faults.driver_dead),
     ("the store's disk full", (f"{PREFIX}fault-disk",), faults.disk_full),
     ("HBase dead", (f"{PREFIX}fault-hbase",), faults.hbase_dead),
+    *(
+        (
+            f"one of three brokers killed, {kind.value}",
+            tuple(broker_death.name_of(kind, victim) for victim in broker_death.VICTIMS),
+            partial(broker_death.measured, kind),
+        )
+        for kind in (Arrangement.KRAFT, Arrangement.ZOOKEEPER)
+    ),
     ("memory", (f"{PREFIX}memory", f"{PREFIX}memory-growth"), memory),
 )

@@ -1,7 +1,8 @@
-"""The whole product without its city, on free ports, in one of two arrangements.
+"""The whole product without its city, on free ports, in one of four arrangements.
 
 A: everything embedded on one machine (one driver, SQLite, one broker). B: a Spark cluster with two
-workers and a driver for each application, HBase with two region servers, three brokers.
+workers and a driver for each application, HBase with two region servers, three brokers. KRAFT and
+ZOOKEEPER: as A, on three brokers.
 In: an arrangement. Out: a running `Product`. Never: settings that an operator would not have.
 """
 
@@ -39,6 +40,8 @@ class Arrangement(StrEnum):
 
     A = "a"
     B = "b"
+    KRAFT = "kraft"
+    ZOOKEEPER = "zookeeper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,11 @@ class Product:
         if done.returncode != 0:
             raise OperatorError(f"databus {' '.join(words)}: {done.stderr[-400:]}")
 
+    def port(self, section: str) -> int:
+        """Where the edge or the console answers."""
+        found = [flag for flag in self.flags if flag.startswith(f"{section}.port=")]
+        return int(found[0].partition("=")[2])
+
     def roles(self) -> dict[str, dict[str, Any]]:
         """What the supervisor says of every process."""
         return dict((read_state(self.folder) or {}).get("roles", {}))
@@ -85,10 +93,7 @@ def running(arrangement: Arrangement, *settings: str) -> Iterator[Product]:
     """Every role runs; at the end every role is stopped."""
     with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        if arrangement is Arrangement.A:
-            product, words = _on_one_machine(folder, settings)
-        else:
-            product, words = _on_a_city_s_servers(folder, settings)
+        product, words = _planned(arrangement, folder, settings)
         with open(folder / "demo.log", "wb") as log:
             process = subprocess.Popen(
                 [*product.command, "demo", "--rate", "0", *words],
@@ -101,6 +106,18 @@ def running(arrangement: Arrangement, *settings: str) -> Iterator[Product]:
             _stop(process)
 
 
+def _planned(
+    arrangement: Arrangement, folder: Path, settings: Sequence[str]
+) -> tuple[Product, list[str]]:
+    match arrangement:
+        case Arrangement.A:
+            return _on_one_machine(folder, settings)
+        case Arrangement.B:
+            return _on_a_city_s_servers(folder, settings)
+        case Arrangement.KRAFT | Arrangement.ZOOKEEPER:
+            return _on_three_brokers(arrangement, folder, settings)
+
+
 def _on_one_machine(folder: Path, settings: Sequence[str]) -> tuple[Product, list[str]]:
     bootstrap = f"127.0.0.1:{free_port()}"
     flags = (
@@ -109,14 +126,30 @@ def _on_one_machine(folder: Path, settings: Sequence[str]) -> tuple[Product, lis
         *_own_ports(),
         *settings,
     )
-    store = f"sqlite://{folder / 'store' / 'records.db'}"
-    return Product(Arrangement.A, folder, flags, bootstrap, store), []
+    return Product(Arrangement.A, folder, flags, bootstrap, _sqlite(folder)), []
+
+
+def _on_three_brokers(
+    arrangement: Arrangement, folder: Path, settings: Sequence[str]
+) -> tuple[Product, list[str]]:
+    first = free_range(PORTS_OF_A_CLUSTER)
+    words = ["--brokers", str(BROKERS), "--port", str(first)]
+    words += ["--controller", arrangement.value, "--zookeeper-port", str(first + 40)]
+    flags = (*_own_ports(), *settings)
+    return Product(arrangement, folder, flags, _brokers(first), _sqlite(folder)), words
+
+
+def _sqlite(folder: Path) -> str:
+    return f"sqlite://{folder / 'store' / 'records.db'}"
+
+
+def _brokers(first_port: int) -> str:
+    return ",".join(f"127.0.0.1:{first_port + 10 * number}" for number in range(BROKERS))
 
 
 def _on_a_city_s_servers(folder: Path, settings: Sequence[str]) -> tuple[Product, list[str]]:
     first = free_range(PORTS_OF_A_CLUSTER)
     wanted = distributed_plan(folder, first)
-    bootstrap = ",".join(f"127.0.0.1:{first + 10 * number}" for number in range(BROKERS))
     words = [
         "--brokers", str(BROKERS), "--port", str(first),
         "--spark-workers", str(WORKERS), "--spark-port", str(first + 40),
@@ -125,7 +158,7 @@ def _on_a_city_s_servers(folder: Path, settings: Sequence[str]) -> tuple[Product
     flags = (*_own_ports(), *settings)
     assert wanted.hbase is not None
     store = wanted.hbase.store_url(STORE_NAME)
-    return Product(Arrangement.B, folder, flags, bootstrap, store), words
+    return Product(Arrangement.B, folder, flags, _brokers(first), store), words
 
 
 def distributed_plan(folder: Path, first_port: int) -> DistributedPlan:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
+from alarm.dispatch.reader import OperationsReader
 from bus.client.kafka.consumer import END, Consumer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm
@@ -20,8 +22,21 @@ from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from deploy.bench.ingest.product import Product
 from ingest.store import open_store
+from ingest.store.port import PageRequest
 
 POLL_S = 0.01  # the error of a moment
+_EAGER = {"fetch.wait.max.ms": 50}
+"""A broker's death must not be seen late because the watcher waits for an answer of it."""
+
+
+Moments = list[float]
+
+
+class TopicMoments(NamedTuple):
+    """Of a topic's records: when each was made, by its sender's clock, and when it was seen."""
+
+    produced: Moments
+    seen: Moments
 
 
 class _Watcher:
@@ -87,3 +102,45 @@ def alarms(bootstrap: str) -> Iterator[list[tuple[int, int]]]:
     finally:
         watcher.close()
         consumer.close()
+
+
+@contextlib.contextmanager
+def seen_on(bootstrap: str, topic: str) -> Iterator[TopicMoments]:
+    """Every record of a topic from now on."""
+    bus = BusSettings(bootstrap_servers=bootstrap)
+    consumer = Consumer(bus, client_id=f"bench-{topic}", overrides=_EAGER)
+    consumer.assign(dict.fromkeys(consumer.partitions_of(topic), END))
+    found = TopicMoments([], [])
+
+    def sample() -> None:
+        for record in consumer.poll(1000, POLL_S):
+            found.produced.append(record.timestamp_ms)
+            found.seen.append(now_ms())
+
+    watcher = _Watcher(sample)
+    try:
+        yield found
+    finally:
+        watcher.close()
+        consumer.close()
+
+
+@contextlib.contextmanager
+def recorded(product: Product) -> Iterator[Moments]:
+    """Whenever the operations store has another newest alarm."""
+    reader = OperationsReader(product.folder / "store" / "operations.db")
+    moments: Moments = []
+    newest: list[str] = [""]
+
+    def sample() -> None:
+        alarms, _ = reader.alarms(page=PageRequest(limit=1))
+        if alarms and alarms[0].alarm_id != newest[0]:
+            newest[0] = alarms[0].alarm_id
+            moments.append(now_ms())
+
+    watcher = _Watcher(sample)
+    try:
+        yield moments
+    finally:
+        watcher.close()
+        reader.close()
