@@ -1,12 +1,13 @@
 """Reads a topic to its end, again and again: for what must be known before something is decided.
 
-Uses no group and stores no positions. The end is asked over a connection of its own: on the
+Uses no group and stores no positions. The end is asked over connections of our own: on the
 consumer's, the question would wait behind the fetch that waits for new records (up to half a
-second).
+second), and librdkafka's admin client asks a leader that has died until it is back.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +15,15 @@ from collections.abc import Callable, Iterator, Sequence
 from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, end_offsets
 from bus.client.kafka.consumer import Consumer
 from bus.client.model import ConsumedRecord, TopicAndPartition, TopicPartition
+from bus.client.wire.partition_leaders import PartitionLeaders
+from bus.errors import BusError
 from bus.settings import BusSettings
 
 CATCH_UP_TIMEOUT_S = 60.0  # a million records take ten seconds; a broker may restart meanwhile
 MAX_POLLED = 1000
+ELECTION_S = 0.02  # between two questions who leads now, while an election is under way
+
+log = logging.getLogger(__name__)
 
 Offsets = dict[TopicAndPartition, int]
 
@@ -49,6 +55,7 @@ class TopicReader:
         self._admin = admin
         self._partitions = list(partitions)
         self._ends = self._ask(first_offsets)
+        self._leaders: PartitionLeaders | None = PartitionLeaders(bus, f"{client_id}-ends")
         self._consumer = Consumer(bus, client_id=client_id)
         self._consumer.assign(
             {TopicPartition(*partition): end for partition, end in self._ends.items()}
@@ -59,7 +66,7 @@ class TopicReader:
 
         Raises `CatchUpTimeout`, also when `stopping` is set meanwhile.
         """
-        wanted = self._ask(end_offsets)
+        wanted = self._ends_now()
         deadline = time.monotonic() + self._timeout_s
         while any(self._ends[partition] < end for partition, end in wanted.items()):
             if time.monotonic() > deadline or self._stopping.is_set():
@@ -68,9 +75,34 @@ class TopicReader:
                 self._ends[record.topic, record.partition] = record.offset + 1
                 yield record
 
+    def read_what_came(self) -> Iterator[ConsumedRecord]:
+        """What has been fetched by now, and no question to anybody: it may not be all there is."""
+        while records := self._consumer.poll(MAX_POLLED, 0):
+            for record in records:
+                self._ends[record.topic, record.partition] = record.offset + 1
+                yield record
+
     def close(self) -> None:
         """Leave."""
+        if self._leaders is not None:
+            self._leaders.close()
         self._consumer.close()
+
+    def _ends_now(self) -> Offsets:
+        """Of all partitions. A partition without a leader is asked for until it has one."""
+        deadline, found = time.monotonic() + self._timeout_s, Offsets()
+        while self._leaders is not None:
+            try:
+                found |= self._leaders.end_offsets([p for p in self._partitions if p not in found])
+            except BusError as error:
+                log.info("%s; ends are asked by librdkafka", error)
+                self._leaders = None  # that one logs in by more mechanisms than our own client
+                break
+            if len(found) == len(self._partitions):
+                return found
+            if time.monotonic() > deadline or self._stopping.wait(ELECTION_S):
+                raise CatchUpTimeout(f"ends of {self._partitions}: {self._leaders.failure}")
+        return self._ask(end_offsets)
 
     def _ask(
         self, offsets: Callable[[AdminClient, Sequence[TopicAndPartition]], Offsets]

@@ -57,6 +57,10 @@ CLIENT_CLOSE_TIMEOUT_MS: Final = 5_000
 CLIENT_CONNECT_TIMEOUT_MS: Final = 5_000
 """To connect and learn what a node serves; a person waits for it, and the next node is tried."""
 
+CLIENT_LEADER_TIMEOUT_MS: Final = 1_000
+"""A question that a leader answers in a millisecond: one that stands still is left after this, and
+the cluster is asked who leads now."""
+
 CLIENT_CONTROLLER_ATTEMPTS: Final = 5
 """How often an administrative request follows a controller that moves; more is no election."""
 

@@ -12,8 +12,10 @@ from functools import cached_property, partial
 from bus.client.committed import void_position
 from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, start_offsets
 from bus.client.model import ClusterIdentity, TopicAndPartition
+from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT
+from bus.errors import BusError
 from bus.register_file import RegisterSource
 from bus.wall_clock import now_ms
 from ingest.store import open_store
@@ -90,6 +92,7 @@ class Context:
         self._lost_told_at_s = time.monotonic()
         self._lost_resumed = False
         self._cuts: CutWatch | None = None
+        self._leaders: list[PartitionLeaders] = []
         self.cells = CellPublisher(self.publisher)
 
     def observe_commit(self, application: str, begun_s: float) -> None:
@@ -172,12 +175,31 @@ class Context:
         self.lost.append(lost)
         return lost
 
-    def check(self, lost: LostRecords, offsets: OffsetRanges) -> None:
+    def log_starts(self, query: str) -> PartitionLeaders:
+        """Who is asked where logs begin, by the one thread of a query."""
+        leaders = PartitionLeaders(self.settings.bus, f"streams-{query}-starts")
+        self._leaders.append(leaders)
+        return leaders
+
+    def check(self, lost: LostRecords, leaders: PartitionLeaders, offsets: OffsetRanges) -> None:
         """Count what is gone of a batch that is about to be read."""
+        starts = self._starts_now(leaders, offsets)
+        if len(starts) < len(offsets):
+            log.warning("nobody knows whether records of this batch are gone: a leader is away")
+        lost.check(offsets, starts)
+
+    def _starts_now(
+        self, leaders: PartitionLeaders, offsets: OffsetRanges
+    ) -> dict[TopicAndPartition, int]:
+        """Where logs begin, of those whose leader answers at once."""
         try:
-            lost.check(offsets, start_offsets(self.admin, offsets))
-        except ClusterUnavailable as error:
-            log.warning("nobody knows whether records of this batch are gone: %s", error)
+            return leaders.start_offsets(offsets)
+        except BusError as error:
+            log.debug("%s; librdkafka is asked", error)
+        try:
+            return start_offsets(self.admin, offsets)
+        except ClusterUnavailable:
+            return {}
 
     def group_positions(self, application: str, topics: Iterable[str]) -> GroupPositions:
         """An application's positions as a consumer group."""
@@ -205,6 +227,8 @@ class Context:
         self.publisher.close()
         for group in self.groups:
             group.close()
+        for leaders in self._leaders:
+            leaders.close()
         if self._cuts is not None:
             self._cuts.close()
         if self.has_store:

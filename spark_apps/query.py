@@ -72,7 +72,7 @@ def start(
     if streams.work_in == "driver":
         sink = DriverSink(query.name, offset_log, slicer, lost, query.on_batch, failed)
     else:
-        check = partial(context.check, lost)
+        check = partial(context.check, lost, context.log_starts(query.name))
         slots = partial(slots_now, session)
         sink = ExecutorSink(offset_log, slicer, check, slots, query.on_frame, failed)
     messages = read(

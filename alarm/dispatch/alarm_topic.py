@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
 
@@ -96,9 +96,16 @@ class AlarmTopic:
         return len(self._raised)
 
     def catch_up(self) -> None:
-        """Learn what others have put there. Raises `CatchUpTimeout`."""
+        """Learn all that others have put there. Raises `CatchUpTimeout`."""
+        self._learn(self._reader.read_to_end())
+
+    def read_what_came(self) -> None:
+        """Learn what has come in the meantime; waits for nobody."""
+        self._learn(self._reader.read_what_came())
+
+    def _learn(self, records: Iterable[ConsumedRecord]) -> None:
         now_ms = wall_clock.now_ms()
-        for record in self._reader.read_to_end():
+        for record in records:
             alarm_id = _alarm_id(record)
             if alarm_id is not None:  # a time that is missing or to come counts as now
                 at_ms = record.timestamp_ms if 0 < record.timestamp_ms < now_ms else now_ms

@@ -6,7 +6,8 @@ it.
 
 Two never publish the same at the same time: alarms are sent only while the last accepted commit is
 younger than `MEMBER_FOR_S`, and are given up after `DELIVERY_TIMEOUT_S`. Both together are one
-session, which must have passed before another member is given the partition. Core: `decide`.
+session, which must have passed before another member is given the partition. So long a coordinator
+may be away: commits are not waited for. Core: `decide`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing
+from typing import NamedTuple
 
 import msgspec
 
@@ -52,10 +55,18 @@ from bus.settings import BusSettings, SiteSettings
 log = logging.getLogger(__name__)
 
 POLL_TIMEOUT_S = 0.1  # how long a stop may wait for the consumer; another one takes over meanwhile
-CATCH_UP_S = 2.0  # how often it is read what others have raised: who takes over reads no more
+CATCH_UP_S = 2.0  # how often it is read what is raised: who takes over reads no more
 RETRY_S = 0.2
 MEMBER_FOR_S = SESSION_TIMEOUT_S - DELIVERY_TIMEOUT_S
 ANSWER_S = 5.0  # of the group: a commit that takes longer proves nothing, and a stop waits for it
+
+
+class _Commit(NamedTuple):
+    """One that is under way."""
+
+    asked_s: float
+    member: str
+    answer: Future[None]
 
 
 class AlarmWorker:
@@ -84,6 +95,8 @@ class AlarmWorker:
         self._rebalances = 0
         self._assigned: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
+        self._committing: _Commit | None = None
+        self._begun: dict[TopicPartition, int] = {}
         self._member_until_s = 0.0
         self._caught_up_s = 0.0
 
@@ -134,6 +147,8 @@ class AlarmWorker:
         )  # fmt: skip
         while not self._stopping.is_set():
             self._step()
+        if self._next:
+            self._commit(self._decided())
 
     def _step(self) -> None:
         before = self._rebalances
@@ -143,13 +158,15 @@ class AlarmWorker:
             self._metrics.rebalances.inc()
             self._metrics.works.set(bool(self._assigned))
             self._give_up_place()
+        self._take_answer()
         if time.monotonic() - self._caught_up_s > CATCH_UP_S:
-            self._catch_up()
+            self._read_others()
         if self._assigned and not self._next:
             self._take_over()
         elif self._next and records and not self._process(records):
             self._give_up_place()
             self._stopping.wait(RETRY_S)
+        self._begin_commit()
 
     def _on_assign(self, places: list[TopicPartition]) -> None:
         self._rebalances += 1
@@ -162,6 +179,8 @@ class AlarmWorker:
     def _give_up_place(self) -> None:
         """Nothing is certain any more: take over again before anything is decided."""
         self._next = {}
+        self._begun = {}
+        self._committing = None
         self._member_until_s = 0.0
 
     def _take_over(self) -> None:
@@ -197,7 +216,7 @@ class AlarmWorker:
         )  # fmt: skip
 
     def _process(self, records: Sequence[ConsumedRecord]) -> bool:
-        """Decide, publish, commit; False where it has to be done again.
+        """Decide and publish; False where it has to be done again.
 
         Reads the commands after the candidates, so that each candidate meets the rule that it was
         found by.
@@ -214,8 +233,33 @@ class AlarmWorker:
         self._metrics.candidates.inc(len(records))
         self._metrics.raised(new, wall_clock.now_ms())
         self._next |= {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
-        self._commit({place: end for place, end in self._next.items() if end >= 0})
         return True
+
+    def _decided(self) -> dict[TopicPartition, int]:
+        return {place: end for place, end in self._next.items() if end >= 0}
+
+    def _begin_commit(self) -> None:
+        """What is decided, if it is more than before; while a commit is under way, by a later
+        step."""
+        decided = self._decided()
+        if not decided or decided == self._begun:
+            return
+        asked_s, member = time.monotonic(), self._consumer.member_id
+        answer = self._consumer.begin_commit(decided, self._ids(decided))
+        if answer is not None:
+            self._begun, self._committing = decided, _Commit(asked_s, member, answer)
+
+    def _take_answer(self) -> None:
+        if self._committing is None or not self._committing.answer.done():
+            return
+        asked_s, member, answer = self._committing
+        self._committing = None
+        try:
+            answer.result()
+        except BusError as error:
+            log.warning("dispatcher: the commit was not accepted: %s", error)
+        else:
+            self._accepted(asked_s, member)
 
     def _is_member(self, starts: Mapping[TopicPartition, int]) -> bool:
         """Whether nobody else can be given the partition before what is sent now has arrived."""
@@ -226,15 +270,30 @@ class AlarmWorker:
     def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
         """One that fails is no harm: what follows is not published before another succeeds."""
         asked_s, member = time.monotonic(), self._consumer.member_id
-        ids = {place: self._cluster.topic_ids[place.topic] for place in positions}
         try:
-            self._consumer.commit(positions, ids)
+            self._consumer.commit(positions, self._ids(positions))
         except BusError as error:
             log.warning("dispatcher: the commit was not accepted: %s", error)
-            return
-        # A client that is no member may commit for a group that has none.
+        else:
+            self._accepted(asked_s, member)
+
+    def _ids(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
+        return {place: self._cluster.topic_ids[place.topic] for place in places}
+
+    def _accepted(self, asked_s: float, member: str) -> None:
+        """A commit that was asked for then. A client that is no member may commit for a group that
+        has none."""
         if member and member == self._consumer.member_id:
-            self._member_until_s = asked_s + MEMBER_FOR_S
+            self._member_until_s = max(asked_s + MEMBER_FOR_S, self._member_until_s)
+
+    def _read_others(self) -> None:
+        """Who works is alone, and must not wait for the leader of the alarms between two of
+        them."""
+        if not self._next:
+            self._catch_up()
+            return
+        self._alarms.read_what_came()
+        self._caught_up_s = time.monotonic()
 
     def _catch_up(self) -> None:
         self._alarms.catch_up()

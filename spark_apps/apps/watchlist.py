@@ -108,8 +108,9 @@ class Watchlist:
         retry_job(job, self._context.stopping, "matching a batch")
 
     def _commit(self, offsets: OffsetRanges) -> None:
-        """After the candidates are acknowledged: a crash repeats some and never loses one."""
-        self._group.commit(ends_of(offsets))
+        """After the candidates are acknowledged: a crash repeats some and never loses one. The next
+        batch waits for no commit."""
+        self._group.commit_soon(ends_of(offsets))
 
     def _catch_up(self) -> None:
         if self._watchlist.catch_up():

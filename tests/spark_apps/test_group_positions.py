@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import admin_client, describe
+from bus.client.kafka.consumer import Consumer
 from bus.client.model import ClusterIdentity, TopicPartition
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
+from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 from deploy.testservers.databus import start_broker
 from spark_apps.group_positions import GroupPositions
@@ -179,6 +182,60 @@ def test_a_driver_that_was_overtaken_does_not_renew_what_it_had(
     hanging.close()
     assert reader.read() == {A: 50}
     working.close()
+    reader.close()
+
+
+def test_a_batch_does_not_wait_for_a_coordinator_and_the_newest_position_arrives(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What broke: alarms stood still while the coordinator of positions was away."""
+    answered = threading.Event()
+    commit, named = Consumer.commit, []
+
+    def late(consumer: Consumer, ends: dict[TopicPartition, int], *rest: Any, **more: Any) -> None:
+        named.append(dict(ends))
+        assert answered.wait(60)
+        commit(consumer, ends, *rest, **more)
+
+    monkeypatch.setattr(Consumer, "commit", late)
+    positions, reader = opened(bus), opened(bus)
+    positions.read()
+    for end in range(1, 100):
+        positions.commit_soon({A: end, B: 1})
+    assert len(named) <= 1, "one at a time"
+    answered.set()
+    while reader.read() != {A: 99, B: 1}:  # ends by the test's own time limit
+        pass
+    assert len(named) <= 3, "what was newest, and not each"
+    positions.close()
+    reader.close()
+
+
+def test_a_commit_that_was_given_up_fails_a_later_batch(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that cannot commit must not go on for ever: what it repeats would only grow."""
+    positions = opened(bus)
+    positions.read()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise BusError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "test")
+
+    monkeypatch.setattr(Consumer, "commit", refused)
+    with pytest.raises(BusError, match="test"):
+        while True:  # ends by the test's own time limit
+            positions.commit_soon({A: 1})
+    positions.close()
+
+
+def test_a_stop_waits_for_the_last_commit(bus: BusSettings) -> None:
+    """Nothing is repeated after an orderly one."""
+    positions = opened(bus)
+    positions.read()
+    positions.commit_soon({A: 3, B: 4})
+    positions.close()
+    reader = opened(bus)
+    assert reader.read() == {A: 3, B: 4}
     reader.close()
 
 

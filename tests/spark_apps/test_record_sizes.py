@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+import signal
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import pytest
@@ -10,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
+from bus.client.model import TopicAndPartition, TopicPartition
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker, start_broker
-from spark_apps.batch_slices import bytes_of
+from spark_apps.batch_slices import bytes_of, slices_of
 from spark_apps.message import OffsetRanges
 from spark_apps.record_sizes import (
     LARGEST_BYTES,
@@ -33,9 +38,15 @@ LONG = 5 * RECORDS_PER_PLACE
 
 
 @pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    broker = start_broker(tmp_path_factory.mktemp("broker"))
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def bus(running: RunningBroker) -> Iterator[BusSettings]:
     """Topics of small records, of large ones, of small ones before large ones, and around them."""
-    running: RunningBroker = start_broker(tmp_path_factory.mktemp("broker"))
     settings = BusSettings(bootstrap_servers=running.bootstrap)
     admin = Admin(settings, client_id="test")
     producer = Producer(settings, client_id="test")
@@ -55,7 +66,6 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
     finally:
         producer.close()
         admin.close()
-        running.stop()
 
 
 @pytest.fixture
@@ -105,6 +115,65 @@ def test_what_is_known_to_be_small_is_not_asked_for_again(
     assert sizes.of(within)[MIXED] == 100, "what seemed too large is asked for"
     assert sizes.of({MIXED: (MANY - 10, MANY)})[MIXED] == 100
     assert sizes.of(whole(MIXED))[MIXED] == 300_000
+
+
+@pytest.fixture
+def asked_of(sizes: RecordSizes, monkeypatch: pytest.MonkeyPatch) -> list[TopicAndPartition]:
+    """The partition of every question that is waited for, in this order."""
+    asked: list[TopicAndPartition] = []
+    assign = Consumer.assign
+
+    def noted(consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
+        asked.extend(positions)
+        assign(consumer, positions)
+
+    monkeypatch.setattr(Consumer, "assign", noted)
+    return asked
+
+
+def test_of_a_leader_that_is_away_sizes_are_remembered(
+    running: RunningBroker, sizes: RecordSizes, asked_of: list[TopicAndPartition]
+) -> None:
+    """What broke: asked for every place of every partition, five seconds in all; and then a record
+    counted as 1 MiB, so that a batch of small ones was read in many slices. It is asked once; what
+    is not answered comes in no more records at once than are taken unasked at any time."""
+    batch = {SMALL: (0, MANY), BURST: (0, LONG)}
+    known = sizes.of(batch)
+    with standing_still(running):
+        asked_of.clear()
+        assert sizes.of({SMALL: (0, MANY)}) == {SMALL: MAX_BYTES // UNASKED}
+        assert asked_of == [SMALL]
+        found = sizes.of(batch)
+        assert found[SMALL] == MAX_BYTES // UNASKED
+        slices = slices_of(batch, found, MAX_BYTES)
+        assert max(_count(one) for one in slices) <= UNASKED
+    until_answered = {}
+    while until_answered != known:  # ends by the test's own time limit
+        until_answered = dict(sizes.of(batch))
+
+
+def test_who_was_silent_is_asked_last(sizes: RecordSizes, asked_of: list[TopicAndPartition]) -> None:
+    """What is left of the patience is for those who may answer."""
+    nowhere = ("nowhere", 0)
+    sizes.of({nowhere: (0, MANY), SMALL: (0, MANY)})
+    asked_of.clear()
+    assert sizes.of({nowhere: (0, MANY), SMALL: (0, MANY)})[SMALL] == 100
+    assert asked_of[0] == SMALL
+    assert asked_of.count(nowhere) <= 1
+
+
+def _count(offsets: OffsetRanges) -> int:
+    return sum(end - first for first, end in offsets.values())
+
+
+@contextlib.contextmanager
+def standing_still(running: RunningBroker) -> Iterator[None]:
+    """SIGSTOP for as long as it lasts."""
+    os.kill(running.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(running.pid, signal.SIGCONT)
 
 
 def test_a_bus_that_does_not_answer_makes_small_slices() -> None:

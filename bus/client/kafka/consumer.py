@@ -59,7 +59,7 @@ class Consumer:
         self._timeout_s = timeout_s
         self._client_id = client_id
         self._consumer = confluent_kafka.Consumer(config)
-        self._committing: Future[Any] | None = None
+        self._committing: Future[None] | None = None
         self._at_end: set[TopicPartition] = set()
 
     def __enter__(self) -> Self:
@@ -156,30 +156,46 @@ class Consumer:
         `timeout_s`: it may still arrive, and the next commit waits for it first. Without `wait`
         nothing says whether it arrived.
         """
-        texts = metadata or {}
-        offsets = [
-            confluent_kafka.TopicPartition(*place, offset, texts.get(place, ""))
-            for place, offset in positions.items()
-        ]
+        offsets = _with_metadata(positions, metadata or {})
+        if wait:
+            self._commit_and_wait(offsets)
+            return
         try:
-            if wait:
-                answers = self._commit_and_wait(offsets)
-            else:
-                answers = self._consumer.commit(offsets=offsets, asynchronous=True)
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+        except confluent_kafka.KafkaException as failure:
+            raise bus_error(failure) from failure
+
+    def begin_commit(
+        self,
+        positions: Mapping[TopicPartition, int],
+        metadata: Mapping[TopicPartition, str] | None = None,
+    ) -> Future[None] | None:
+        """As `commit`, but it is not waited for: the future raises what `commit` would. None while
+        the commit before this one has no answer: nothing was begun."""
+        if self._committing is not None and not self._committing.done():
+            return None
+        commit = partial(self._commit, _with_metadata(positions, metadata or {}))
+        self._committing = begin(commit, f"{self._client_id}-commit")
+        return self._committing
+
+    def _commit(self, offsets: list[Any]) -> None:
+        """In a thread of its own; librdkafka repeats it for as long as it takes."""
+        try:
+            answers = self._consumer.commit(offsets=offsets, asynchronous=False)
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
         for answer in answers or ():
             if answer.error is not None:
                 raise bus_error(answer.error)
 
-    def _commit_and_wait(self, offsets: list[Any]) -> Any:
+    def _commit_and_wait(self, offsets: list[Any]) -> None:
         until_s = time.monotonic() + self._timeout_s
         try:
             if self._committing is not None:  # one that librdkafka repeats must not overtake
                 self._committing.exception(self._timeout_s)
-            commit = partial(self._consumer.commit, offsets=offsets, asynchronous=False)
+            commit = partial(self._commit, offsets)
             self._committing = begin(commit, f"{self._client_id}-commit")
-            return self._committing.result(max(0.0, until_s - time.monotonic()))
+            self._committing.result(max(0.0, until_s - time.monotonic()))
         except TimeoutError:
             why = f"a commit has no answer for {self._timeout_s:g} s; is the coordinator away?"
             raise BusError(ErrorCode.REQUEST_TIMED_OUT, why) from None
@@ -261,6 +277,15 @@ class Consumer:
             begin(self._consumer.close, f"{self._client_id}-close").result(_CLOSE_TIMEOUT_S)
         except TimeoutError:
             log.warning("%s: not closed yet, the coordinator is away", self._client_id)
+
+
+def _with_metadata(
+    positions: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str]
+) -> list[Any]:
+    return [
+        confluent_kafka.TopicPartition(*place, offset, texts.get(place, ""))
+        for place, offset in positions.items()
+    ]
 
 
 def _rebalance_callback(call: OnRebalance) -> Callable[[Any, Any], None]:

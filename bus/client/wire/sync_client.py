@@ -201,6 +201,7 @@ class SyncClient:
         except BusError as error:
             if error.code in _UNREACHABLE:
                 self._disconnect(address)
+                self._addresses.pop(node_id, None)  # it may come back on another one
                 detail = f"broker {node_id} at {error.detail}"
                 raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, detail) from error
             raise

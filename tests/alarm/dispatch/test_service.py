@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -61,6 +63,33 @@ async def test_every_candidate_is_one_alarm_in_the_store_on_the_topic_and_in_the
         await until(world.stored, ids([1, 2, 3]))
         await until(world.notified, 3)
     assert world.on_topic() == ids([1, 2, 3])
+
+
+async def test_alarms_go_on_while_a_commit_has_no_answer(
+    world: DispatchWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What broke: each batch waited for the coordinator, whose broker may just have died. The last
+    accepted commit says for how long nobody else can have the partition."""
+    monkeypatch.setattr("alarm.dispatch.worker.MEMBER_FOR_S", 3600.0)
+    answered = threading.Event()
+    commit = Consumer._commit
+
+    def late(consumer: Consumer, offsets: list[Any]) -> None:
+        assert answered.wait(60)
+        commit(consumer, offsets)
+
+    world.put_rule()
+    async with world.running():
+        world.candidates([1])
+        await until(world.on_topic, ids([1]))
+        await until(world.read_up_to, 1)
+        monkeypatch.setattr(Consumer, "_commit", late)
+        for number in (2, 3):
+            world.candidates([number])
+            await until(world.on_topic, ids(range(1, number + 1)))
+        assert world.read_up_to() == 1
+        answered.set()
+        await until(world.read_up_to, 3)
 
 
 async def test_the_page_tells_how_long_after_their_capture_alarms_were_raised(
