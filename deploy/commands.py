@@ -257,20 +257,32 @@ def run_tests(
     ] = False,
     every_member: Annotated[
         bool,
-        typer.Option(help="Every member of the long matrices; else the seed draws some of each."),
+        typer.Option(help="Every member of the long matrices; else each commit's turn has some."),
+    ] = False,
+    stress: Annotated[
+        int,
+        typer.Option(min=0, help="Repeat the chosen tests so often, beside load on every core."),
+    ] = 0,
+    write_times: Annotated[
+        bool, typer.Option(help="Write where the time goes into docs/test-times.md.")
     ] = False,
 ) -> None:
     """Run the tests: all of them, or those that the further words (pytest's own) choose.
 
     The first time it installs what only tests need: packages, and as root the programs of others.
+    A test that fails runs once more, alone; not where loss, order or determinism is judged.
     """
-    from deploy import run_tests as work
+    from deploy.test_runs import run
 
-    raise typer.Exit(
-        work.run(
-            quick=quick, all_stories=all_stories, every_member=every_member, arguments=ctx.args
-        )
+    wanted = run.Wanted(
+        quick=quick,
+        all_stories=all_stories,
+        every_member=every_member,
+        stress=stress,
+        write_times=write_times,
+        words=tuple(ctx.args),
     )
+    raise typer.Exit(run.run(wanted))
 
 
 def simulate(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,18 +18,19 @@ import pytest
 from broker.disk.real_guard import REFUSE
 from deploy.errors import Unavailable
 from deploy.setup.java import ensure_java
+from deploy.test_runs.outcomes import OUTCOMES_VARIABLE, Outcomes
 from deploy.testservers.hbase import Hbase, start_hbase
 from deploy.testservers.kafka import start_kafka
 from deploy.testservers.process import JavaServer
 from deploy.testservers.zookeeper import start_zookeeper
-from tests.rotation import skip_files_not_drawn, skip_what_is_not_drawn
+from tests.rotation import skip_what_is_not_drawn
 
 SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))
 os.environ["DATABUS_SEED"] = str(SEED)  # workers inherit it
 os.environ.setdefault(REFUSE, "1")  # brokers too: none may wait for the device while it serves
 QUICK_BUDGET_S = 10.0  # what the unmarked tests of one package may take together
 LONGEST_FILES, LONG_FILE_S = 25, 45.0  # named at the end, so that the whole run stays short
-MAX_SECOND_RUNS = 3  # in a whole run; more are no chance but a defect
+LONGEST_REASON = 200  # characters
 LONGEST_BYTES_IN_A_NAME = 12
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -46,8 +47,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("databus")
 
 _seconds: dict[str, float] = defaultdict(float)
-_seconds_of_files: dict[str, float] = defaultdict(float)
-_second_runs: list[str] = []
+_seconds_of_tests: dict[str, float] = defaultdict(float)
+_outcomes: dict[str, str] = {}
+_failures: dict[str, str] = {}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,18 +70,8 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for a second run by `second_run(reason=...)` gets one; no other does.
-    Of tests that rotate, one a group runs.
-
-    Never a test that judges loss, order, simulation or determinism: there a second run hides a fault.
-    """
-    for item in items:
-        wish = item.get_closest_marker("second_run")
-        if wish is not None:
-            assert wish.kwargs.get("reason"), f"{item.nodeid}: a second run needs its reason"
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    """Of tests that rotate, those run whose turn it is, and those of packages that changed."""
     skip_what_is_not_drawn(items)
-    skip_files_not_drawn(items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -94,32 +86,39 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up what files, and each package's quick tests, take; count second runs."""
-    if report.outcome == "rerun":
-        _second_runs.append(report.nodeid)
-    _seconds_of_files[report.nodeid.split("::")[0]] += report.duration
+    """Add up what tests, and each package's quick tests, take; keep what failed and why."""
+    _seconds_of_tests[report.nodeid] += report.duration
+    if report.failed:
+        _failures.setdefault(report.nodeid, _reason(report))
+    if report.when == "call" or report.outcome != "passed":  # a teardown may still fail
+        _outcomes[report.nodeid] = report.outcome
     if not {"java", "browser", "slow"} & set(report.keywords):
         parts = Path(report.nodeid.split("::")[0]).parts
         if len(parts) > 2:
             _seconds[parts[1]] += report.duration
 
 
+def _reason(report: pytest.TestReport) -> str:
+    """The last line of what pytest says of a failure, which names the error."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    said = crash.message if crash is not None else report.longreprtext
+    return f"{report.when}: {(said.strip() or 'no reason given').splitlines()[0]}"[:LONGEST_REASON]
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Too many second runs fail the build; the workers of a run leave that to the one that counts."""
-    if len(_second_runs) > MAX_SECOND_RUNS and not hasattr(session.config, "workerinput"):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    """Write for `./databus test` what the run did; the workers of a run leave that to the one that counts."""
+    wanted = os.environ.get(OUTCOMES_VARIABLE)
+    if wanted is None or hasattr(session.config, "workerinput"):
+        return
+    Outcomes(Counter(_outcomes.values()), _failures, _seconds_of_tests).write(Path(wanted))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the tests that ran twice, the longest files, and the packages whose quick tests have
-    outgrown their budget."""
-    for name in _second_runs:
-        terminalreporter.write_line(f"run twice: {name}")
-    if len(_second_runs) > MAX_SECOND_RUNS:
-        terminalreporter.write_line(
-            f"FAILED: {len(_second_runs)} tests ran twice; at most {MAX_SECOND_RUNS} may"
-        )
-    longest = sorted(_seconds_of_files.items(), key=lambda item: -item[1])[:LONGEST_FILES]
+    """Show the longest files, and the packages whose quick tests have outgrown their budget."""
+    seconds_of_files: dict[str, float] = defaultdict(float)
+    for node_id, seconds in _seconds_of_tests.items():
+        seconds_of_files[node_id.split("::")[0]] += seconds
+    longest = sorted(seconds_of_files.items(), key=lambda item: -item[1])[:LONGEST_FILES]
     for name, seconds in longest:
         if seconds > LONG_FILE_S:
             terminalreporter.write_line(f"{name} takes {seconds:.0f} s")

@@ -1,20 +1,24 @@
-"""Members of a long matrix that one run tries, drawn by its seed: the same for the same commit.
+"""What one run tries of long matrices and long stories: by turn, the same for the same commit.
 
-In: a name and members. Out: some of them; all where every member is wanted
-(`./databus test --every-member`). Never: a member that no seed draws.
+In: a name and members, or collected tests. Out: some of them; all where every member is wanted
+(`./databus test --every-member`). Stories of packages that changed lately come first, the longest
+not drawn before the others. Never: a member that ten commits in a row leave out.
 """
 
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from deploy.run_tests import EVERY_MEMBER_VARIABLE
+from deploy.test_runs.run import EVERY_MEMBER_VARIABLE
+from deploy.test_runs.times import read_times
+from deploy.test_runs.turn import CHANGED_VARIABLE, TURN_VARIABLE, TURNS
 
 Member = TypeVar("Member")
 MARKER = "rotates"
@@ -47,57 +51,147 @@ FILES_IN_TURN = {
         "dr_mirror/test_switch.py",
     ),
 }  # fmt: skip
-"""Of files of about one subject, each of a minute or more, a whole run tries one."""
+"""Of files of about one subject, each of a minute or more, a whole run tries one. A test in them with
+the mark `rotates` has the turn of its mark instead."""
 TESTS = Path(__file__).parent
+STORY_PACKAGES = {
+    "processes/cluster": ("broker",),
+    "processes": ("deploy", "spark_apps", "ingest", "alarm"),
+    "conformance": ("broker",),
+    "simulation": ("broker",),
+}
+"""Whose stories stand in a folder that is not named after a package; the first that fits."""
+CHANGED_PACKAGES_BUDGET_S = 600.0
+"""Seconds of one worker for stories of changed packages beside those whose turn it is."""
+UNMEASURED_STORY_S = 60.0
 
 
 def every_member_is_wanted() -> bool:
     return os.environ.get(EVERY_MEMBER_VARIABLE) == "all"
 
 
-def randomness(name: str) -> random.Random:
-    """Random numbers of this name only."""
-    return random.Random(f"{os.environ.get('DATABUS_SEED', '0')}:{name}")
+def turn() -> int:
+    """This run's turn; where pytest was called without `./databus test`, the seed's."""
+    return int(os.environ.get(TURN_VARIABLE) or os.environ.get("DATABUS_SEED") or 0)
+
+
+def waiting(name: str, position: int, count: int, members: int, number: int) -> int:
+    """How many turns ago the member at `position` was last drawn, `count` of `members` a turn.
+
+    0: in this turn. The walk of each name begins at a place of its own, so that not all matrices
+    try their first member in the same turn.
+    """
+    for ago in range(members):
+        first = zlib.crc32(name.encode()) + (number - ago) * count
+        if (position - first) % members < count:
+            return ago
+    raise AssertionError("a member of a walk is drawn within as many turns as there are members")
 
 
 def drawn(name: str, members: Sequence[Member], count: int = 1) -> list[Member]:
-    """So many of the members, in their order; `name` keeps one matrix's draw apart from another's."""
+    """So many of the members, in their order; at least as many as ten turns need for all."""
     if every_member_is_wanted():
         return list(members)
-    chosen = sorted(randomness(name).sample(range(len(members)), count))
-    return [members[place] for place in chosen]
+    wanted = min(len(members), max(count, -(-len(members) // TURNS)))
+    return [
+        member
+        for position, member in enumerate(members)
+        if waiting(name, position, wanted, len(members), turn()) == 0
+    ]
 
 
-def skip_what_is_not_drawn(items: Sequence[pytest.Item]) -> None:
-    """Of the collected tests marked `rotates(group)` one a group runs; the others are skipped, and
-    each says which one runs."""
-    groups: dict[str, list[pytest.Item]] = {}
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A test with the mark `rotates`, or the unmarked tests of a file in turn.
+
+    `group`: of which one member a turn is drawn. `name`: a node id or a path below the project.
+    `turns_ago`: when it was last drawn by turn; 0 where it is now.
+    """
+
+    group: str
+    name: str
+    items: tuple[pytest.Item, ...]
+    turns_ago: int
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return packages_of_story(self.name)
+
+
+def packages_of_story(name: str) -> tuple[str, ...]:
+    """The packages whose changes call for this story.
+
+    >>> packages_of_story("tests/dr_mirror/test_switch.py")
+    ('dr_mirror',)
+    """
+    path = name.split("::")[0].removeprefix("tests/")
+    for folder, packages in STORY_PACKAGES.items():
+        if path.startswith(f"{folder}/"):
+            return packages
+    return (path.split("/")[0],)
+
+
+def stories(
+    items: Sequence[pytest.Item], groups: Mapping[str, Sequence[str]] = FILES_IN_TURN
+) -> list[Story]:
+    """All stories among the collected tests. Of a group of files only where all were asked for:
+    who names a file gets it. `groups`: paths below this folder."""
+    marked: dict[str, dict[str, tuple[pytest.Item, ...]]] = {}
+    by_file: dict[Path, list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker(MARKER)
         if mark is not None:
-            groups.setdefault(mark.args[0], []).append(item)
-    for name, members in groups.items():
-        running = drawn(name, members)
-        for item in members:
-            if item not in running:
-                names = ", ".join(one.name for one in running)
-                item.add_marker(pytest.mark.skip(reason=f"{name}: this run's turn is {names}"))
+            marked.setdefault(mark.args[0], {})[item.nodeid] = (item,)
+        by_file.setdefault(item.path, [])
+        if mark is None:
+            by_file[item.path].append(item)
+    found = [story for group, members in marked.items() for story in _group(group, members)]
+    for group, files in groups.items():
+        if all(TESTS / file in by_file for file in files):
+            members = {f"tests/{file}": tuple(by_file[TESTS / file]) for file in files}
+            found += _group(f"files: {group}", members)
+    return found
 
 
-def skip_files_not_drawn(
+def _group(group: str, members: Mapping[str, tuple[pytest.Item, ...]]) -> list[Story]:
+    count = -(-len(members) // TURNS)
+    return [
+        Story(group, name, items, waiting(group, position, count, len(members), turn()))
+        for position, (name, items) in enumerate(members.items())
+    ]
+
+
+def of_changed_packages(
+    found: Iterable[Story], changed: Iterable[str], budget_s: float = CHANGED_PACKAGES_BUDGET_S
+) -> list[Story]:
+    """Stories of changed packages that have waited longest, as many as the seconds allow."""
+    times = read_times()
+    packages = set(changed)
+    candidates = [one for one in found if one.turns_ago and packages & set(one.packages)]
+    chosen: list[Story] = []
+    for story in sorted(candidates, key=lambda one: (-one.turns_ago, one.name)):
+        seconds = times.of(story.name, UNMEASURED_STORY_S)
+        if seconds <= budget_s:
+            chosen.append(story)
+            budget_s -= seconds
+    return chosen
+
+
+def skip_what_is_not_drawn(
     items: Sequence[pytest.Item], groups: Mapping[str, Sequence[str]] = FILES_IN_TURN
 ) -> None:
-    """Of the files in turn one a group runs where all of them were asked for; who names a file
-    gets it. `groups`: paths below this folder."""
-    by_file: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        by_file.setdefault(item.path, []).append(item)
-    for name, files in groups.items():
-        if not all(TESTS / file in by_file for file in files):
-            continue
-        running = drawn(f"files: {name}", files)
-        for file in files:
-            if file not in running:
-                reason = f"{name}: this run's turn is {', '.join(running)}"
-                for item in by_file[TESTS / file]:
-                    item.add_marker(pytest.mark.skip(reason=reason))
+    """Of each group one story runs, and those of packages that changed; the others are skipped,
+    and each says which one runs."""
+    if every_member_is_wanted():
+        return
+    found = stories(items, groups)
+    changed = filter(None, os.environ.get(CHANGED_VARIABLE, "").split(","))
+    running = [one for one in found if not one.turns_ago]
+    running += of_changed_packages(found, changed)
+    chosen = {(one.group, one.name) for one in running}
+    for story in found:
+        if (story.group, story.name) not in chosen:
+            names = ", ".join(one.name for one in running if one.group == story.group)
+            reason = f"{story.group}: this run's turn is {names}"
+            for item in story.items:
+                item.add_marker(pytest.mark.skip(reason=reason))

@@ -7,7 +7,6 @@ whole tree (classes, functions, methods, modules), generated code apart.
 from __future__ import annotations
 
 import ast
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bus.domain.kinds import KEYS_AS_STORED, KINDS
-from deploy.paths import PROJECT_ROOT
+from deploy.paths import PACKAGES, PROJECT_ROOT
 
 GENERATED = "bus/protocol/generated/"
 
@@ -127,11 +126,9 @@ def defined_names(path: str, source: str) -> Iterator[Definition]:
 
 def sources() -> dict[str, str]:
     """Every Python file of the repository that is written by hand."""
-    listed = subprocess.run(
-        ["git", "ls-files", "*.py"], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
-    )
-    paths = [one for one in listed.stdout.split() if not one.startswith(GENERATED)]
-    return {one: (PROJECT_ROOT / one).read_text() for one in paths if (PROJECT_ROOT / one).exists()}
+    files = (file for folder in (*PACKAGES, "tests") for file in (PROJECT_ROOT / folder).rglob("*.py"))
+    named = {file.relative_to(PROJECT_ROOT).as_posix(): file for file in files}
+    return {name: file.read_text() for name, file in named.items() if not name.startswith(GENERATED)}
 
 
 def replaced_names(files: dict[str, str]) -> list[Definition]:

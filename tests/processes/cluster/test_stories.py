@@ -1,7 +1,7 @@
 """Three real brokers, real clients, one fault each; twelve rules check what the clients saw.
 
-A commit runs eight of them, at least one of every kind and one with Java clients, drawn by its seed;
-`./databus test --all-stories` runs all.
+A commit runs at least one of every kind and one with Java clients, by its turn, so that ten commits in
+a row run all; `./databus test --all-stories` runs all at once.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ from tests.processes.cluster.stage import RunningStory
 from tests.processes.cluster.stories import KINDS, STORIES, ClusterStory
 from tests.processes.cluster.theatre import Theatre
 from tests.processes.slow_fsync import CannotTrace
-from tests.rotation import every_member_is_wanted, randomness
-
-EVERY_RUN = 8  # stories; one takes about half a minute on two quiet cores
+from tests.rotation import drawn
 
 
 def chosen() -> list[ClusterStory]:
-    """All stories, or eight: the same for the same commit, others for the next."""
-    if every_member_is_wanted():
-        return list(STORIES)
-    dice = randomness("cluster")
-    found = [dice.choice([one for one in STORIES if one.kind == kind]) for kind in KINDS]
+    """Of every kind those whose turn it is, and one of those with Java clients; or all."""
+    found = [
+        member
+        for kind in KINDS
+        for member in drawn(f"stories: {kind}", [one for one in STORIES if one.kind == kind])
+    ]
     if not any(member.java for member in found):
-        found.append(dice.choice([member for member in STORIES if member.java]))
-    rest = [member for member in STORIES if member not in found]
-    return found + dice.sample(rest, EVERY_RUN - len(found))
+        found += drawn("stories with Java", [one for one in STORIES if one.java])
+    return found
 
 
 @pytest.mark.slow
