@@ -59,6 +59,25 @@ def test_every_link_inside_the_repository_leads_somewhere(page: Path):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def built_rows() -> list[list[str]]:
+    """Rows of the page of seeds that are said to be done: their cells."""
+    lines = (PROJECT_ROOT / "docs" / "from_the_seeds.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:2] == "| "]
+    return [row for row in rows if row[1].startswith("done")]
+
+
+@pytest.mark.parametrize("row", built_rows(), ids=lambda row: row[0])
+def test_a_row_that_is_done_names_tests_that_are_there(row: list[str]):
+    """Before, the page said of the second site what had not been true for weeks."""
+    assert len(row) == 4, "no tests named"
+    names = re.findall(r"`(tests/[^`]+)`", row[3])
+    assert names
+    for name in names:
+        path = PROJECT_ROOT / name
+        files = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+        assert any("def test_" in file.read_text() for file in files), name
+
+
 def test_the_two_readmes_show_the_same_commands():
     """The Chinese page is a twin, not a cousin."""
     english, chinese = (commands(path) for path in READMES)
