@@ -7,17 +7,15 @@ Never: business logic; a command calls what does the work and prints what it ret
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
-from deploy import settings as settings_module
-from deploy.commands import mount
+from bus.errors import check
+from deploy.command_table import COMMANDS, CommandRow
 from deploy.errors import OperatorError
-from deploy.paths import PACKAGES
 from deploy.settings_sources import SettingsError
 
 HELP = """The surveillance data bus: camera to operator on one machine.
@@ -60,17 +58,31 @@ def read_settings(
     """Compose the settings once; every command finds them in `ctx.obj`."""
     if any(word in ("--help", "-h") for word in sys.argv[1:]):
         return
+    from deploy import settings as settings_module  # the list of commands needs none
+
     flags = [*(assign or []), *([f"site.data_dir={data_dir}"] if data_dir else [])]
     ctx.obj = settings_module.load(config, flags)
 
 
-def mount_packages() -> None:
-    """Add the commands of every package that offers some (`mount(app)` of its `cli`)."""
-    for package in PACKAGES:
-        if package == "deploy":
-            continue
-        if importlib.util.find_spec(f"{package}.cli") is not None:
-            importlib.import_module(f"{package}.cli").mount(app)
+def mount_commands(root: typer.Typer, wanted: Callable[[CommandRow], bool]) -> None:
+    """Add every command: those that are wanted from their modules, of the others name and help."""
+    loaded = typer.Typer()
+    for module in dict.fromkeys(row.module for row in COMMANDS if wanted(row)):
+        importlib.import_module(module).mount(loaded)
+    commands = {one.name: one for one in loaded.registered_commands}
+    groups = {one.name: one for one in loaded.registered_groups}
+    for row in COMMANDS:
+        if row.name in commands:
+            root.registered_commands.append(commands[row.name])
+        elif row.name in groups:
+            root.registered_groups.append(groups[row.name])
+        else:
+            root.command(row.name, help=row.help)(_not_loaded)
+
+
+def _not_loaded() -> None:
+    """A command of which only the name is needed: in the list of all, or where a word is wrong."""
+    check(False, "a command is loaded before it runs")
 
 
 def command_of(words: Sequence[str]) -> str:
@@ -109,9 +121,8 @@ def global_first(words: Sequence[str]) -> list[str]:
 def main() -> None:
     """Entry point of `python -m deploy`."""
     words = global_first(sys.argv[1:])
-    mount(app)
-    if command_of(words) != "run":  # six roles start at once; none needs the others' commands
-        mount_packages()
+    word = command_of(words)
+    mount_commands(app, lambda row: row.name == word)
     try:
         app(words, prog_name="databus")
     except SettingsError as error:

@@ -17,7 +17,6 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.table import Table
 
-from bus import tasks
 from bus.cli.show import screen
 from deploy.cluster import cli as cluster
 from deploy.cluster.layout import (
@@ -61,7 +60,6 @@ def mount(app: typer.Typer) -> None:
     app.command("package")(package)
     app.command("setup")(setup)
     app.command("config")(config)
-    app.add_typer(cluster.app, name="cluster")
 
 
 def demo(
@@ -117,6 +115,7 @@ def demo(
     arrived, valid, stored, rejected and why, duplicates, latency, alarms expected and raised. Exit
     status 0 only if it balances to the record. The data stay; the next start goes on with them.
     """
+    from bus import tasks
     from deploy import demo as work
 
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
@@ -167,6 +166,7 @@ def up(
     ] = False,
 ) -> None:
     """Start broker, edge, streams, dispatcher, console and watch, and keep them alive."""
+    from bus import tasks
     from deploy import up as work
 
     raise typer.Exit(work.detach(ctx.obj) if detach else tasks.run(work.up(ctx.obj)))
@@ -185,9 +185,9 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
 
     With --json also where its log is.
     """
-    from deploy import up as work
+    from deploy.status import roles_with_backlog
 
-    rows = work.roles_with_backlog(ctx.obj)
+    rows = roles_with_backlog(ctx.obj)
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return

@@ -157,7 +157,8 @@ def _drive(job: JobSettings, applications: Sequence[str]) -> int:
 
 def _dispatcher(settings: Settings) -> int:
     from alarm.dispatch.service import serve
-    from ingest.pictures import AlarmCopies, open_pictures
+    from ingest.pictures.alarm_copies import AlarmCopies
+    from ingest.pictures.open import open_pictures
 
     _topics_in_the_background(settings)
     _put_back_restored(settings)

@@ -20,15 +20,12 @@ from typing import Any
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
-from deploy.reconcile.drain import behind_by_role
-from deploy.roles import PRODUCT, ROLES, children, roles_of
+from deploy.roles import PRODUCT, children
 from deploy.settings import Settings
-from deploy.state_file import SUPERVISOR, in_use_error, is_held, read_state, supervised
+from deploy.state_file import in_use_error, is_held, read_state
 from deploy.status_line import StatusLine
 from deploy.supervisor import Child, Supervisor, check_ports
-from monitor.ports import ProcessStatus
 
-SUPERVISOR_TITLE = "starts the others and keeps them alive"
 TICK_S = 0.5
 DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits
 DETACH_TIMEOUT_S = 300.0
@@ -147,39 +144,3 @@ def down(settings: Settings) -> bool:
             )
         time.sleep(TICK_S / 5)
     return True
-
-
-def roles_with_backlog(settings: Settings) -> list[dict[str, Any]]:
-    """How each role is, and what waits for it: `behind` has records by place, None for unknown."""
-    rows = roles_state(settings)
-    running = {row["role"] for row in rows if row["state"] == "running"}
-    # A bus of ours that does not run would be waited for in vain.
-    asked = running if "broker" in running or "broker" not in {row["role"] for row in rows} else ()
-    behind = behind_by_role(settings, asked) if asked else {}
-    return [{**row, "behind": behind.get(row["role"], {})} for row in rows]
-
-
-def roles_state(settings: Settings) -> list[dict[str, Any]]:
-    """How each role is: what its supervisor says, or `stopped` without one."""
-    folder = settings.site.data_path
-    found = supervised(folder) or [
-        ProcessStatus(role=name, state="stopped") for name in roles_of(settings, PRODUCT)
-    ]
-    return [
-        {
-            "role": one.role,
-            "what": SUPERVISOR_TITLE if one.role == SUPERVISOR else _title(one.role),
-            "state": one.state,
-            "pid": one.pid,
-            "restarts": one.restarts,
-            "since_ms": one.since_ms,
-            "log": str(folder / "log" / f"{one.role}.log"),
-        }
-        for one in found
-    ]
-
-
-def _title(name: str) -> str:
-    """What a role is; the brokers of a cluster are `broker-1` and so on."""
-    kind = name if name in ROLES else name.partition("-")[0]
-    return ROLES[kind].title if kind in ROLES else ""

@@ -1,14 +1,12 @@
-"""The commands on records, rejected ones, messages and HBase's tables, and those of the senders."""
+"""The commands on records, rejected ones, messages and HBase's tables."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -22,7 +20,6 @@ from bus.domain.times import BadTime, local_time
 from ingest.edge.batch_parser import JSON_TYPES, LINES_TYPES, split
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import Diagnostic, explain, guess_kind, reason_texts
-from ingest.pictures import PictureStore, open_pictures
 from ingest.store import open_store
 from ingest.store.hbase.tables import REGIONS
 from ingest.store.open import hbase_statements
@@ -35,10 +32,9 @@ from ingest.store.port import (
     StoreError,
 )
 
-PARTS = (
-    "ingest.edge.cli", "ingest.senders.video.cli", "ingest.senders.replay.cli",
-    "ingest.senders.simulator.cli",
-)  # fmt: skip
+if TYPE_CHECKING:
+    from ingest.pictures.store import PictureStore
+
 PAGE_ROWS = 500
 _SHOWN_BYTES = 80  # of a rejected record's bytes in the table
 
@@ -47,14 +43,11 @@ Limit = Annotated[int, typer.Option(min=1, help="At most so many, newest first."
 
 
 def mount(app: typer.Typer) -> None:
-    """Add the commands of this package and of the senders."""
+    """Add the commands on what is stored and on messages."""
     app.command("records")(records)
     app.command("rejected")(rejected)
     app.command("check-message")(check_message)
     app.command("hbase-tables")(hbase_tables)
-    for part in PARTS:
-        if importlib.util.find_spec(part) is not None:
-            importlib.import_module(part).mount(app)
 
 
 def records(
@@ -82,6 +75,8 @@ def records(
         captured_until_ms=_moment(until, settings.site.zone, "--until"),
         text=text,
     )
+    from ingest.pictures.open import open_pictures
+
     pictures = open_pictures(settings.pictures, settings.site, settings.edge)
     reader = open_store(settings.store.records_url(settings.site))
     try:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import typer.testing
 
-from deploy.cli import app, mount_packages
-from deploy.commands import mount
+from deploy.cli import app, mount_commands
 from deploy.paths import PACKAGES, PROJECT_ROOT
 from deploy.roles import ROLES
 
@@ -26,8 +25,7 @@ COMMAND = re.compile(r"\./databus((?: [a-z-]+)*)((?: --?[a-z-]+(?:[ =][0-9a-zA-Z
 @pytest.fixture(scope="module")
 def command_line() -> typer.Typer:
     """The command line with all verbs, once."""
-    mount(app)
-    mount_packages()
+    mount_commands(app, lambda row: True)
     return app
 
 

@@ -22,6 +22,12 @@ from bus.errors import BusError, ErrorCode
 
 app = typer.Typer(help="The brokers of the cluster: list, describe.", no_args_is_help=True)
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `brokers` to the command line."""
+    root.add_typer(app, name="brokers")
+
+
 CLIENT_ID = "databus-brokers"
 
 

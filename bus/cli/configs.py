@@ -28,6 +28,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `configs` to the command line."""
+    root.add_typer(app, name="configs")
+
+
 CLIENT_ID = "databus-configs"
 
 

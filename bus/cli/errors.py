@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 import typer
 
 from bus.client.admin.assignment import NotAssignable
 from bus.client.admin.reassignment_json import InvalidPlan
-from bus.client.kafka.admin import Admin
-from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
+
+if TYPE_CHECKING:
+    from bus.client.kafka.admin import Admin
+    from bus.client.wire.sync_client import SyncClient
 
 P = ParamSpec("P")
 
@@ -55,6 +57,8 @@ _REMEDIES: dict[ErrorCode, str] = {
 
 def admin(ctx: typer.Context, client_id: str) -> Admin:
     """An administration client of a bus that answers, closed with the verb; else BusError."""
+    from bus.client.kafka.admin import Admin  # librdkafka; help and wrong words need none
+
     client = Admin(ctx.obj.bus, client_id=client_id)
     ctx.call_on_close(client.close)
     client.wait_until_up(RESPONSE_WAIT_S)
@@ -63,6 +67,8 @@ def admin(ctx: typer.Context, client_id: str) -> Admin:
 
 def sync_client(ctx: typer.Context, client_id: str) -> SyncClient:
     """A client that can ask certain nodes; nothing is connected yet."""
+    from bus.client.wire.sync_client import SyncClient
+
     return SyncClient.of(ctx.obj.bus, client_id)
 
 

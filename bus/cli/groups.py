@@ -21,6 +21,12 @@ app = typer.Typer(
     help="Consumer groups: list, describe, reset, delete.", no_args_is_help=True
 )
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `groups` to the command line."""
+    root.add_typer(app, name="groups")
+
+
 CLIENT_ID = "databus-groups"
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 

@@ -17,6 +17,12 @@ from bus.errors import ErrorCode
 
 app = typer.Typer(help="Leaders of partitions: elect.", no_args_is_help=True)
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `leaders` to the command line."""
+    root.add_typer(app, name="leaders")
+
+
 CLIENT_ID = "databus-leaders"
 _FINE = (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
 

@@ -17,6 +17,12 @@ app = typer.Typer(
     help="The metadata quorum (KRaft): describe, add, remove.", no_args_is_help=True
 )
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `quorum` to the command line."""
+    root.add_typer(app, name="quorum")
+
+
 CLIENT_ID = "databus-quorum"
 NO_DIRECTORY = bytes(16)
 

@@ -32,6 +32,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `reassign` to the command line."""
+    root.add_typer(app, name="reassign")
+
+
 CLIENT_ID = "databus-reassign"
 MISPLACED = "not as planned"
 PLACED = (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE)

@@ -21,6 +21,12 @@ POLL_TIMEOUT_S = 0.2
 
 
 @report_errors
+def mount(root: typer.Typer) -> None:
+    """Add `produce` and `consume` to the command line."""
+    root.command("produce")(produce)
+    root.command("consume")(consume)
+
+
 def produce(
     ctx: typer.Context,
     topic: str,

@@ -38,6 +38,12 @@ app = typer.Typer(
     help="The deployment register: districts, checkpoints, devices, roads.", no_args_is_help=True
 )
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `register` to the command line."""
+    root.add_typer(app, name="register")
+
+
 CLIENT_ID = "databus-register"
 READ_S = 60.0
 _SHOWN = 50  # of the changes; more are counted

@@ -18,6 +18,12 @@ app = typer.Typer(
     help="Topics of the bus: list, create, describe, grow, delete.", no_args_is_help=True
 )
 
+
+def mount(root: typer.Typer) -> None:
+    """Add `topics` to the command line."""
+    root.add_typer(app, name="topics")
+
+
 CLIENT_ID = "databus-topics"
 MIN_ISR = "min.insync.replicas"
 Assignment = Annotated[

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from bus import tasks
 from bus.cli.show import screen
 from deploy.cluster.layout import (
     DEFAULT_BROKERS,
@@ -38,6 +37,11 @@ ZooKeepers = Annotated[int, typer.Option(min=1, max=5, help="How many servers to
 ZooKeeperPort = Annotated[int, typer.Option(help="The first ZooKeeper's port.")]
 
 
+def mount(root: typer.Typer) -> None:
+    """Add `cluster` to the command line."""
+    root.add_typer(app, name="cluster")
+
+
 @app.command()
 def up(
     ctx: typer.Context,
@@ -57,6 +61,7 @@ def up(
     sync, where there are three brokers. The data stay in the data directory, one set for KRaft and
     one for ZooKeeper.
     """
+    from bus import tasks
     from deploy.cluster import run as work
 
     wanted = plan(

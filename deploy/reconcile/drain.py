@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import urllib.request
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from http.client import HTTPException
 
-import httpx
 import msgspec
 
 from bus.contracts.groups import DISPATCHER, application_group
@@ -115,13 +116,11 @@ def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[s
 
 def edge_backlog(settings: Settings) -> int | None:
     """Records in the edge's spool that the bus has not acknowledged."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        answer = httpx.get(
-            f"{edge_url(settings)}/v1/status", timeout=EDGE_TIMEOUT_S, trust_env=False
-        )
-        answer.raise_for_status()
-        return int(answer.json()["backlog"])
-    except (httpx.HTTPError, ValueError, KeyError):
+        with opener.open(f"{edge_url(settings)}/v1/status", timeout=EDGE_TIMEOUT_S) as answer:
+            return int(msgspec.json.decode(answer.read())["backlog"])
+    except (OSError, ValueError, KeyError, HTTPException, msgspec.MsgspecError):
         return None
 
 

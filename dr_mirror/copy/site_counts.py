@@ -6,7 +6,8 @@ In: their addresses, a person who may look at both. Out: an hour's counts of eac
 
 from __future__ import annotations
 
-import httpx
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from dr_mirror.plan.counts import (
@@ -16,6 +17,9 @@ from dr_mirror.plan.counts import (
     differing_counts,
     lacking_devices,
 )
+
+if TYPE_CHECKING:
+    import httpx
 
 PATH = "/api/quality/hour"
 TIMEOUT_S = 30.0
@@ -27,6 +31,8 @@ class CountsUnavailable(Exception):
 
 async def counts_of(client: httpx.AsyncClient, hour_ms: int) -> HourCounts:
     """One site's hour. Raises CountsUnavailable."""
+    import httpx  # a tenth of a second of CPU, which other commands of the mirror do not need
+
     where = str(client.base_url)
     try:
         reply = await client.get(PATH, params={"at": str(hour_ms)})
@@ -67,6 +73,8 @@ async def lacking_at(console: httpx.AsyncClient, hours: list[int]) -> list[Devic
 
 def console_client(url: str, user: str, password: str) -> httpx.AsyncClient:
     """A client of one console; it goes through no proxy."""
+    import httpx
+
     return httpx.AsyncClient(
         base_url=url, auth=(user, password), timeout=TIMEOUT_S, trust_env=False
     )

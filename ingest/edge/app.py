@@ -21,7 +21,9 @@ from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import Edge, create_app
 from ingest.edge.second_site import SecondSite
 from ingest.edge.site_route import SiteRoute
-from ingest.pictures import PictureRetention, PictureWriter, open_pictures
+from ingest.pictures.open import open_pictures
+from ingest.pictures.retention import PictureRetention
+from ingest.pictures.writer import PictureWriter
 from ingest.settings import EdgeSettings, PictureSettings
 from ingest.spool import Spool
 

@@ -12,7 +12,7 @@ from bus.tasks import RequestFailures
 from ingest.edge.admission import AdmittedRecord
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.site_route import SECOND, SiteRoute
-from ingest.pictures import PictureWriter
+from ingest.pictures.writer import PictureWriter
 from ingest.spool import Spool
 
 # Beyond this many addresses a device is counted as "other": a stranger must not fill our memory.

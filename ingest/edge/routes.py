@@ -52,9 +52,9 @@ from ingest.edge.site_route import HOME, SiteRoute
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
 from ingest.normalise.foreign import maker_of_path, sentences
-from ingest.pictures import PictureWriter
 from ingest.pictures.names import is_original, safe
 from ingest.pictures.store import served
+from ingest.pictures.writer import PictureWriter
 from ingest.settings import EdgeSettings
 from ingest.spool import Spool, SpoolEntry, SpoolFull
 

@@ -9,9 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import fsspec
-from fsspec.implementations.local import LocalFileSystem
-
 from bus.contracts.pictures import PICTURES_PREFIX, is_safe_name, name_in_address
 from bus.durable_file import sync_folder
 from ingest.pictures.names import DAY, content_type
@@ -41,6 +38,9 @@ class PictureStore:
     """One place for pictures. `base_url` is what their addresses begin with."""
 
     def __init__(self, url: str, base_url: str) -> None:
+        import fsspec  # half of what a command costs that opens no picture
+        from fsspec.implementations.local import LocalFileSystem
+
         self._fs: Any
         self._fs, self._root = fsspec.core.url_to_fs(url)
         self._base_url = base_url.rstrip("/")

@@ -15,9 +15,9 @@ from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.settings import load
 from deploy.state_file import is_held, read_state, rotate_log, supervised
+from deploy.status import roles_state
 from deploy.supervisor import Child, RoleState, ServiceEndpoint, Supervisor, check_ports
 from deploy.testservers.process import free_port
-from deploy.up import roles_state
 
 QUICK = RestartPolicy(first_delay_s=0.01, longest_delay_s=0.02, deaths_allowed=3)
 LIMIT_S = 20

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
-from scramp import ScramClient, ScramException
-
 from bus.errors import ErrorCode
 from bus.protocol.wire import ProtocolError
 
@@ -62,7 +60,7 @@ class SaslExchange:
             return self._tokens.send(received)
         except StopIteration:
             return None
-        except (ScramException, ValueError) as error:  # ValueError: no UTF-8, no base64
+        except ValueError as error:  # also: no UTF-8, no base64
             raise LoginRefused(f"the login makes no sense: {error}") from None
 
 
@@ -75,11 +73,16 @@ def _plain(login: SaslLogin) -> Tokens:
 
 
 def _scram(login: SaslLogin) -> Tokens:
+    from scramp import ScramClient, ScramException  # a tenth of a second of CPU; few log in
+
     client = ScramClient([login.mechanism], login.user, login.password)
-    received = yield client.get_client_first().encode()
-    client.set_server_first(_text(received))
-    received = yield client.get_client_final().encode()
-    client.set_server_final(_text(received))
+    try:
+        received = yield client.get_client_first().encode()
+        client.set_server_first(_text(received))
+        received = yield client.get_client_final().encode()
+        client.set_server_final(_text(received))
+    except ScramException as error:
+        raise ValueError(str(error)) from None
 
 
 def _text(received: bytes | None) -> str:

@@ -48,7 +48,7 @@ def recognise(
     """
     from bus.domain.times import local_time
     from bus.errors import BusError
-    from ingest.pictures import open_pictures
+    from ingest.pictures.open import open_pictures
     from ingest.senders.replay.bus_sink import BusSink, RecordsNotSent
     from ingest.senders.video.progress import progress_display
     from ingest.senders.video.publisher import ReportPublisher

@@ -39,7 +39,8 @@ from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus import RunningBroker, start_broker
-from ingest.pictures import AlarmCopies, PictureStore
+from ingest.pictures.alarm_copies import AlarmCopies
+from ingest.pictures.store import PictureStore
 from ingest.store.port import PageRequest, StoreUnavailable
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}

@@ -21,7 +21,8 @@ from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm
 from bus.contracts.pictures import PICTURES_PREFIX
 from bus.contracts.topics import DAY_MS
-from ingest.pictures import AlarmCopies, PictureStore
+from ingest.pictures.alarm_copies import AlarmCopies
+from ingest.pictures.store import PictureStore
 
 ZONE = ZoneInfo("Asia/Shanghai")
 RAISED_MS = 1_800_000_000_000

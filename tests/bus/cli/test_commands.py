@@ -12,9 +12,9 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from bus.cli import mount
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
+from deploy.cli import mount_commands
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ Run = Callable[..., Result]
 def run(bus: BusSettings) -> Run:
     """Run words as `databus` would; the settings point at the broker."""
     app = typer.Typer()
-    mount(app)
+    mount_commands(app, lambda row: row.module.startswith("bus.cli."))
 
     def run(words: str, *, stdin: str = "", at: BusSettings = bus) -> Result:
         settings = SimpleNamespace(bus=at, site=SiteSettings())

@@ -14,10 +14,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bus.cli import mount
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.register import Checkpoint, Device, District, Register, encode_register
 from bus.settings import BusSettings, SiteSettings
+from deploy.cli import mount_commands
 from deploy.testservers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def command(broker: RunningBroker, tmp_path: Path) -> Callable[..., Any]:
 
 def _command(broker: RunningBroker, folder: Path) -> Callable[..., Any]:
     app = typer.Typer()
-    mount(app)
+    mount_commands(app, lambda row: row.module.startswith("bus.cli."))
     settings = SimpleNamespace(
         bus=BusSettings(bootstrap_servers=broker.bootstrap),
         site=SiteSettings(data_dir=str(folder)),

@@ -12,8 +12,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bus.contracts.pictures import is_safe_name
-from ingest.pictures import PictureRetention, PictureStore, PictureWriter, picture_name
-from ingest.pictures.names import content_type, extension, safe
+from ingest.pictures.names import content_type, extension, picture_name, safe
+from ingest.pictures.retention import PictureRetention
+from ingest.pictures.store import PictureStore
+from ingest.pictures.writer import PictureWriter
 
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 

@@ -17,7 +17,8 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.picture_copier import PictureCopier
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm
-from ingest.pictures import AlarmCopies, PictureStore
+from ingest.pictures.alarm_copies import AlarmCopies
+from ingest.pictures.store import PictureStore
 from monitor.accounts.roles import EVERYBODY, ConsolePrincipal
 from monitor.api.app import create_api
 from monitor.api.pool import ReaderPool

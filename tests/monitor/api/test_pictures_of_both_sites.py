@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.pictures import PictureStore
+from ingest.pictures.store import PictureStore
 from monitor.api.other_site_pictures import OtherSiteUnavailable, PicturesOfBothSites
 
 NAME, JPEG = "20261010/c/r-vehicle.jpg", b"\xff\xd8\xff a picture"

@@ -14,7 +14,6 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from bus.cli import mount
 from bus.client.admin import commands, queries
 from bus.client.admin.commands import ElectionType
 from bus.client.admin.config_resources import BROKER, BROKER_LOGGER, AlterConfigOp
@@ -26,6 +25,7 @@ from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
 from bus.settings import BusSettings, SiteSettings
+from deploy.cli import mount_commands
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 
 pytestmark = [
@@ -68,7 +68,7 @@ Run = Callable[..., Result]
 def run(cluster: RunningCluster) -> Run:
     """Run words as `databus` would."""
     app = typer.Typer()
-    mount(app)
+    mount_commands(app, lambda row: row.module.startswith("bus.cli."))
     settings = SimpleNamespace(
         bus=BusSettings(bootstrap_servers=cluster.bootstrap), site=SiteSettings()
     )

@@ -9,12 +9,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from bus.cli import mount
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
 from bus.settings import BusSettings, SiteSettings
+from deploy.cli import mount_commands
 
 
 def secured(port: int) -> BusSettings:
@@ -36,7 +36,7 @@ def test_what_cannot_be_spoken_is_refused_without_a_connection() -> None:
 def test_a_command_says_what_is_missing() -> None:
     """Status 1, no traceback, no remedy for something else."""
     app = typer.Typer()
-    mount(app)
+    mount_commands(app, lambda row: row.module.startswith("bus.cli."))
     settings = SimpleNamespace(bus=secured(1), site=SiteSettings())
     done = CliRunner().invoke(app, ["quorum", "describe"], obj=settings)
     assert done.exit_code == 1

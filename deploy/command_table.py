@@ -1,0 +1,171 @@
+"""Every command: its name, the module that mounts it, the line that `--help` shows of it.
+
+In: nothing. Out: the table. Never: an import of what it names: a command loads its own module only,
+since those of all take a second of CPU. `tests/deploy/test_command_table.py` compares.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class CommandRow(NamedTuple):
+    """One command, or group of commands. `module` offers `mount(app)`, which adds it."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (
+    CommandRow(
+        "demo",
+        "deploy.commands",
+        "Everything at once: the product, and a living city of cameras that sends to it.",
+    ),
+    CommandRow(
+        "up",
+        "deploy.commands",
+        "Start broker, edge, streams, dispatcher, console and watch, and keep them alive.",
+    ),
+    CommandRow(
+        "down",
+        "deploy.commands",
+        "Stop what `up` or `demo` started on this data directory, cleanly, and wait for it.",
+    ),
+    CommandRow(
+        "status",
+        "deploy.commands",
+        "Every role: its state and since when, its process, how often it was "
+        "restarted, how many records wait for it.",
+    ),
+    CommandRow("logs", "deploy.commands", "The end of one role's log."),
+    CommandRow(
+        "run",
+        "deploy.commands",
+        "One role in the foreground: what the supervisor, systemd and compose start.",
+    ),
+    CommandRow(
+        "account",
+        "deploy.commands",
+        "Account for everything in the data directory while the broker runs; status as in `demo`.",
+    ),
+    CommandRow(
+        "test",
+        "deploy.commands",
+        "Run the tests: all of them, or those that the further words (pytest's own) choose.",
+    ),
+    CommandRow(
+        "simulate",
+        "deploy.commands",
+        "Whole clusters with clients in virtual time, with faults drawn from a seed; "
+        "all is checked.",
+    ),
+    CommandRow(
+        "bench",
+        "deploy.commands",
+        "Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.",
+    ),
+    CommandRow(
+        "backup",
+        "deploy.commands",
+        "Save records, alarms, incidents, accounts, rules and register while everything runs.",
+    ),
+    CommandRow(
+        "restore",
+        "deploy.commands",
+        "Put a backup into the data directory of a product that does not run.",
+    ),
+    CommandRow(
+        "size",
+        "deploy.commands",
+        "How many brokers, executors and region servers a city needs, with the sums behind them.",
+    ),
+    CommandRow(
+        "package",
+        "deploy.commands",
+        "Make the one zip of our packages for Spark's --py-files.",
+    ),
+    CommandRow(
+        "setup",
+        "deploy.commands",
+        "Fetch now what the first start would fetch: Java (where we may), connector, test servers.",
+    ),
+    CommandRow(
+        "config",
+        "deploy.commands",
+        "The settings in force by section, after file, variables and flags; `***` is a secret.",
+    ),
+    CommandRow("cluster", "deploy.cluster.cli", "A cluster of brokers on this machine."),
+    CommandRow(
+        "topics",
+        "bus.cli.topics",
+        "Topics of the bus: list, create, describe, grow, delete.",
+    ),
+    CommandRow(
+        "reassign",
+        "bus.cli.reassign",
+        "Move replicas to other brokers: plan, apply, verify, cancel, list.",
+    ),
+    CommandRow("leaders", "bus.cli.leaders", "Leaders of partitions: elect."),
+    CommandRow("brokers", "bus.cli.brokers", "The brokers of the cluster: list, describe."),
+    CommandRow("quorum", "bus.cli.quorum", "The metadata quorum (KRaft): describe, add, remove."),
+    CommandRow(
+        "configs",
+        "bus.cli.configs",
+        "Configurations of topics, brokers, loggers (Apache Kafka: groups too): get, set, unset.",
+    ),
+    CommandRow("groups", "bus.cli.groups", "Consumer groups: list, describe, reset, delete."),
+    CommandRow(
+        "register",
+        "bus.cli.register",
+        "The deployment register: districts, checkpoints, devices, roads.",
+    ),
+    CommandRow(
+        "produce",
+        "bus.cli.records",
+        "Send the lines of standard input, one record a line, and wait until all are on the bus.",
+    ),
+    CommandRow(
+        "consume",
+        "bus.cli.records",
+        "Print records as they come; Ctrl-C stops. Begins at the end unless told otherwise.",
+    ),
+    CommandRow("broker", "broker.cli", "The Kafka-compatible broker by itself."),
+    CommandRow(
+        "records",
+        "ingest.cli",
+        "Stored records, newest capture first, with the path of their picture.",
+    ),
+    CommandRow(
+        "rejected",
+        "ingest.cli",
+        "Rejected records with their reason, newest first; --json shows their bytes as text.",
+    ),
+    CommandRow(
+        "check-message",
+        "ingest.cli",
+        "Explain every fault of the messages a device sends, in English and Chinese.",
+    ),
+    CommandRow(
+        "hbase-tables",
+        "ingest.cli",
+        "Print what makes the store's tables in several regions: pipe it into `hbase shell -n`.",
+    ),
+    CommandRow("edge", "ingest.edge.cli", "The HTTP edge of this machine."),
+    CommandRow(
+        "recognise",
+        "ingest.senders.video.cli",
+        "Find and track people and other movers in a film, and send a record of each over the bus.",
+    ),
+    CommandRow(
+        "replay",
+        "ingest.senders.replay.cli",
+        "Send recorded messages again, one JSON object per line.",
+    ),
+    CommandRow("city", "ingest.senders.simulator.cli", "The simulated city of cameras."),
+    CommandRow("watch", "alarm.cli", "The watch list: who or what is looked for."),
+    CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
+    CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
+    CommandRow("mirror", "dr_mirror.cli", "The mirror to the second site."),
+)
