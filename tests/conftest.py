@@ -69,9 +69,10 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES_IN_A_NAME else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of tests that rotate, those run whose turn it is, and those of packages that changed."""
-    skip_what_is_not_drawn(items)
+    asked = {(config.invocation_params.dir / word).resolve() for word in config.args}
+    skip_what_is_not_drawn(items, whole_run=Path(__file__).parent in asked)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -11,7 +11,6 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -22,38 +21,20 @@ from deploy.test_runs.turn import CHANGED_VARIABLE, TURN_VARIABLE, TURNS
 
 Member = TypeVar("Member")
 MARKER = "rotates"
-FILES_IN_TURN = {
-    "products": (
-        "processes/test_backup.py", "processes/test_hbase.py", "processes/test_two_drivers.py",
-    ),
-    "HBase in trouble": (
-        "ingest/store/hbase/test_hbase_faults.py", "ingest/store/hbase/test_hbase_shell.py",
-    ),
-    "long stories of drivers": (
-        "spark_apps/test_independence.py", "spark_apps/test_killed_drivers.py",
-        "spark_apps/test_secured_bus.py",
-    ),
-    "command lines of a cluster": (
-        "conformance/test_java_cluster_tools.py", "processes/cluster/test_cli.py",
-    ),
-    "brokers as processes": (
-        "broker/controller/zk/test_processes.py", "broker/replica/test_bad_disk.py",
-    ),
-    "the watch for long": ("monitor/watch/test_service.py", "monitor/watch/test_week.py"),
-    "mirrors and Apache Kafka": (
-        "dr_mirror/test_from_apache_kafka.py", "dr_mirror/test_to_an_ordinary_listener.py",
-        "dr_mirror/test_to_apache_kafka.py",
-    ),
-    "two sites and their edges": (
-        "dr_mirror/test_accounts_of_two_sites.py", "dr_mirror/test_edge_of_two_sites.py",
-        "dr_mirror/test_faults.py",
-        "dr_mirror/test_pictures_of_two_sites.py", "dr_mirror/test_reconciliation.py",
-        "dr_mirror/test_switch.py",
-    ),
-}  # fmt: skip
-"""Of files of about one subject, each of a minute or more, a whole run tries one. A test in them with
-the mark `rotates` has the turn of its mark instead."""
-TESTS = Path(__file__).parent
+ALWAYS = frozenset(
+    {
+        "tests/dr_mirror/test_copying.py",
+        "tests/processes/cluster/test_stories.py",
+        "tests/processes/test_product.py",
+        "tests/simulation/test_seeds_kraft.py",
+        "tests/simulation/test_seeds_zookeeper.py",
+        "tests/spark_apps/test_flow.py",
+    }
+)
+"""The thin flow through all packages, and what draws its own members: in every whole run."""
+SLOW = frozenset({"slow", "java", "browser"})
+STORY_S = 20.0
+"""A file whose tests take less runs always."""
 STORY_PACKAGES = {
     "processes/cluster": ("broker",),
     "processes": ("deploy", "spark_apps", "ingest", "alarm"),
@@ -102,7 +83,7 @@ def drawn(name: str, members: Sequence[Member], count: int = 1) -> list[Member]:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A test with the mark `rotates`, or the unmarked tests of a file in turn.
+    """A test with the mark `rotates`, or the other slow tests of a file that takes long.
 
     `group`: of which one member a turn is drawn. `name`: a node id or a path below the project.
     `turns_ago`: when it was last drawn by turn; 0 where it is now.
@@ -131,26 +112,28 @@ def packages_of_story(name: str) -> tuple[str, ...]:
     return (path.split("/")[0],)
 
 
-def stories(
-    items: Sequence[pytest.Item], groups: Mapping[str, Sequence[str]] = FILES_IN_TURN
-) -> list[Story]:
-    """All stories among the collected tests. Of a group of files only where all were asked for:
-    who names a file gets it. `groups`: paths below this folder."""
+def stories(items: Sequence[pytest.Item], *, whole_run: bool) -> list[Story]:
+    """All stories among the collected tests: marked ones, and where all tests were asked for the
+    slow tests of each long file, by package. Who names a file gets it."""
     marked: dict[str, dict[str, tuple[pytest.Item, ...]]] = {}
-    by_file: dict[Path, list[pytest.Item]] = {}
+    by_file: dict[str, list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker(MARKER)
         if mark is not None:
             marked.setdefault(mark.args[0], {})[item.nodeid] = (item,)
-        by_file.setdefault(item.path, [])
-        if mark is None:
-            by_file[item.path].append(item)
+        elif whole_run and not SLOW.isdisjoint(one.name for one in item.iter_markers()):
+            by_file.setdefault(item.nodeid.split("::")[0], []).append(item)
     found = [story for group, members in marked.items() for story in _group(group, members)]
-    for group, files in groups.items():
-        if all(TESTS / file in by_file for file in files):
-            members = {f"tests/{file}": tuple(by_file[TESTS / file]) for file in files}
-            found += _group(f"files: {group}", members)
-    return found
+    packages: dict[str, dict[str, tuple[pytest.Item, ...]]] = {}
+    times = read_times()
+    for file in sorted(by_file.keys() - ALWAYS):
+        if times.of(file, UNMEASURED_STORY_S) >= STORY_S:
+            packages.setdefault(file.split("/")[1], {})[file] = tuple(by_file[file])
+    return found + [
+        story
+        for package, members in packages.items()
+        for story in _group(f"long tests of {package}", members)
+    ]
 
 
 def _group(group: str, members: Mapping[str, tuple[pytest.Item, ...]]) -> list[Story]:
@@ -177,14 +160,12 @@ def of_changed_packages(
     return chosen
 
 
-def skip_what_is_not_drawn(
-    items: Sequence[pytest.Item], groups: Mapping[str, Sequence[str]] = FILES_IN_TURN
-) -> None:
+def skip_what_is_not_drawn(items: Sequence[pytest.Item], *, whole_run: bool) -> None:
     """Of each group one story runs, and those of packages that changed; the others are skipped,
     and each says which one runs."""
     if every_member_is_wanted():
         return
-    found = stories(items, groups)
+    found = stories(items, whole_run=whole_run)
     changed = filter(None, os.environ.get(CHANGED_VARIABLE, "").split(","))
     running = [one for one in found if not one.turns_ago]
     running += of_changed_packages(found, changed)

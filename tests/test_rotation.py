@@ -6,10 +6,11 @@ import random
 
 import pytest
 
+from deploy.paths import PROJECT_ROOT
+from deploy.test_runs.times import Times
 from deploy.test_runs.turn import TURNS
 from tests.rotation import (
-    FILES_IN_TURN,
-    TESTS,
+    ALWAYS,
     Story,
     drawn,
     of_changed_packages,
@@ -53,12 +54,12 @@ def test_every_member_runs_where_all_are_wanted(monkeypatch: pytest.MonkeyPatch)
 class InTurn:
     """The draw of this project on collected tests of another folder."""
 
-    def __init__(self, groups: dict[str, list[str]] | None = None) -> None:
-        self.groups = groups or {}
+    def __init__(self, *, whole_run: bool = False) -> None:
+        self.whole_run = whole_run
 
     @pytest.hookimpl
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        skip_what_is_not_drawn(items, self.groups)
+        skip_what_is_not_drawn(items, whole_run=self.whole_run)
 
 
 def marked(group: str, *names: str) -> str:
@@ -66,62 +67,74 @@ def marked(group: str, *names: str) -> str:
 
 
 @pytest.fixture
-def outside(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder of tests that knows the mark."""
-    monkeypatch.setattr("tests.rotation.TESTS", pytester.path)
+def outside(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder of tests that knows the marks."""
     pytester.makeini(
-        "[pytest]\nmarkers = rotates(group): one runs\n"
+        "[pytest]\nmarkers =\n rotates(group): one runs\n slow: takes long\n"
         "asyncio_default_fixture_loop_scope = function\n"
     )
     return pytester
+
+
+def made(outside: pytest.Pytester, path: str, *tests: str) -> None:
+    """A file of tests there."""
+    file = outside.path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("import pytest\n" + "".join(tests))
+
+
+PLAIN = "def test_plain(): pass\n"
+LONG = "@pytest.mark.slow\ndef test_long(): pass\n"
 
 
 def test_of_tests_that_rotate_one_runs_and_the_others_say_which(
     outside: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another group and tests without the mark run as they did."""
-    outside.makepyfile(
-        "import pytest\n"
-        + marked("g", *MEMBERS)
-        + marked("other", "x")
-        + "def test_plain(): pass\n"
-    )
+    made(outside, "test_a.py", marked("g", *MEMBERS), marked("other", "x"), PLAIN)
     outside.inline_run("-rs", plugins=[InTurn()]).assertoutcome(passed=3, skipped=3)
     assert "g: this run's turn is " in capsys.readouterr().out
 
 
-def test_ten_commits_in_a_row_run_every_story_also_a_marked_one_in_a_file_in_turn(
+def test_ten_commits_in_a_row_run_every_story_also_a_marked_one_in_a_long_file(
     outside: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, a marked test whose file was not drawn ran in no commit where only its mark was."""
     for one in MEMBERS:
-        outside.makepyfile(
-            **{
-                f"test_{one}": "import pytest\ndef test_plain(): pass\n"
-                + marked("g", one, f"{one}2")
-            }
-        )
-    groups = {"files": [f"test_{one}.py" for one in MEMBERS]}
-    ran: set[str] = set()
+        made(outside, f"tests/bus/test_{one}.py", PLAIN, LONG, marked("g", one, f"{one}2"))
+    ran: list[str] = []
     for number in range(30, 30 + TURNS):
         monkeypatch.setenv("DATABUS_TURN", str(number))
-        done = outside.inline_run(plugins=[InTurn(groups)])
-        ran |= {report.nodeid for report in done.listoutcomes()[0]}
-    assert len(ran) == 3 * len(MEMBERS)
+        done = outside.inline_run(plugins=[InTurn(whole_run=True)])
+        ran += [report.nodeid for report in done.listoutcomes()[0]]
+    assert len(set(ran)) == 4 * len(MEMBERS)
+    assert ran.count("tests/bus/test_a.py::test_plain") == TURNS
+    assert ran.count("tests/bus/test_a.py::test_long") in (2, 3)
 
 
-def test_who_names_a_file_in_turn_gets_it(outside: pytest.Pytester) -> None:
-    files = [outside.makepyfile(**{f"test_{one}": "def test(): pass"}) for one in MEMBERS]
-    groups = {"g": [file.name for file in files]}
-    outside.inline_run(plugins=[InTurn(groups)]).assertoutcome(passed=1, skipped=3)
-    outside.inline_run(files[0].name, plugins=[InTurn(groups)]).assertoutcome(passed=1)
+def test_who_names_a_long_file_gets_it(outside: pytest.Pytester) -> None:
+    for one in MEMBERS:
+        made(outside, f"tests/bus/test_{one}.py", LONG)
+    outside.inline_run(plugins=[InTurn(whole_run=True)]).assertoutcome(passed=1, skipped=3)
+    outside.inline_run(plugins=[InTurn(whole_run=False)]).assertoutcome(passed=4)
+
+
+def test_what_is_short_by_measurement_or_always_wanted_takes_no_turns(
+    outside: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tests.rotation.read_times", lambda: Times({"tests/bus/test_a.py": 3.0}, {})
+    )
+    made(outside, "tests/bus/test_a.py", LONG)
+    made(outside, "tests/spark_apps/test_flow.py", LONG)
+    made(outside, "tests/spark_apps/test_b.py", LONG)
+    outside.inline_run(plugins=[InTurn(whole_run=True)]).assertoutcome(passed=3)
 
 
 def test_stories_of_changed_packages_run_beside_those_whose_turn_it_is(
     outside: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = outside.mkpydir("dr_mirror")
-    (folder / "test_a.py").write_text("import pytest\n" + marked("g", *MEMBERS))
+    made(outside, "tests/dr_mirror/test_a.py", marked("g", *MEMBERS))
     monkeypatch.setenv("DATABUS_CHANGED", "ingest")
     outside.inline_run(plugins=[InTurn()]).assertoutcome(passed=1, skipped=3)
     monkeypatch.setenv("DATABUS_CHANGED", "bus,dr_mirror")
@@ -135,8 +148,7 @@ def test_the_longest_not_drawn_come_first_until_the_time_is_used() -> None:
     assert of_changed_packages(waiting, ["monitor"]) == []
 
 
-@pytest.mark.parametrize("group", FILES_IN_TURN)
-def test_files_in_turn_are_there(group: str) -> None:
-    """A file that was renamed would let its whole group run."""
-    assert [file for file in FILES_IN_TURN[group] if not (TESTS / file).is_file()] == []
-    assert all(packages_of_story(f"tests/{file}") for file in FILES_IN_TURN[group])
+def test_what_runs_always_is_there() -> None:
+    """A file that was renamed would take turns without anybody wanting it."""
+    assert [file for file in ALWAYS if not (PROJECT_ROOT / file).is_file()] == []
+    assert packages_of_story("tests/processes/cluster/test_stories.py") == ("broker",)
