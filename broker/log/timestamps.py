@@ -1,16 +1,19 @@
 """Looks up offsets by time (ListOffsets), down to the record inside its batch.
 
-Finds the first record at or after a timestamp, or the record with the largest one. Not
-more than one batch is unpacked.
+Finds the first record at or after a timestamp, or the record with the largest one. One batch is
+unpacked, and those before it that cannot be: a batch is stored as its producer compressed it, and
+one that is no gzip, though its header says so, must not hide the records that follow it.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker.disk.port import DiskError
 from broker.log.batch_scanner import NO_CRC, BatchScanner, ScannedBatch
-from broker.log.errors import LogError, storage_error
+from broker.log.errors import storage_error
 from broker.log.log import Log
 from broker.log.segment import Segment, SegmentBytes
 from bus.records.batch import LOG_APPEND_TIME, RecordsError
@@ -35,8 +38,6 @@ def first_at_or_after(partition: Log, timestamp_ms: int) -> TimestampOffset | No
                     return found
     except DiskError as error:
         raise storage_error(error) from error
-    except RecordsError as error:
-        raise LogError(error.code, error.detail) from error
     return None
 
 
@@ -46,8 +47,6 @@ def with_largest_timestamp(partition: Log) -> TimestampOffset | None:
         return _with_largest_timestamp(partition)
     except DiskError as error:
         raise storage_error(error) from error
-    except RecordsError as error:
-        raise LogError(error.code, error.detail) from error
 
 
 def _with_largest_timestamp(partition: Log) -> TimestampOffset | None:
@@ -56,29 +55,29 @@ def _with_largest_timestamp(partition: Log) -> TimestampOffset | None:
     if newest.max_timestamp_ms < 0 or not newest.size_bytes:
         return None
     found = first_at_or_after(partition, newest.max_timestamp_ms)
-    if found is not None:
-        return found
-    remaining = _largest_remaining(segments, partition.log_start_offset)
-    return None if remaining is None else first_at_or_after(partition, remaining)
+    return found or _largest_readable(segments, partition.log_start_offset)
 
 
-def _largest_remaining(segments: list[Segment], start_offset: int) -> int | None:
-    """The largest timestamp when the record that had it was deleted by offset; seldom needed."""
-    largest = [
-        timestamp_ms
+def _largest_readable(segments: list[Segment], start_offset: int) -> TimestampOffset | None:
+    """Where the record that had the largest timestamp was deleted by offset, or cannot be read.
+
+    Seldom needed: all headers are read, then batches from the largest timestamp down, until no
+    header promises more than what was found.
+    """
+    headers = [
+        (found.header.max_timestamp, -found.header.base_offset, segment)
         for segment in segments
         for found in _scan(segment, segment.position_of(start_offset) or 0)
-        for timestamp_ms in _remaining(found, start_offset)
     ]
-    return max(largest, default=None)
-
-
-def _remaining(found: ScannedBatch, start_offset: int) -> list[int]:
-    """The timestamps that still count; of a batch that is wholly there only the largest."""
-    if found.header.base_offset >= start_offset:
-        return [found.header.max_timestamp]
-    records = read_records(found.data)
-    return [record.timestamp_ms for record in records if record.offset >= start_offset]
+    best: TimestampOffset | None = None
+    for timestamp_ms, negative_offset, segment in sorted(headers, key=lambda one: one[:2])[::-1]:
+        if best is not None and best.timestamp_ms >= timestamp_ms:
+            return best
+        found = next(iter(_scan(segment, segment.position_of(-negative_offset) or 0)))
+        for record in _readable(found, start_offset):
+            if best is None or record.timestamp_ms > best.timestamp_ms:
+                best = record
+    return best
 
 
 def _scan(segment: Segment, position: int) -> BatchScanner:
@@ -111,12 +110,18 @@ def _begin(segment: Segment, timestamp_ms: int, start_offset: int) -> int:
 def _first_record(
     found: ScannedBatch, timestamp_ms: int, start_offset: int
 ) -> TimestampOffset | None:
+    reached = (one for one in _readable(found, start_offset) if one.timestamp_ms >= timestamp_ms)
+    return next(reached, None)
+
+
+def _readable(found: ScannedBatch, start_offset: int) -> Iterator[TimestampOffset]:
+    """The records of a batch from the log's start on, as far as they can be read."""
     header = found.header
     epoch = header.partition_leader_epoch
     if header.attributes & LOG_APPEND_TIME:
-        offset = max(header.base_offset, start_offset)
-        return TimestampOffset(header.max_timestamp, offset, epoch)
-    for record in read_records(found.data):
-        if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
-            return TimestampOffset(record.timestamp_ms, record.offset, epoch)
-    return None
+        yield TimestampOffset(header.max_timestamp, max(header.base_offset, start_offset), epoch)
+        return
+    with contextlib.suppress(RecordsError):  # reading by offset goes past it, too
+        for record in read_records(found.data):
+            if record.offset >= start_offset:
+                yield TimestampOffset(record.timestamp_ms, record.offset, epoch)

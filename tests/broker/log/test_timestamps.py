@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 
@@ -9,7 +10,9 @@ import pytest
 
 from broker.log.log import Log
 from broker.log.timestamps import first_at_or_after, with_largest_timestamp
+from bus.records.batch import HEADER_BYTES, RecordsError, iter_batches, seal
 from bus.records.build import build_batch
+from bus.records.read import read_records
 from bus.records.record import Record
 
 NOW_MS = 1_760_000_000_000
@@ -73,3 +76,60 @@ def test_after_deletion_the_largest_timestamp_is_that_of_what_remains(make_log: 
     found = with_largest_timestamp(log)
     assert found is not None
     assert found[:2] == (300, 2)
+
+
+def unreadable(data: bytes, dice: random.Random) -> bytearray:
+    """A batch whose header is right and whose records cannot be read: as a client may send it."""
+    batch = bytearray(data)
+    kind = dice.choice(["codec", "cut", "count", "tail"])
+    if kind == "codec":  # says a codec that it is not
+        batch[22] = (batch[22] & ~7) | dice.randrange(1, 5)
+        batch[HEADER_BYTES:] = bytes(dice.randrange(256) for _ in range(40))
+    elif kind == "cut":
+        del batch[HEADER_BYTES + dice.randrange(len(batch) - HEADER_BYTES) :]
+    elif kind == "count":  # more records than there are
+        count = dice.randrange(50, 1 << 20)
+        batch[57:61], batch[23:27] = count.to_bytes(4, "big"), (count - 1).to_bytes(4, "big")
+    else:
+        batch += bytes(dice.randrange(1, 9))
+    batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+    seal(batch, 0, len(batch))
+    return batch
+
+
+def readable(log: Log) -> list[tuple[int, int]]:
+    """Timestamp and offset of every record that can be read, batch by batch."""
+    found: list[tuple[int, int]] = []
+    for segment in log.segments.all:
+        data = segment.read_bytes(0, segment.size_bytes)
+        for at, _ in iter_batches(data):
+            with contextlib.suppress(RecordsError):
+                for record in read_records(data, at):
+                    found.append((record.timestamp_ms, record.offset))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_batches_that_cannot_be_read_hide_no_record_that_can_be(
+    make_log: MakeLog, seed: int
+) -> None:
+    """Regression: a batch that says gzip and is not made each look-up that reached it fail with
+    CORRUPT_MESSAGE, the one for the largest timestamp and a reset to a time among them."""
+    print(f"seed={seed}")
+    dice = random.Random(seed)
+    log = make_log(segment_bytes=dice.choice([700, 1 << 30]), index_interval_bytes=0)
+    for _ in range(30):
+        times = [NOW_MS - dice.randrange(0, 10_000) for _ in range(dice.randrange(1, 6))]
+        made = [Record(b"key", b"value", timestamp_ms=t) for t in times]
+        data = build_batch(made, compression=dice.randrange(5))
+        batch = unreadable(data, dice) if dice.random() < 0.4 else data
+        log.append(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+    records = readable(log)
+    for wanted in [0, *(NOW_MS - dice.randrange(0, 10_500) for _ in range(40))]:
+        found = first_at_or_after(log, wanted)
+        expected = next((one for one in records if one[0] >= wanted), None)
+        assert (found and (found.timestamp_ms, found.offset)) == expected
+    largest = with_largest_timestamp(log)
+    newest = max(records, key=lambda one: (one[0], -one[1]), default=None)
+    assert (largest and largest[:2]) == newest
