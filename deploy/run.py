@@ -208,7 +208,7 @@ def _watch_sign(settings: Settings) -> str:
 
 def console_settings(settings: Settings) -> ConsoleSettings:
     """The console's own table, completed by what other tables say of its neighbours."""
-    from deploy.watch_ports import mirror_url
+    from deploy.watch_ports import mirror_url, reader_token
 
     console = settings.console
     return msgspec.structs.replace(
@@ -217,6 +217,7 @@ def console_settings(settings: Settings) -> ConsoleSettings:
         brokers=console.brokers or _own_broker(settings),
         pictures=console.pictures or settings.pictures.store_url(settings.site),
         mirror=mirror_url(settings),
+        edge_token=console.edge_token or reader_token(settings),
     )
 
 

@@ -38,7 +38,13 @@ def watch_settings(settings: Settings) -> WatchSettings:
         **_pages(settings),
     }
     asked = {name: url for name, url in {**neighbours, **settings.watch.health}.items() if url}
-    return msgspec.structs.replace(settings.watch, health=asked)
+    token = settings.watch.edge_token or reader_token(settings)
+    return msgspec.structs.replace(settings.watch, health=asked, edge_token=token)
+
+
+def reader_token(settings: Settings) -> str:
+    """With which this machine's edge is read; empty where anybody may."""
+    return next(iter(settings.edge.reader_tokens.values()), "")
 
 
 def _pages(settings: Settings) -> dict[str, str]:

@@ -55,6 +55,8 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
     brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes
+    # One of the edges' `reader_tokens`, to ask which senders they refuse; empty: this machine's.
+    edge_token: Secret = ""
     mirror: str = ""  # "http://host:port" of the mirror's metrics; empty: this machine's, if any
 
     def __post_init__(self) -> None:
@@ -94,6 +96,8 @@ class WatchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     # drivers (streams, streams-ingest, …). Another URL for one of these replaces it, "" leaves it
     # out; edge-2 and so on are more edges, whose spools are asked, too.
     health: dict[str, str] = {}
+    # One of the edges' `reader_tokens`, to name the peers that they refuse; empty: this machine's.
+    edge_token: Secret = ""
 
     def file_path(self, site: SiteSettings) -> Path:
         """The watch's own file."""

@@ -82,7 +82,7 @@ IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch
     "away", "standing", "filling", "silence", "curve", "lost", "missing", "differs",
-    "uncovered", "unconfirmed",
+    "uncovered", "unconfirmed", "refused",
 ]  # fmt: skip
 
 

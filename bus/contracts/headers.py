@@ -41,3 +41,4 @@ class Reason(str, Enum):
     BAD_VALUE = "bad-value"  # a known key whose value has a wrong type or range
     ALL_UNREADABLE = "all-unreadable"  # all ten recognition fields read 识别异常
     NO_PICTURE_OR_FEATURE = "no-picture-or-feature"  # face records
+    REFUSED = "refused"  # the beginning of a request that was refused; no record has arrived

@@ -27,6 +27,7 @@ _KINDS = {
         "standing": "停滞", "filling": "空间不足", "silence": "无数据", "curve": "质量曲线偏离",
         "lost": "记录丢失", "missing": "记录缺失", "differs": "镜像内容不一致",
         "uncovered": "仅存于一个站点", "unconfirmed": "主站点待确认",
+        "refused": "请求被拒绝",
     },
     "en": {
         "latency": "latency too high", "quality": "quality has fallen", "backlog": "backlog",
@@ -34,6 +35,7 @@ _KINDS = {
         "silence": "sends nothing", "curve": "quality curve", "lost": "records lost",
         "missing": "records missing", "differs": "the mirror differs",
         "uncovered": "at one site only", "unconfirmed": "primary site not confirmed",
+        "refused": "requests refused",
     },
 }  # fmt: skip
 _WORDS = {

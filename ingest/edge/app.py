@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import uvicorn
 
@@ -102,7 +103,7 @@ async def serve(
             limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=_STOP_S,
             server_header=False,
-            http=EdgeProtocol,
+            http=partial(EdgeProtocol, on_refused=opened.refusals.on_connection),  # type: ignore[arg-type]
             proxy_headers=bool(edge.trusted_proxies),
             forwarded_allow_ips=edge.trusted_proxies,
         )

@@ -14,7 +14,6 @@ JSON_TYPES = frozenset({"", "application/json", "text/json", "text/plain"})
 LINES_TYPES = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
 )
-MULTIPART = "multipart/form-data"
 # Besides these, any type that ends in +json (RFC 6839), as application/VIID+JSON
 
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])

@@ -160,6 +160,7 @@ class Meters:
             else:
                 rejected.setdefault(kind, {})[outcome.partition("/")[2]] = count
         counters = accepted.pop("sent", 0)
+        accepted.pop("refused", 0)  # no records have arrived with them
         kinds = accepted.keys() | rejected.keys()
         return {
             "arrived": {k: accepted.get(k, 0) + sum(rejected.get(k, {}).values()) for k in kinds},

@@ -8,6 +8,7 @@ silent sender.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ingest.edge.responses import Problem
 
+OnRefused = Callable[[str, Problem], None]
 CHECK_S = 5.0
 # 15 to 20 s: a sender on a bad line resends a lost packet within that, several times.
 MAX_SILENT_CHECKS = 3
@@ -25,8 +27,11 @@ class EdgeProtocol(HttpToolsProtocol):
     """Invariant: `_unfinished` from the connection's and each request's beginning until the
     request is there whole; uvicorn's own keep-alive timer has the time between requests."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, on_refused: OnRefused, **options: Any) -> None:
+        """`on_refused` hears of what no route has seen: peer and answer."""
         super().__init__(*args, **options)
+        self._on_refused = on_refused
+        self._begun = False  # a request, however little of it
         self._unfinished = True
         self._received = False  # anything since the last look
         self._checks = self._silent_checks = 0
@@ -46,7 +51,7 @@ class EdgeProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        self._unfinished = True
+        self._unfinished = self._begun = True
         self._checks = self._silent_checks = 0
         super().on_message_begin()
 
@@ -56,8 +61,13 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP, as a TLS handshake, is answered in the shape of every other answer."""
+        self._on_refused(self._peer, _NO_HTTP)
         self.transport.write(_response(_NO_HTTP, "400 Bad Request"))
         self.transport.close()
+
+    @property
+    def _peer(self) -> str:
+        return self.client[0] if self.client else ""
 
     def _check(self) -> None:
         if self._unfinished:
@@ -72,6 +82,8 @@ class EdgeProtocol(HttpToolsProtocol):
     def _abort(self) -> None:
         answered = self.cycle is not None and self.cycle.response_started
         if not answered or self.cycle.response_complete:
+            if self._begun:  # else only a connection was opened, as proxies and browsers do
+                self._on_refused(self._peer, _TOO_SLOW)
             self.transport.write(_response(_TOO_SLOW, "408 Request Timeout"))
         self.transport.close()
 

@@ -3,20 +3,23 @@ the bound in memory."""
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import AsyncGenerator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from python_multipart.multipart import parse_options_header
-from starlette.datastructures import Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from bus.contracts.keys import INLINE_PICTURES
-from ingest.edge.batch_parser import MULTIPART
+from ingest.edge.body_start import BodyStart
+from ingest.normalise.foreign import maker_of
+from ingest.normalise.multipart import BadForm, FormPart, boundary_of, parts_of
+from ingest.pictures.names import extension
 
 RECORD_PART = "record"
-_BYTES = "latin-1"
+_RECORD_NAME = re.compile(rb'name="?record["\s;]')
+_NAMELESS = "a part without a name", "没有名称的部分"
+_SEEN_BYTES = 64
 _GZIP_OR_ZLIB = 47  # zlib finds out which of its two headers it is
 
 
@@ -24,12 +27,12 @@ class TooLarge(Exception):
     """The body passes its bound; it was not read to its end."""
 
 
-class BadForm(Exception):
-    """The multipart body is not what the contract says; both texts say how."""
+class ForeignForm(Exception):
+    """A multipart body in the shape of another maker's interface."""
 
-    def __init__(self, text: str, text_zh: str) -> None:
-        super().__init__(text)
-        self.text_zh = text_zh
+    def __init__(self, maker: str) -> None:
+        super().__init__(maker)
+        self.maker = maker
 
 
 class UnknownEncoding(Exception):
@@ -48,8 +51,10 @@ class Form:
     pictures: dict[str, bytes]
 
 
-async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The whole body, unpacked; raises `TooLarge`, `UnknownEncoding`, `BadEncoding`."""
+async def read_body(request: Request, max_bytes: int, start: BodyStart | None = None) -> bytes:
+    """The whole body, unpacked; raises `TooLarge`, `UnknownEncoding`, `BadEncoding`. `start` sees
+    what is read of it, for the case that it is refused."""
+    start = start or BodyStart()
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > max_bytes:
         raise TooLarge
@@ -57,6 +62,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
     chunks, size, packed = [], 0, 0
     async for chunk in request.stream():
         packed += len(chunk)
+        start.feed(chunk)
         data = unpacker.feed(chunk, max_bytes - size + 1) if unpacker else chunk
         size += len(data)
         if max(size, packed) > max_bytes:
@@ -64,7 +70,9 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
         chunks.append(data)
     if unpacker is not None:
         unpacker.end()
-    return b"".join(chunks)
+    body = b"".join(chunks)
+    start.set(body)
+    return body
 
 
 def _unpacker(encoding: str) -> Unpacker | None:
@@ -107,63 +115,56 @@ class Unpacker:
         self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
 
 
-def _as_bytes(content_type: str) -> Headers:
-    """The header of the same form in an encoding in which every byte is one character.
-
-    The parser decodes text parts, by guess where they are not what their sender says; a record must
-    come through as it was written, above all one that is not UTF-8. Raises `BadForm`.
-    """
-    boundary = parse_options_header(content_type)[1].get(b"boundary", b"").decode(_BYTES)
-    if not boundary or not boundary.isprintable() or set(boundary) & set('"\\'):
-        raise BadForm("the multipart header names no boundary", "请求头没有可用的 boundary")
-    return Headers({"content-type": f'{MULTIPART}; boundary="{boundary}"; charset={_BYTES}'})
-
-
-async def read_form(request: Request, body: bytes) -> Form:
-    """The parts of a multipart body; raises `BadForm`."""
-
-    async def stream() -> AsyncGenerator[bytes, None]:
-        yield body
-
-    headers = _as_bytes(request.headers.get("content-type", ""))
-    # The parser leaves out a last part that is cut off, as if it had never been sent.
-    if body and _last_line(headers) not in body:
-        raise BadForm(
-            "the form's end is missing: it was cut off, or its boundary is another one",
-            "表单没有结束标记：内容被截断，或 boundary 不一致",
-        )
-    parser = MultiPartParser(
-        headers, stream(), max_files=16, max_fields=4, max_part_size=len(body) + 1
-    )
+def form_of(body: bytes, content_type: str) -> Form:
+    """The record and the pictures of a multipart body; raises `BadForm`, `ForeignForm`."""
     try:
-        form = await parser.parse()
-    except (MultiPartException, KeyError, ValueError) as error:
-        raise BadForm(
-            f"the multipart body cannot be read: {error}", f"无法解析：{error}"
-        ) from error
-    parts: dict[str, bytes] = {}
-    for latin_name, part in form.multi_items():
-        name = latin_name.encode(_BYTES).decode(errors="replace")
-        if name != RECORD_PART and name not in INLINE_PICTURES:
-            known = ", ".join([RECORD_PART, *INLINE_PICTURES])
+        return _form(parts_of(body, boundary_of(content_type)))
+    except BadForm as error:
+        maker = "" if _RECORD_NAME.search(body) else maker_of(body)
+        if not maker:
+            raise
+        raise ForeignForm(maker) from error
+
+
+def _form(parts: Iterable[FormPart]) -> Form:
+    found: dict[str, bytes] = {}
+    for part in parts:
+        if part.name != RECORD_PART and part.name not in INLINE_PICTURES:
+            raise _unknown_part(part)
+        if part.name in found:
             raise BadForm(
-                f"unknown part {name!r}; known are {known}", f"未知的部分 {name!r}；可用：{known}"
+                f"the part {part.name!r} stands there twice; a request has one of each",
+                f"部分 {part.name!r} 出现了两次；每个请求只能有一个",
             )
-        if name in parts:
-            raise BadForm(
-                f"the part {name!r} stands there twice; a request has one of each",
-                f"部分 {name!r} 出现了两次；每个请求只能有一个",
-            )
-        parts[name] = await part.read() if isinstance(part, UploadFile) else part.encode(_BYTES)
-    record = parts.pop(RECORD_PART, None)
+        found[part.name] = part.data
+    record = found.pop(RECORD_PART, None)
     if record is None:
         raise BadForm(
             f"the part {RECORD_PART!r} with the JSON record is missing",
             f"缺少包含 JSON 记录的部分 {RECORD_PART!r}",
         )
-    return Form(record, parts)
+    return Form(record, found)
 
 
-def _last_line(headers: Headers) -> bytes:
-    boundary = parse_options_header(headers["content-type"])[1][b"boundary"]
-    return b"--" + boundary + b"--"
+def _unknown_part(part: FormPart) -> BadForm:
+    """What the part seems to be, and what it should be named."""
+    name, pictures = part.name[:80], ", ".join(INLINE_PICTURES)
+    called, called_zh = (f"part {name!r}", f"部分 {name!r}") if name else _NAMELESS
+    if part.content_type.lower().startswith("multipart/"):
+        return BadForm(
+            f"{called} is a form of its own; parts within parts are not read",
+            f"{called_zh}是嵌套的表单；不读取嵌套的部分",
+        )
+    start = part.data[:_SEEN_BYTES].lstrip()
+    if extension(part.data) != "bin":
+        what = f"is a picture; beside {RECORD_PART!r}, pictures are named one of {pictures}"
+        what_zh = f"是图片；除 {RECORD_PART!r} 外，图片部分的名称应为：{pictures}"
+    elif start[:1] in (b"{", b"["):
+        what = f"is JSON; the record's part is named {RECORD_PART!r}"
+        what_zh = f"是 JSON；记录部分的名称应为 {RECORD_PART!r}"
+    elif start[:1] == b"<":
+        what, what_zh = "is XML; a record is JSON", "是 XML；记录必须是 JSON"
+    else:
+        known = ", ".join([RECORD_PART, *INLINE_PICTURES])
+        what, what_zh = f"is not known; known are {known}", f"未知；可用：{known}"
+    return BadForm(f"{called} {what}", f"{called_zh}{what_zh}")

@@ -29,35 +29,43 @@ from bus.contracts.picture_digest import (
     digest_of,
 )
 from bus.contracts.pictures import MAX_NAME_CHARACTERS, is_safe_name
+from bus.contracts.sender_faults import SENDERS_PATH, SenderFaults
 from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.errors import BusError
 from bus.settings import SiteSettings
 from bus.tasks import HeardRequests
 from ingest.edge.admission import AdmittedRecord, RequestInfo, admit
-from ingest.edge.batch_parser import MULTIPART, UnknownType, media_type, split
+from ingest.edge.batch_parser import UnknownType, media_type, split
+from ingest.edge.body_start import BodyStart
 from ingest.edge.caller import Caller, EdgePermission, authenticate, authorise
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.meters import Meters
+from ingest.edge.refusal_recorder import RefusalRecorder
+from ingest.edge.refusals import Refusal
 from ingest.edge.request import (
     BadEncoding,
-    BadForm,
+    ForeignForm,
     TooLarge,
     UnknownEncoding,
+    form_of,
     read_body,
-    read_form,
 )
 from ingest.edge.responses import Problem, records_response, status_of, warning_items
 from ingest.edge.sent_again_file import read_sent_again
 from ingest.edge.site_route import HOME, SiteRoute
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
-from ingest.normalise.foreign import maker_of_path, sentences
+from ingest.normalise.foreign import maker_of, maker_of_path, sentences
+from ingest.normalise.multipart import MULTIPART, BadForm
 from ingest.pictures.names import is_original, safe
 from ingest.pictures.store import served
 from ingest.pictures.writer import PictureWriter
 from ingest.settings import EdgeSettings
 from ingest.spool import Spool, SpoolEntry, SpoolFull
 
+SENDING_METHODS = frozenset({"POST", "PUT", "PATCH"})
+# Not the sender's fault: it tries again, and what is full or away is told elsewhere.
+_NOT_REFUSED = frozenset({HTTPStatus.SERVICE_UNAVAILABLE})
 CLIENT_LEFT = 499  # nginx's number; the client has left, so it is never read
 # Per request, so that one batch with inline pictures does not take all threads
 MAX_PICTURES_AT_ONCE = 32
@@ -65,6 +73,7 @@ MAX_PICTURES_AT_ONCE = 32
 MAX_WARNED = 100
 RECORDS_AT_ONCE = 200  # about 4 ms of work before the loop serves the next request
 MAX_CLUSTER_ID = 100
+MAX_SENDERS = 500  # rows of a page
 ENDS_TIMEOUT_S = 25.0
 _SENT_LIST = msgspec.json.Decoder(list[Sent])
 _SENT = msgspec.json.Decoder(Sent)
@@ -87,16 +96,18 @@ class Edge:
         self.site, self.settings, self.route = site, settings, route
         self.spool, self.forwarder, self.picture_writer = spool, forwarder, picture_writer
         self.meters = Meters(spool, forwarder, picture_writer, route)
+        self.refusals = RefusalRecorder(spool, site.name, self.meters.registry)
         self._asking_ends = asyncio.Lock()
         self._tz = site.tz
         self._clock = clock_limits(site)
 
     async def records(self, request: Request, caller: Caller) -> Response:
         """`POST /v1/records/{kind}`."""
-        body = await read_body(request, self.settings.max_body_bytes)
-        kind = media_type(request.headers.get("content-type", ""))
+        body = await read_body(request, self.settings.max_body_bytes, _body_start(request))
+        content_type = request.headers.get("content-type", "")
+        kind = media_type(content_type)
         if kind == MULTIPART:
-            form = await read_form(request, body)
+            form = form_of(body, content_type)
             values, attachments = [form.record], form.pictures
         else:
             values, attachments = split(body, kind), {}
@@ -111,7 +122,7 @@ class Edge:
 
     async def counters(self, request: Request, caller: Caller) -> Response:
         """`POST /v1/counters`: what producers say they sent."""
-        body = await read_body(request, self.settings.max_body_bytes)
+        body = await read_body(request, self.settings.max_body_bytes, _body_start(request))
         is_list = body.lstrip()[:1] == b"["
         try:
             counters = _SENT_LIST.decode(body) if is_list else [_SENT.decode(body)]
@@ -136,7 +147,7 @@ class Edge:
                 f"图片名称不合法：最多 {MAX_NAME_CHARACTERS} 个字符，只能使用英文字母、数字、- _"
                 " 和（不在开头的）点。",
             )
-        data = await read_body(request, self.settings.max_picture_bytes)
+        data = await read_body(request, self.settings.max_picture_bytes, _body_start(request))
         if not data:
             return _problem(400, "empty", "the picture has no bytes", "图片内容为空。")
         path = f"{self._day()}/put/{safe(caller.name)}/{name}"
@@ -199,8 +210,26 @@ class Edge:
         return Response(text, media_type="text/plain; version=0.0.4")
 
     async def status(self, request: Request, caller: Caller) -> Response:
-        """The account's numbers."""
-        return _json(self.meters.status(), 200)
+        """The account's numbers, and beside them what was refused; addresses for readers only."""
+        groups = self.refusals.table.groups(
+            wall_clock.now_ms(), with_peers=authorise(caller, EdgePermission.READ)
+        )
+        refused = {
+            "requests": self.refusals.count,
+            "kept": self.refusals.kept,
+            "groups": groups,
+        }
+        return _json(self.meters.status() | {"refused": refused}, 200)
+
+    async def senders(self, request: Request, caller: Caller) -> Response:
+        """`GET /v1/senders`: who was refused or warned of what, the newest first."""
+        now_ms = wall_clock.now_ms()
+        found = SenderFaults(
+            since_ms=self.refusals.since_ms,
+            groups=self.refusals.table.groups(now_ms, with_peers=True),
+            refused=self.refusals.table.peers(now_ms, MAX_SENDERS),
+        )
+        return _json(found, 200)
 
     async def mirrored_ends(self, request: Request, caller: Caller) -> Response:
         """`GET /v1/mirrored-ends?source=…`: what this site's bus holds of that cluster's records.
@@ -306,13 +335,20 @@ def create_app(edge: Edge) -> FastAPI:
     app.add_middleware(HeardRequests, failures=edge.meters.failures)
     for method, path, handler, permission in ROUTES:
         app.add_route(path, _authorized(edge, handler, permission), methods=[method])
-    app.add_exception_handler(HTTPException, _no_such_route)
+    app.add_exception_handler(HTTPException, _unrouted(edge))
     return app
 
 
-async def _no_such_route(request: Request, error: Exception) -> Response:
+def _unrouted(edge: Edge) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def unrouted(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return await _with_trace(edge, request, _no_such_route(request, error))
+
+    return unrouted
+
+
+def _no_such_route(request: Request, error: HTTPException) -> Response:
     """404 and 405 of the router, in the shape of every other answer."""
-    assert isinstance(error, HTTPException)
     path, method = request.url.path[:200], request.method
     maker = maker_of_path(path)
     if maker:
@@ -322,18 +358,45 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
         known = ", ".join(f"{m} {p}" for m, p in sending)
         text, text_zh = f"records go to: {known}", f"可用的接口：{known}"
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        response = _problem(
-            405, "wrong-method", f"{method} is not for {path}; {text}", f"方法不允许；{text_zh}"
-        )
+        reason, text = "wrong-method", f"{method} is not for {path}; {text}"
+        text_zh = f"方法不允许；{text_zh}"
     else:
-        response = _problem(
-            error.status_code,
-            "no-such-path",
-            f"there is no {path}; {text}",
-            f"路径错误；{text_zh}",
-        )
+        reason, text = "no-such-path", f"there is no {path}; {text}"
+        text_zh = f"路径错误；{text_zh}"
+    response = _problem(error.status_code, reason, text, text_zh, maker)
     response.headers.update(error.headers or {})
     return response
+
+
+async def _with_trace(
+    edge: Edge, request: Request, response: Response, *, is_mirror: bool = False
+) -> Response:
+    """The same answer, after its refusal has been noted and the beginning of its body kept. What
+    is left of the body is read: a connection that is closed over unread bytes is reset, and its
+    sender then never sees the answer."""
+    if not isinstance(response, ProblemResponse) or response.status_code in _NOT_REFUSED:
+        return response
+    start, sends = _body_start(request), request.method in SENDING_METHODS
+    await _discard_body(request, 2 * edge.settings.max_body_bytes, start)
+    refusal = Refusal(
+        reason=response.reason,
+        maker=response.maker or maker_of(start.data) or maker_of_path(request.url.path),
+        peer=request.client.host if request.client else "",
+        request=f"{request.method} {request.url.path}",
+        could_be_record=sends and not is_mirror,
+    )
+    edge.refusals.note(refusal, response.text)
+    if refusal.could_be_record:
+        await edge.refusals.keep(refusal, start)
+    return response
+
+
+def _body_start(request: Request) -> BodyStart:
+    """What has been read of this request's body."""
+    if not hasattr(request.state, "body_start"):
+        request.state.body_start = BodyStart()
+    start: BodyStart = request.state.body_start
+    return start
 
 
 ROUTES: tuple[tuple[str, str, _Handler, EdgePermission], ...] = (
@@ -345,6 +408,7 @@ ROUTES: tuple[tuple[str, str, _Handler, EdgePermission], ...] = (
     ("GET", "/healthz", Edge.healthz, EdgePermission.PROBE),
     ("GET", "/metrics", Edge.metrics, EdgePermission.PROBE),
     ("GET", "/v1/status", Edge.status, EdgePermission.PROBE),
+    ("GET", SENDERS_PATH, Edge.senders, EdgePermission.READ),
     ("GET", "/v1/mirrored-ends", Edge.mirrored_ends, EdgePermission.PROBE),
     ("GET", "/v1/sent-again", Edge.sent_again, EdgePermission.PROBE),
 )
@@ -359,6 +423,11 @@ def _authorized(
     async def authorized(request: Request) -> Response:
         address = request.client.host if request.client else ""
         caller = authenticate(request.headers, address, *tokens)
+        response = await answer(request, caller)
+        is_mirror = authorise(caller, EdgePermission.COPY)
+        return await _with_trace(edge, request, response, is_mirror=is_mirror)
+
+    async def answer(request: Request, caller: Caller) -> Response:
         if not authorise(caller, permission):
             return _denied(caller, permission)
         if request.path_params.get("kind", COMMON_KIND) not in KINDS:
@@ -371,16 +440,13 @@ def _authorized(
     return authorized
 
 
-async def _handle(
-    edge: Edge, handler: _Handler, request: Request, caller: Caller
-) -> Response:
+async def _handle(edge: Edge, handler: _Handler, request: Request, caller: Caller) -> Response:
     try:
         return await handler(edge, request, caller)
     except TooLarge:
-        await _discard_body(request, 2 * edge.settings.max_body_bytes)
         return _problem(413, "too-large", *_bounds(edge.settings))
     except UnknownType as error:
-        text, text_zh = "send JSON or multipart", "请发送 JSON 或 multipart。"
+        text, text_zh = f"send JSON or {MULTIPART}", "请发送 JSON 或 multipart/form-data。"
         if error.maker:
             text, text_zh = sentences(error.maker)
         return _problem(
@@ -388,6 +454,7 @@ async def _handle(
             "unknown-type",
             f"{error} is not understood; {text}",
             f"不支持的内容类型；{text_zh}",
+            error.maker,
         )
     except UnknownEncoding as error:
         response = _problem(
@@ -401,6 +468,8 @@ async def _handle(
     except ClientDisconnect:
         edge.meters.abandoned.inc()
         return Response(status_code=CLIENT_LEFT)
+    except ForeignForm as error:
+        return _problem(400, "foreign-form", *sentences(error.maker), error.maker)
     except BadForm as error:
         text_zh = f"multipart 请求格式不正确：{error.text_zh}。"
         return _problem(400, "bad-form", str(error), text_zh)
@@ -430,13 +499,13 @@ def _denied(caller: Caller, permission: EdgePermission) -> Response:
     return response
 
 
-async def _discard_body(request: Request, most: int) -> None:
-    """What still comes of a body that is refused, up to `most` bytes: a connection that is closed
-    over unread bytes is reset, and its sender then never sees the answer."""
+async def _discard_body(request: Request, most: int, start: BodyStart) -> None:
+    """What still comes of a body that is refused, up to `most` bytes; `start` sees it."""
     if request.headers.get("expect", "").lower() == "100-continue":
         return  # it waits with its body until it is asked for
     with contextlib.suppress(ClientDisconnect, RuntimeError):  # all of it may have been read
         async for chunk in request.stream():
+            start.feed(chunk)
             most -= len(chunk)
             if most < 0:
                 return
@@ -457,8 +526,20 @@ def _unavailable(why: str, retry_after_s: int = 5) -> Response:
     return response
 
 
-def _problem(status: int, error: str, message: str, message_zh: str) -> Response:
-    return _json(Problem(error=error, message=message, message_zh=message_zh), status)
+class ProblemResponse(Response):
+    """A refusal: why, and whose interface the request was meant for."""
+
+    def __init__(self, problem: Problem, status: int, maker: str) -> None:
+        super().__init__(msgspec.json.encode(problem), status, media_type="application/json")
+        self.reason, self.text, self.maker = problem.error, problem.message, maker
+
+
+def _problem(
+    status: int, error: str, message: str, message_zh: str, maker: str = ""
+) -> ProblemResponse:
+    return ProblemResponse(
+        Problem(error=error, message=message, message_zh=message_zh), status, maker
+    )
 
 
 def _json(body: object, status: int) -> Response:

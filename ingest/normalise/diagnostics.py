@@ -27,6 +27,7 @@ from bus.domain.plates import plate_key, says_no_plate
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
 from ingest.normalise.foreign import maker_of, maker_of_object, sentences
+from ingest.normalise.multipart import boundary_in
 from ingest.normalise.record import MAX_CHECKPOINT_CHARACTERS
 from ingest.pictures.names import extension
 
@@ -44,6 +45,20 @@ _GZIP = b"\x1f\x8b"
 _JSON_TYPES_ZH = {"array": "数组", "string": "字符串", "boolean": "布尔值", "number": "数字"}
 MAX_PICTURE_BYTES = 8 << 20  # the default of [edge] max_picture_bytes
 CLOCK_FIELD = "抓拍时间"
+_OWN_KEYS = frozenset(keys.INLINE_PICTURES).union(*KEYS_OF_KIND.values())
+_SMALLEST = (
+    '{"卡口编号": "330100#6", "抓拍时间": "2017-08-24 17:25:34.123", "车牌号码": "浙A12345"}'
+)
+_EXAMPLE = (
+    f"none of its keys is one of the bus; an example: {_SMALLEST}; all keys: docs/how-to-send.md",
+    f"没有任何约定的键；示例：{_SMALLEST}；全部键见 docs/how-to-send.zh.md",
+)
+_FORM = (
+    "it is a multipart form; send it with Content-Type: multipart/form-data; boundary=…, the record"
+    " as its part 'record'",
+    "这是 multipart 表单；请使用 Content-Type: multipart/form-data; boundary=…，"
+    "记录放在 record 部分",
+)
 
 # (English, Chinese): one table for the edge's responses, `check-message` and the console.
 REASON_TEXTS: dict[Reason, tuple[str, str]] = {
@@ -80,6 +95,10 @@ REASON_TEXTS: dict[Reason, tuple[str, str]] = {
     Reason.NO_PICTURE_OR_FEATURE: (
         "A face record needs a picture (人脸图片地址, 场景图片地址) or a feature (人脸特征).",
         "人脸记录必须有图片（人脸图片地址、场景图片地址）或人脸特征。",
+    ),
+    Reason.REFUSED: (
+        "The whole request was refused; its field says why, its source who sent it.",
+        "整个请求被拒绝；原因见字段，发送方见来源。",
     ),
 }
 
@@ -141,6 +160,10 @@ def _faults(value: bytes, given: MessageContext) -> Iterator[Diagnostic]:
     try:
         found = read_object(value)
     except Unreadable as error:
+        maker = maker_of(value)
+        if maker:
+            yield _of_maker(error.reason, "", maker)
+            return
         yield _error(error.reason, "", *_where(value, error))
         recovered = _from_chinese_encoding(value)
         if recovered:
@@ -148,7 +171,10 @@ def _faults(value: bytes, given: MessageContext) -> Iterator[Diagnostic]:
         return
     maker = maker_of_object(found)
     if maker:  # every other fault would only say again that it is none of our messages
-        yield _error(Reason.NO_CHECKPOINT, "卡口编号", *sentences(maker))
+        yield _of_maker(Reason.NO_CHECKPOINT, "卡口编号", maker)
+        return
+    if not _OWN_KEYS.intersection(found):
+        yield _error(Reason.NO_CHECKPOINT, "卡口编号", *_EXAMPLE)
         return
     yield from _repeated(value)
     yield from _object_faults(found, given)
@@ -361,11 +387,10 @@ def _unknown_keys(found: dict[str, Any], kind: str) -> Iterator[Diagnostic]:
 
 def _where(value: bytes, error: Unreadable) -> tuple[str, str]:
     """The place of the damage, as an editor shows it: (English, Chinese)."""
+    if boundary_in(value):
+        return _FORM
     if error.reason is Reason.NOT_UTF8:
         return _utf8_place(value)
-    maker = maker_of(value)
-    if maker:
-        return sentences(maker)
     if error.reason is Reason.NOT_AN_OBJECT:
         kind = str(error).rpartition(" ")[2]
         return str(error), f"收到的是 JSON {_JSON_TYPES_ZH.get(kind, kind)}"
@@ -398,6 +423,11 @@ def _utf8_place(value: bytes) -> tuple[str, str]:
             "these are bytes of gzip; say so with Content-Encoding: gzip",
             "这是 gzip 压缩的内容；请加上 Content-Encoding: gzip",
         )
+    if extension(value) != "bin":
+        return (
+            "these are the bytes of a picture; it goes into the record or beside it",
+            "这是图片的内容；图片应放在记录中或随记录发送",
+        )
     try:
         value.decode()
     except UnicodeDecodeError as damage:
@@ -421,6 +451,15 @@ def _base64(text: str) -> bytes:
         return base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+def _of_maker(reason: Reason, field: str, maker: str) -> Diagnostic:
+    """Whose message it is, and nothing else: what it lacks of ours is not its fault."""
+    english, chinese = sentences(maker)
+    return Diagnostic(
+        level="error", reason=reason.value, field=field,
+        message=english[:1].upper() + english[1:], message_zh=chinese,
+    )  # fmt: skip
 
 
 def _error(reason: Reason, field: str, detail: str = "", detail_zh: str = "") -> Diagnostic:

@@ -7,11 +7,14 @@ out of it (adapters come with the interfaces themselves). Source: the makers' pu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 from bus.domain.device_message import Unreadable, read_object
 from bus.domain.kinds import KEYS_OF_KIND
+from ingest.normalise import multipart
 
 GAT_1400 = "GA/T 1400"
 HIKVISION = "Hikvision ISAPI"
@@ -29,6 +32,9 @@ _GAT_KEYS = frozenset(
 )
 _XML_MARK = b"EventNotificationAlert"
 _SEARCHED_BYTES = 4096  # where an XML's root element stands, behind declarations and comments
+_URLENCODED = re.compile(rb"[\w.%+-]{1,64}=")
+_MAX_URLENCODED = 1 << 20
+_MAX_DEPTH = 2  # a form within a form
 
 
 def _is_within(found: Mapping[str, Any], outer: str, *inner: str) -> bool:
@@ -60,11 +66,38 @@ _PATHS: tuple[tuple[str, str], ...] = (
 
 
 def maker_of(value: bytes) -> str:
-    """Whose interface the message belongs to; empty when it is ours or unknown."""
-    if value[:_SEARCHED_BYTES].lstrip().startswith(b"<"):
-        return HIKVISION if _XML_MARK in value[:_SEARCHED_BYTES] else ""
+    """Whose interface the message belongs to, plain or in a form; empty when it is ours or
+    unknown."""
+    return _maker_within(value, _MAX_DEPTH)
+
+
+def _maker_within(value: bytes, depth: int) -> str:
+    maker = _maker_of_plain(value)
+    if maker or not depth:
+        return maker
+    found = (_maker_within(content, depth - 1) for content in _contents(value))
+    return next(filter(None, found), "")
+
+
+def _contents(value: bytes) -> Iterable[bytes]:
+    """What a form's fields hold, by the shape of the bytes: their sender may say otherwise."""
+    if _URLENCODED.match(value):
+        text = value[:_MAX_URLENCODED].decode("latin-1")
+        try:
+            return [one.encode() for _, one in parse_qsl(text, max_num_fields=multipart.MAX_PARTS)]
+        except ValueError:
+            return []
+    return multipart.contents(value)
+
+
+def _maker_of_plain(value: bytes) -> str:
+    start = value[:_SEARCHED_BYTES].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith(b"<"):
+        return HIKVISION if _XML_MARK in start else ""
+    if not start.startswith(b"{"):
+        return ""
     try:
-        return maker_of_object(read_object(value))
+        return maker_of_object(read_object(value.strip()))
     except Unreadable:
         return ""
 

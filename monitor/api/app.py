@@ -24,6 +24,7 @@ from monitor.api.operations import operation_routes
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
 from monitor.api.records import record_routes
+from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BusUnavailable
 from monitor.live.command_sender import CommandNotAcknowledged
@@ -45,6 +46,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         operation_routes(services),
         platform_routes(services),
         mirror_routes(services),
+        sender_routes(services),
     ):
         app.include_router(routes)
     _register_error_handlers(app)

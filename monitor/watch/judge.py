@@ -15,6 +15,7 @@ import msgspec
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import BY_WATCH, Incident, IncidentKind
 from bus.contracts.register import Register
+from bus.contracts.sender_faults import RefusedGroup
 from monitor.models.shown_mirror import ShownMirror
 from monitor.ports import ProcessStatus
 from monitor.watch.conditions import START_MS, Condition, ConditionTracker
@@ -24,6 +25,7 @@ from monitor.watch.driver_pages import DriverPages, StageTopics
 from monitor.watch.mirror import MirrorJudge
 from monitor.watch.missing import MissingJudge, MissingRecords
 from monitor.watch.progress import ProgressBounds, StageOffsets, StageProgress
+from monitor.watch.refused import RefusedJudge
 from monitor.watch.silence import SilenceBounds, SilenceJudge
 from monitor.watch.watch_clock import WatchClock
 
@@ -82,6 +84,7 @@ class WatchJudge:
         self._curves: dict[str, QualityCurve] = {}
         self._missing = MissingJudge(zone)
         self._mirror = MirrorJudge()
+        self._refused = RefusedJudge()
         self._away: dict[str, bool] = {}
         self._blind = True
 
@@ -167,6 +170,10 @@ class WatchJudge:
         through this edge. At once, since at A's death it would be lost."""
         detail = {"records": str(records), "rpo": f"≠ 0 ({edge})"}
         self._keep(f"uncovered {edge}", [Condition("uncovered", edge, records > 0, 0, detail)])
+
+    def on_refused(self, edge: str, groups: Sequence[RefusedGroup]) -> None:
+        """What an edge says of requests that it refuses; edges that say the same are one."""
+        self._keep("refused", self._refused.observe(edge, groups, self._clock.seen_ms))
 
     def on_minutes(self, totals: Iterable[MinuteTotal]) -> None:
         """Settled minutes of the quality curves; while ingest stands, they say nothing new."""

@@ -18,6 +18,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.broker_probe import ask_broker
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.client.wire.ports import Address, addresses
+from bus.contracts.sender_faults import RefusedGroup
 from bus.settings import BusSettings
 from ingest.store.port import Position, RecordReader
 from monitor.models.shown_mirror import ShownMirror
@@ -169,13 +170,15 @@ class MinutesQuestion:
         )
 
 
-def fetch(url: str, timeout_s: float) -> bytes:
+def fetch(url: str, timeout_s: float, token: str = "") -> bytes:
     """The body of a GET. Raises `OSError` for anything but a 2xx; asks no proxy."""
     # Imported here: six megabytes, and what is watched by addresses of its own needs none of it.
     import urllib.request
 
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=timeout_s) as reply:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, headers=headers)
+    with opener.open(request, timeout=timeout_s) as reply:
         body: bytes = reply.read(MAX_REPLY_BYTES)
         return body
 
@@ -186,6 +189,12 @@ class EdgeKept(msgspec.Struct, frozen=True):
     uncovered_records: int
 
 
+class RefusedOfEdge(msgspec.Struct, frozen=True):
+    """What it says of requests that it refuses."""
+
+    groups: list[RefusedGroup] = []
+
+
 class EdgeSpool(msgspec.Struct, frozen=True):
     """What `/v1/status` of the edge says of its spool. `second_site` None: it knows none."""
 
@@ -193,11 +202,13 @@ class EdgeSpool(msgspec.Struct, frozen=True):
     drained: int
     spool_bytes: int
     second_site: EdgeKept | None = None
+    refused: RefusedOfEdge = RefusedOfEdge()
 
 
-def ask_spool(url: str, timeout_s: float) -> EdgeSpool:
-    """Raises `OSError` or `msgspec.MsgspecError`."""
-    return msgspec.json.decode(fetch(url, timeout_s), type=EdgeSpool)
+def ask_spool(url: str, timeout_s: float, token: str = "") -> EdgeSpool:
+    """With a reader's token it names the peers that are refused. Raises `OSError` or
+    `msgspec.MsgspecError`."""
+    return msgspec.json.decode(fetch(url, timeout_s, token), type=EdgeSpool)
 
 
 def ask_mirror(url: str, timeout_s: float) -> ShownMirror | None:

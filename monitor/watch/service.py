@@ -249,7 +249,7 @@ class WatchService:
         self._probe("processes", self._ask_processes, self._on_processes)
         self._probe("space", partial(used_space, ports.folders), self._judge.on_space)
         for name, url in ports.edge_status_urls.items():
-            ask_edge = partial(ask_spool, url, settings.probe_timeout_s)
+            ask_edge = partial(ask_spool, url, settings.probe_timeout_s, settings.edge_token)
             self._probe(f"spool {name}", ask_edge, partial(self._on_spool, name))
         if ports.mirror_url:
             ask = partial(ask_mirror, ports.mirror_url, settings.probe_timeout_s)
@@ -387,6 +387,7 @@ class WatchService:
         )
         if found.second_site is not None:
             self._judge.on_uncovered(edge, found.second_site.uncovered_records)
+        self._judge.on_refused(edge, found.refused.groups)
 
     def _unanswered(self, name: str, why: str) -> None:
         """No part by itself: what depends on the answer is not judged. Logged once a minute."""

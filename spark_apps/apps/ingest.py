@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bus.client.model import TopicAndPartition
+from bus.contracts.headers import Reason
 from bus.contracts.meters import CumulativeCount, LatencyCell
 from bus.contracts.topics import DATA_TOPICS, METER_ARRIVED, METER_SENT, QUARANTINE_RECORDS
 from bus.domain.times import MINUTE_MS, minute_of
@@ -222,7 +223,8 @@ def store_batch(
             counter.valid(cell, partly_read=row.partly_read)
         else:
             rejected.append(row)
-            counter.rejected(cell, row.reason)
+            if row.reason != Reason.REFUSED.value:  # of a refused request; no record arrived
+                counter.rejected(cell, row.reason)
     return StoreBatch(
         rows=rows,
         rejected=rejected,

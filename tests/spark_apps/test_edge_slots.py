@@ -56,3 +56,17 @@ def test_the_slot_of_a_message_at_the_edge_is_its_cell_in_ingest(
     message = StreamMessage(entry.topic, 0, 0, entry.timestamp_ms, entry.value, **told)
     [cell] = store_batch([judge(message, Register(), ZONE)]).quality
     assert entry.slot == (cell.kind, cell.camera_ip, cell.recognizer_ip, cell.minute_ms)
+
+
+def test_what_is_kept_of_a_refused_request_is_in_no_count() -> None:
+    """It is stored with its reason, under no kind; no record has arrived with it."""
+    message = StreamMessage(
+        "quarantine.records", 0, 0, NOW_MS, b"--boundary", reason="refused",
+        field="foreign-form", record_id="x", source="10.1.2.3",
+    )  # fmt: skip
+    judged = judge(message, Register(), ZONE)
+    batch = store_batch([judged])
+    assert (judged.kind, list(batch.quality)) == ("", [])
+    assert [(row.reason, row.field, row.source) for row in batch.rejected] == [
+        ("refused", "foreign-form", "10.1.2.3")
+    ]

@@ -16,6 +16,7 @@ from monitor.console.address import KINDS, SPANS
 from monitor.console.elements import grid, line_chart, load_rows, paged_grid, panel, redraw, source
 from monitor.console.layout import View
 from monitor.console.pages.detail import DetailPanel
+from monitor.console.pages.quality_senders import SenderFaultsPanel
 from monitor.console.rows import column, place_field
 
 REFRESH_SECONDS = 30.0
@@ -27,6 +28,7 @@ NUMBERS = ("sent", "entered", "valid", "in_flight", "missing", "stored", "duplic
 def build(view: View) -> None:
     """The page."""
     QualityPage(view)
+    SenderFaultsPanel(view)
     _rejected(view)
 
 

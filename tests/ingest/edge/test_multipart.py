@@ -8,30 +8,22 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from starlette.requests import Request
 
 from bus.contracts.keys import INLINE_PICTURES
-from ingest.edge.request import RECORD_PART, BadForm, Form, read_form
+from ingest.edge.request import RECORD_PART, ForeignForm, Form, form_of
+from ingest.normalise.foreign import HIKVISION
+from ingest.normalise.multipart import MAX_PARTS, BadForm, parts_of
+from ingest.normalise.multipart import contents as contents_of
+from tests.ingest.edge.camera_form import ALERT, CAMERA_FORM
 
 BOUNDARY = "----edge7f3a"
 TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 FEW = settings(max_examples=80)
 
 
-def request(content_type: str) -> Request:
-    headers = [(b"content-type", content_type.encode("latin-1", "replace"))]
-    return Request({"type": "http", "method": "POST", "path": "/", "headers": headers})
-
-
 def read(body: bytes, content_type: str = TYPE) -> Form:
-    """Runs the coroutine to its end: with a whole body there is nothing to wait for."""
-    coroutine = read_form(request(content_type), body)
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        form: Form = end.value
-        return form
-    raise AssertionError("it waited for something")
+    """As the route reads it."""
+    return form_of(body, content_type)
 
 
 def part(name: str, data: bytes, filename: str | None, kind: str | None) -> bytes:
@@ -116,7 +108,7 @@ def test_a_form_without_its_record_or_with_a_strange_part_is_refused() -> None:
     end = f"--{BOUNDARY}--\r\n".encode()
     with pytest.raises(BadForm, match="'record' with the JSON record is missing"):
         read(part("车辆图片", b"x", "a.jpg", None) + end)
-    with pytest.raises(BadForm, match="unknown part 'photo'; known are record, "):
+    with pytest.raises(BadForm, match="part 'photo' is not known; known are record, "):
         read(part("record", b"{}", None, None) + part("photo", b"x", "a.jpg", None) + end)
 
 
@@ -140,3 +132,107 @@ def test_a_form_that_is_cut_off_is_never_taken(
     end = len(body) - len("--\r\n")
     with pytest.raises(BadForm):
         read(body[: data.draw(st.integers(0, end))])
+
+
+PICTURE = b"\xff\xd8\xff\xe0abcd"
+OWN = '{"卡口编号": "c", "抓拍时间": "2026-11-28 08:00:00"}'.encode()
+NAMES = st.sampled_from(["record", "anpr.xml", "json", "车辆图片", "picture", "", "event_log"])
+CONTENTS = st.sampled_from(
+    [ALERT, OWN, PICTURE, b"", b"TEST01", b"<a/>", b"\x00\xff" * 50, b'{"eventType": "ANPR"}',
+     CAMERA_FORM]
+)  # fmt: skip
+PARTS = st.lists(
+    st.tuples(NAMES, CONTENTS, st.sampled_from([None, "f.bin"]),
+              st.sampled_from([None, "text/xml", "image/jpeg", "multipart/mixed; boundary=b"])),
+    max_size=40,
+)  # fmt: skip
+
+
+@FEW
+@given(
+    PARTS,
+    st.sampled_from([BOUNDARY, f'"{BOUNDARY}"', f"{BOUNDARY}; charset=utf-8", "other", ""]),
+    st.integers(0, 30),
+)
+def test_any_form_is_read_or_answered_with_what_is_true_of_it(
+    made: list[tuple[str, bytes, str | None, str | None]], named: str, cut: int
+) -> None:
+    """Parts of every kind, under every name, in any order and number; boundaries written oddly; cut
+    off. The maker is named exactly where the form has no record of ours and somebody's message."""
+    body = b"".join(part(name, data, file, kind) for name, data, file, kind in made)
+    body = (body + f"--{BOUNDARY}--\r\n".encode())[: -cut or None]
+    names = [name for name, *_ in made]
+    is_foreign = "record" not in names and any(
+        ALERT in data or b"ANPR" in data for _, data, *_ in made[:30]
+    )
+    is_odd = BOUNDARY not in named or cut > 2 or len(made) > MAX_PARTS
+    outcome = _outcome(body, f"multipart/form-data; boundary={named}")
+    if isinstance(outcome, ForeignForm):
+        assert (outcome.maker, "record" in names) == (HIKVISION, False)
+    elif isinstance(outcome, BadForm):
+        assert not is_foreign or is_odd
+        _assert_true(str(outcome), names, is_odd)
+    else:
+        assert not is_odd
+        assert sorted(names) == sorted([RECORD_PART, *outcome.pictures])
+
+
+def _outcome(body: bytes, kind: str) -> Form | ForeignForm | BadForm:
+    try:
+        return read(body, kind)
+    except (ForeignForm, BadForm) as error:
+        return error
+
+
+def _assert_true(text: str, names: list[str], is_odd: bool) -> None:
+    """What the answer blames is there."""
+    if "boundary" in text or "cut off" in text or "more than" in text or "multipart" in text:
+        assert is_odd or not names
+    elif "twice" in text:
+        assert len(names) > len(set(names))
+    elif "missing" in text:
+        assert RECORD_PART not in names
+    else:
+        assert "part" in text
+        assert set(names) - {RECORD_PART, *INLINE_PICTURES}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [("json", OWN, "is JSON; the record's part is named 'record'"), ("x", b"<a/>", "is XML"),
+     ("p", PICTURE, "is a picture"), ("", b"?", "a part without a name is not known")],
+)  # fmt: skip
+def test_an_unknown_part_is_told_by_what_it_holds(name: str, data: bytes, told: str) -> None:
+    """And what it should be named."""
+    with pytest.raises(BadForm) as refused:
+        read(part(name, data, "f", None) + f"--{BOUNDARY}--\r\n".encode())
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "told"),
+    [
+        (b"--a\r\n\r\nx\r\n--a--", "multipart/form-data; boundary=b", "names the boundary 'b', the"
+         " body uses 'a'"),
+        (b"--a\n\nx\n--a--", "multipart/form-data; boundary=a", "end with LF alone"),
+        (b"hello\r\n--a\r\n\r\nx\r\n--a--\r\n", "multipart/form-data; boundary=a", "stands before"),
+        (b"{}", "multipart/form-data; boundary=a", "no multipart form"),
+        (b"--a\r\n", "multipart/form-data", "names no boundary"),
+        (b"--a\r\n", "multipart/form-data; boundary=" + "a" * 71, "longer than 70"),
+        (b"--a\r\n\r\nx", "multipart/form-data; boundary=a", "cut off"),
+    ],
+)  # fmt: skip
+def test_a_boundary_that_is_wrong_is_told_as_that(body: bytes, kind: str, told: str) -> None:
+    """Before, each of them was an end that is missing."""
+    with pytest.raises(BadForm, match=told):
+        read(body, kind)
+
+
+@FEW
+@given(st.binary(max_size=400), st.binary(min_size=1, max_size=70))
+def test_the_parser_raises_its_own_exception_only(body: bytes, boundary: bytes) -> None:
+    """Any bytes with any boundary; and what only looks for contents raises nothing."""
+    for tried in (body, b"--" + boundary + b"\r\n" + body + b"\r\n--" + boundary + b"--"):
+        contents_of(tried)
+        with contextlib.suppress(BadForm):
+            parts_of(tried, boundary)

@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from ingest.edge import protocol
 from ingest.edge.protocol import EdgeProtocol
+from ingest.edge.refusal_recorder import TALLY
 from ingest.edge.responses import MAX_EXPLAINED
 from ingest.edge.routes import ROUTES, Edge, create_app
 from ingest.normalise.diagnostics import explain
@@ -82,7 +83,8 @@ async def test_unpacking_has_a_bound_and_what_cannot_be_unpacked_is_told(
     """A few kilobytes may unpack to gigabytes; memory never holds more than the bound."""
     reply = await post(http, body, content_encoding=encoding)
     assert (reply.status_code, reply.json().get("error", "")) == (status, error)
-    assert edge.spool.end_sequence == (1 if status == 422 else 0)
+    tally = "vehicle/rejected/not-utf8" if status == 422 else TALLY
+    assert edge.spool.totals == {tally: 1}
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,7 @@ def test_every_route_names_its_operation() -> None:
         ("GET", "/healthz"): "probe",
         ("GET", "/metrics"): "probe",
         ("GET", "/v1/status"): "probe",
+        ("GET", "/v1/senders"): "read",
         ("GET", "/v1/mirrored-ends"): "probe",
         ("GET", "/v1/sent-again"): "probe",
     }
@@ -152,7 +155,10 @@ async def port(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int
     state = ServerState()
 
     def connection() -> Any:
-        return EdgeProtocol(config=config, server_state=state, app_state={})
+        return EdgeProtocol(
+            config=config, server_state=state, app_state={},
+            on_refused=edge.refusals.on_connection,
+        )  # fmt: skip
 
     server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0)
     yield server.sockets[0].getsockname()[1]

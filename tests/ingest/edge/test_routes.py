@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from bus.contracts.keys import RECOGNITION, UNREADABLE
+from ingest.edge.refusal_recorder import TALLY
 from ingest.edge.routes import Edge, create_app
 from ingest.settings import EdgeSettings
 from ingest.spool import SpoolEntry
@@ -31,9 +32,9 @@ def text(value: object) -> bytes:
 
 
 def spooled(edge: Edge) -> list[SpoolEntry]:
-    """The content of the spool; the forwarder waits for its bus."""
+    """The content of the spool but for refused requests; the forwarder waits for its bus."""
     edge.spool.rewind()
-    return [queued.entry for queued in edge.spool.read(1000)]
+    return [one.entry for one in edge.spool.read(1000) if one.entry.tally != TALLY]
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,66 @@
+"""Of the page quality: which peers edges refuse, and which devices they warn of what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from monitor.api.sender_faults import SendersOfEdges, senders_of_edges
+from monitor.api.views import clock
+from monitor.console.elements import grid, panel
+from monitor.console.layout import View
+from monitor.console.rows import column
+
+REFRESH_SECONDS = 30.0
+MAX_ROWS = 500
+
+
+class SenderFaultsPanel:
+    """Asked of the edges again every half minute."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        t = view.t
+        self._away = ui.label("").classes("bad")
+        self._away.set_visibility(False)
+        columns = [
+            column(t, "last_refused", "last", width=190),
+            column(t, "reason", "reason", width=150, cellClass="strong"),
+            column(t, "maker", "maker", width=160, sortable=True),
+            column(t, "source", "peer", width=140, sortable=True),
+            column(t, "requests", "requests", renderer="number", number=True, width=90)
+            | {"sortable": True},
+            column(t, "request", "request", flex=1, minWidth=200, cellClass="mono"),
+            column(t, "edge", "edge", width=90),
+        ]
+        with panel(t("quality.refused")):
+            ui.label(t("quality.refused_note")).classes("soft")
+            self._refused = grid(
+                t, columns, label=t("quality.refused"), height="240px", rowData=[]
+            )
+        ui.timer(REFRESH_SECONDS, self.show)
+
+    async def show(self) -> None:
+        """Ask and draw."""
+        found = await senders_of_edges(self._view.services.console)
+        self._tell_away(found)
+        self._refused.run_grid_method("setGridOption", "rowData", self._refused_rows(found))
+
+    def _tell_away(self, found: SendersOfEdges) -> None:
+        self._away.set_visibility(bool(found.away))
+        why = "; ".join(f"{edge}: {text}" for edge, text in found.away.items())
+        self._away.set_text(self._view.t("quality.edges_away", why=why))
+
+    def _refused_rows(self, found: SendersOfEdges) -> list[dict[str, Any]]:
+        zone, reasons = self._view.services.site.tz, self._view.t.group("refusal")
+        return [
+            {
+                "id": f"{edge}|{one.reason}|{one.maker}|{one.peer}",
+                "edge": edge, "last": clock(one.last_ms, zone),
+                "reason": reasons.get(one.reason, one.reason),
+                "maker": one.maker, "peer": one.peer, "requests": one.requests,
+                "request": one.request,
+            }
+            for edge, one in found.refused[:MAX_ROWS]
+        ]  # fmt: skip
