@@ -67,7 +67,7 @@ class RefusalRecorder:
         """The beginning of its body, where the bounds allow that. It is no record: it goes to the
         quarantine without a kind, so that it is in no account."""
         now_ms = wall_clock.now_ms()
-        if not start.data or not self._kept.take(refusal.peer, len(start.data), now_ms):
+        if not start.data or not self._kept.reserve(refusal.peer, len(start.data), now_ms):
             return
         try:
             await self._spool.append([self._entry(refusal, start, now_ms)])

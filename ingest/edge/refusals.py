@@ -127,7 +127,7 @@ class KeptBytes:
         self._of_peer: dict[str, int] = {}
         self._bytes = self._requests = 0
 
-    def take(self, peer: str, size: int, now_ms: int) -> bool:
+    def reserve(self, peer: str, size: int, now_ms: int) -> bool:
         """Whether so many bytes of this peer may still be kept in this hour; they count then."""
         if now_ms // HOUR_MS != self._hour:
             self._hour, self._of_peer = now_ms // HOUR_MS, {}

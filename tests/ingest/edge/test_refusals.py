@@ -235,17 +235,17 @@ def test_so_many_bytes_an_hour_of_a_peer_and_of_all(made: list[tuple[int, int, i
         now_ms += wait_ms
         hour = now_ms // HOUR_MS
         fits = total_of[hour, peer] + size <= refusals.KEPT_BYTES_OF_PEER
-        assert kept.take(f"p{peer}", size, now_ms) == fits
+        assert kept.reserve(f"p{peer}", size, now_ms) == fits
         total_of[hour, peer] += size * fits
 
 
 def test_many_peers_have_a_bound_together() -> None:
     """By bytes and by number."""
     kept = KeptBytes()
-    taken = sum(kept.take(f"p{n}", MAX_BYTES, NOW_MS) for n in range(1000))
+    taken = sum(kept.reserve(f"p{n}", MAX_BYTES, NOW_MS) for n in range(1000))
     assert taken == refusals.KEPT_BYTES // MAX_BYTES
     small = KeptBytes()
-    assert sum(small.take(f"p{n}", 1, NOW_MS) for n in range(9000)) == refusals.MAX_KEPT
+    assert sum(small.reserve(f"p{n}", 1, NOW_MS) for n in range(9000)) == refusals.MAX_KEPT
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
