@@ -17,7 +17,7 @@ from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
 from bus.domain.identity import uuid7
 from ingest.edge.body_start import BodyStart
-from ingest.edge.refusals import KeptBytes, Refusal, RefusalTable
+from ingest.edge.refusals import KeptBytes, RefusalTable, RefusedRequest
 from ingest.edge.responses import Problem
 from ingest.spool import Spool, SpoolEntry, SpoolFull
 
@@ -48,7 +48,7 @@ class RefusalRecorder:
         """Requests of which the beginning is kept, in the spool's whole life."""
         return self._spool.totals.get(TALLY, 0)
 
-    def note(self, refusal: Refusal, message: str) -> None:
+    def note(self, refusal: RefusedRequest, message: str) -> None:
         """Line, metric, row."""
         self._requests.labels(refusal.reason, refusal.maker).inc()
         self.count += 1
@@ -61,9 +61,9 @@ class RefusalRecorder:
 
     def on_connection(self, peer: str, problem: Problem) -> None:
         """What no route has seen: bytes that are no HTTP, a request that was not finished."""
-        self.note(Refusal(problem.error, "", peer, "-"), problem.message)
+        self.note(RefusedRequest(problem.error, "", peer, "-"), problem.message)
 
-    async def keep(self, refusal: Refusal, start: BodyStart) -> None:
+    async def keep(self, refusal: RefusedRequest, start: BodyStart) -> None:
         """The beginning of its body, where the bounds allow that. It is no record: it goes to the
         quarantine without a kind, so that it is in no account."""
         now_ms = wall_clock.now_ms()
@@ -74,7 +74,7 @@ class RefusalRecorder:
         except SpoolFull:
             log.info("a refused request is not kept: the spool is full")
 
-    def _entry(self, refusal: Refusal, start: BodyStart, now_ms: int) -> SpoolEntry:
+    def _entry(self, refusal: RefusedRequest, start: BodyStart, now_ms: int) -> SpoolEntry:
         schema = topics.TOPICS[topics.QUARANTINE_RECORDS].schema
         added = [
             (headers.RECORD_ID, uuid7(now_ms, os.urandom(10)).encode()),

@@ -23,7 +23,7 @@ MAX_KEPT = 5_000  # requests an hour, however small
 MAX_REQUEST_LINE = 120
 
 
-class Refusal(NamedTuple):
+class RefusedRequest(NamedTuple):
     """One request of which nothing was taken. `could_be_record`: a sender may have lost one."""
 
     reason: str
@@ -51,7 +51,7 @@ class RefusalTable:
         self._minute = 0
         self._lines = 0
 
-    def add(self, refusal: Refusal, now_ms: int) -> bool:
+    def add(self, refusal: RefusedRequest, now_ms: int) -> bool:
         """Whether it is worth a line in the log."""
         key = refusal.reason, refusal.maker, refusal.peer
         row = self._rows.get(key)

@@ -41,7 +41,7 @@ from ingest.edge.caller import Caller, EdgePermission, authenticate, authorise
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.meters import Meters
 from ingest.edge.refusal_recorder import RefusalRecorder
-from ingest.edge.refusals import Refusal
+from ingest.edge.refusals import RefusedRequest
 from ingest.edge.request import (
     BadEncoding,
     ForeignForm,
@@ -378,7 +378,7 @@ async def _with_trace(
         return response
     start, sends = _body_start(request), request.method in SENDING_METHODS
     await _discard_body(request, 2 * edge.settings.max_body_bytes, start)
-    refusal = Refusal(
+    refusal = RefusedRequest(
         reason=response.reason,
         maker=response.maker or maker_of(start.data) or maker_of_path(request.url.path),
         peer=request.client.host if request.client else "",

@@ -23,7 +23,7 @@ _Key = tuple[str, str]
 
 
 @dataclass(slots=True)
-class _Course:
+class _GroupCourse:
     """What edges have said of one group: edge -> its newest answer."""
 
     last_ms: int
@@ -35,14 +35,14 @@ class RefusedJudge:
     """Invariant: `_courses` has `MAX_GROUPS` at most, the one that was refused last at its end.
     An edge that has started again has forgotten; what it said before counts until `OPEN_MS`."""
 
-    _courses: dict[_Key, _Course] = field(default_factory=dict)
+    _courses: dict[_Key, _GroupCourse] = field(default_factory=dict)
 
     def observe(self, edge: str, groups: Sequence[RefusedGroup], now_ms: int) -> list[Condition]:
         """A condition for each group that is known."""
         for group in sorted(groups, key=lambda one: -one.idle_s):
             last_ms = now_ms - round(1000 * group.idle_s)
             key = group.reason, group.maker
-            course = self._courses.pop(key, None) or _Course(last_ms)
+            course = self._courses.pop(key, None) or _GroupCourse(last_ms)
             course.last_ms = max(course.last_ms, last_ms)
             course.of_edges[edge] = group
             self._courses[key] = course
@@ -50,7 +50,7 @@ class RefusedJudge:
             del self._courses[key]
         return [self._condition(key, course, now_ms) for key, course in self._courses.items()]
 
-    def _condition(self, key: _Key, course: _Course, now_ms: int) -> Condition:
+    def _condition(self, key: _Key, course: _GroupCourse, now_ms: int) -> Condition:
         reason, maker = key
         subject = f"{reason} {maker or UNKNOWN_MAKER}"
         is_bad = now_ms - course.last_ms < OPEN_MS
@@ -60,7 +60,7 @@ class RefusedJudge:
         return Condition("refused", subject, is_bad, BOUND_MS, detail, "warning")
 
 
-def _detail(key: _Key, course: _Course) -> dict[str, str]:
+def _detail(key: _Key, course: _GroupCourse) -> dict[str, str]:
     reason, maker = key
     groups = course.of_edges
     peers = sum(group.peers for group in groups.values())

@@ -21,7 +21,7 @@ from bus.domain.times import HOUR_MS, MINUTE_MS
 from ingest.edge import refusals
 from ingest.edge.body_start import MAX_BYTES, BodyStart
 from ingest.edge.refusal_recorder import TALLY
-from ingest.edge.refusals import KeptBytes, Refusal, RefusalTable
+from ingest.edge.refusals import KeptBytes, RefusalTable, RefusedRequest
 from ingest.edge.routes import ROUTES, Edge, create_app
 from ingest.normalise.foreign import HIKVISION
 from ingest.settings import EdgeSettings
@@ -156,8 +156,8 @@ async def test_a_body_is_read_to_its_end_and_only_its_beginning_is_kept(
     assert read == 3
 
 
-def refusal(reason: str, maker: str, peer: str, could_be_record: bool = True) -> Refusal:
-    return Refusal(reason, maker, peer, "POST /x", could_be_record)
+def refusal(reason: str, maker: str, peer: str, could_be_record: bool = True) -> RefusedRequest:
+    return RefusedRequest(reason, maker, peer, "POST /x", could_be_record)
 
 
 events = st.lists(

@@ -23,7 +23,7 @@ ROW = RefusedPeer(
 def edge_url() -> Iterator[str]:
     """An edge with a reader's token."""
 
-    class Answers(BaseHTTPRequestHandler):
+    class SendersAnswers(BaseHTTPRequestHandler):
         """Its answers."""
 
         def do_GET(self) -> None:
@@ -37,7 +37,7 @@ def edge_url() -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SendersAnswers)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
