@@ -51,11 +51,13 @@ def panel(title: str = "", classes: str = "") -> Iterator[ui.element]:
 
 
 def grid(
-    t: Texts, columns: list[Row], *, label: str, height: str = "100%", **options: Any
+    t: Texts, columns: list[Row], *, label: str, height: str = "", **options: Any
 ) -> ui.aggrid:
-    """A dense grid."""
+    """A dense grid; without a height it fills its block. `theme.css` has its least height."""
     made = ui.aggrid(grid_options(t, columns, **options), theme="balham", auto_size_columns=False)
-    made.style(f"height: {height}").props(f'role=region aria-label="{label}"')
+    if height:
+        made.style(f"--grid-height: {height}")
+    made.props(f'role=region aria-label="{label}"')
     return made
 
 
@@ -65,7 +67,7 @@ def paged_grid(
     *,
     label: str,
     id_field: str,
-    height: str = "100%",
+    height: str = "",
     **options: Any,
 ) -> ui.aggrid:
     """A grid whose rows the browser asks from the API, block by block."""

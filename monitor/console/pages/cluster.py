@@ -17,8 +17,6 @@ TILES = ("alive", "controller", "under_replicated", "offline", "not_preferred", 
 EVENT_ROWS = 200
 CURVES = ("offline", "under_replicated")
 CHART_SECONDS = 5.0
-ROW_PX = 32
-GRID_FRAME_PX = 36
 MOST_BROKER_ROWS = 8
 
 
@@ -47,7 +45,7 @@ class ClusterPage:
                 self._brokers = grid(
                     t, _broker_columns(view), label=t("cluster.brokers"), rowData=[]
                 )
-        with ui.element("div").classes("two fit"):
+        with ui.element("div").classes("two rest"):
             self._left()
             with panel(t("cluster.events")):
                 self._events = grid(
@@ -59,7 +57,7 @@ class ClusterPage:
 
     def _left(self) -> None:
         view, t = self._view, self._view.t
-        with ui.element("div").style("display:flex;flex-direction:column;gap:12px;min-height:0"):
+        with ui.element("div").style("display:flex;flex-direction:column;gap:12px"):
             with panel(t("cluster.history")):
                 self._chart = line_chart(
                     zone=view.services.site.zone,
@@ -70,7 +68,7 @@ class ClusterPage:
                     fine=True,
                     steps=True,
                 ).classes("beside-title")
-            with panel(t("cluster.unwell"), "fit"):
+            with panel(t("cluster.unwell"), "rest"):
                 self._well = ui.label(t("cluster.all_well")).classes("soft")
                 self._partitions = grid(
                     t, _partition_columns(view), label=t("cluster.unwell"), rowData=[]
@@ -125,16 +123,11 @@ class ClusterPage:
             self._boxes[key].classes(remove="good warning critical", add=state)
         rates = self._watcher.traffic.rates
         _update(self._brokers, [broker_row(b, rates.get(b.broker_id), t) for b in now.brokers])
-        self._frame.style(f"height: {_height(len(now.brokers))}px")
+        self._frame.style(f"--rows: {max(1, min(len(now.brokers), MOST_BROKER_ROWS))}")
         unwell = now.unwell[:MAX_UNWELL]
         _update(self._partitions, [partition_row(one, t) for one in unwell])
         self._well.set_visibility(not unwell)
         self._partitions.set_visibility(bool(unwell))
-
-
-def _height(rows: int) -> int:
-    """Of a grid that shows its rows without scrolling, up to MOST_BROKER_ROWS of them."""
-    return GRID_FRAME_PX + ROW_PX * max(1, min(rows, MOST_BROKER_ROWS))
 
 
 def _update(made: ui.aggrid, rows: list[Row]) -> None:

@@ -28,7 +28,7 @@ def build(view: View) -> None:
     tiles = Tiles(view)
     _chart(view)
     detail = DetailPanel(view)
-    with ui.element("div").classes("two fit"):
+    with ui.element("div").classes("two rest"):
         _records(view, detail)
         _alarms(view, detail)
     tiles.follow()

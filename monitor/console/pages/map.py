@@ -37,7 +37,7 @@ def build(view: View) -> None:
     register = view.services.register.read()
     if not register.checkpoints:
         ui.label(view.t("map.no_register")).classes("notice")
-    with ui.element("div").classes("map-page fit"):
+    with ui.element("div").classes("map-page rest"):
         with ui.element("div").style("position: relative; min-height: 0; height: 100%"):
             city = CityMap(
                 register_url=f"/api/register?v={view.services.register.version}",
@@ -195,7 +195,7 @@ class CheckpointPanel:
                 column(t, "state", "state", renderer="state", width=86, sortable=True),
             ]
             self._grid = grid(
-                t, columns, label=t("map.checkpoints"), height="100%", rowData=self._rows(),
+                t, columns, label=t("map.checkpoints"), rowData=self._rows(),
                 quickFilterText=view.address["find"],
             ).classes("pick fill")  # fmt: skip
         self._find.on_value_change(self._type)

@@ -35,7 +35,7 @@ class MetadataTreePage:
         t = view.t
         self._fault = ui.label("").classes("notice").props("role=status")
         self._fault.set_visibility(False)
-        with ui.element("div").classes("metadata fit"):
+        with ui.element("div").classes("metadata rest"):
             with panel(t("metadata.tree")) as bar:
                 with bar:
                     ui.element("div").classes("grow")

@@ -42,7 +42,7 @@ class PlaceTable:
         t = view.t
         self.above = ui.element("div")
         kinds = {"": t("register.all"), **{k: t(f"register.{k}") for k in KINDS_OF_PLACE}}
-        with panel(t("register.places"), "fit") as bar:
+        with panel(t("register.places"), "rest") as bar:
             with bar:
                 self._kind = ui.select(kinds, value=view.address["what"], label=t("column.kind"))
                 self._text = ui.input(t("register.filter"), value=view.address["text"])

@@ -35,7 +35,7 @@ def build_records(view: View) -> None:
     """The page of records."""
     t = view.t
     detail = DetailPanel(view)
-    with panel(classes="fit") as bar:
+    with panel(classes="rest") as bar:
         form = SearchForm(view, bar, "kind", {k: t(f"kind.{k}") for k in KINDS})
         offer = PlateOffer(view, partial(plates_of_records, view), form.choose_plate)
         made = paged_grid(
@@ -119,7 +119,7 @@ def build_alarms(view: View) -> None:
         column(t, "captured_at", "captured_at", width=190),
         column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=90),
     ]
-    with panel(classes="fit") as bar:
+    with panel(classes="rest") as bar:
         form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES})
         offer = PlateOffer(view, partial(plates_of_alarms, view), form.choose_plate)
         made = paged_grid(

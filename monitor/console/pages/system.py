@@ -49,7 +49,7 @@ class SystemPage:
             self._processes = grid(
                 t, _process_columns(view), label=t("system.processes"), height="290px", rowData=[]
             )
-        with panel(t("system.incidents"), "fit"):
+        with panel(t("system.incidents"), "rest"):
             self._incidents = grid(t, _columns(view), label=t("system.incidents"), rowData=[])
         self._incidents.on("cellClicked", self._clicked, args=["colId", "data"])
         ui.timer(REFRESH_SECONDS, self.show)

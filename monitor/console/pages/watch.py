@@ -184,7 +184,7 @@ class RuleList:
                     "cellClass": "bad",
                 }
             )
-        with panel(t("watch.rules"), "fit"):
+        with panel(t("watch.rules"), "rest"):
             self._grid = grid(t, columns, label=t("watch.rules"), rowData=self._rows())
             self._grid.classes("pick")
         self._grid.on("cellClicked", self._clicked, args=["colId", "data"])

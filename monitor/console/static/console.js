@@ -164,9 +164,12 @@ window.databus = (() => {
     };
     const lay = () => {
       if (api.isDestroyed()) return;
+      const rowPx = narrow.matches ? cardHeight(columns) : ROW_PX;
+      const element = document.querySelector(`[grid-id="${api.getGridId()}"]`)?.closest(".nicegui-aggrid");
+      element?.style.setProperty("--row-height", rowPx + "px"); // `theme.css` leaves room for some rows
       const hidden = wide.map((column) => ({ ...column, hide: Boolean(column.headerName) }));
       api.setGridOption("headerHeight", narrow.matches ? 0 : ROW_PX);
-      api.setGridOption("rowHeight", narrow.matches ? cardHeight(columns) : ROW_PX);
+      api.setGridOption("rowHeight", rowPx);
       api.setGridOption("columnDefs", narrow.matches ? [only, ...hidden] : wide);
       const asked = api.getGridOption("datasource"); // blocks keep the height they were asked with
       if (asked) api.setGridOption("datasource", { ...asked });
