@@ -37,10 +37,13 @@ class WatchlistReader:
         stopping: threading.Event | None = None,
     ) -> None:
         self.rules = RuleSet()
+        self.generation = 0
+        """Grows when the topic was made anew: `rules` are those of the new one alone."""
         partitions = [(CONTROL_WATCHLIST, n) for n in range(TOPICS[CONTROL_WATCHLIST].partitions)]
         self._reader = TopicReader(
             bus, admin, partitions, start_offsets,
             client_id=client_id, timeout_s=timeout_s, stopping=stopping,
+            on_replaced=self._forget_rules,
         )  # fmt: skip
 
     def catch_up(self) -> list[WatchCommand]:
@@ -48,12 +51,18 @@ class WatchlistReader:
 
         Raises `CatchUpTimeout`, also when `stopping` is set meanwhile.
         """
-        commands = filter(None, map(command_of, self._reader.read_to_end()))
-        return [command for command in commands if self.rules.apply(command)]
+        read = map(command_of, self._reader.read_to_end())
+        return [command for command in read if command is not None and self.rules.apply(command)]
 
     def close(self) -> None:
         """Leave."""
         self._reader.close()
+
+    def _forget_rules(self) -> None:
+        log.error("%s says all rules: %d of the former topic are in force no longer",
+                  CONTROL_WATCHLIST, len(self.rules))  # fmt: skip
+        self.rules = RuleSet()
+        self.generation += 1
 
 
 def command_of(received: ConsumedRecord) -> WatchCommand | None:

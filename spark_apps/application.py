@@ -78,6 +78,11 @@ class AppCursor:
         }
 
 
+def open_cursor(application: Application) -> AppCursor:
+    """The application where it stands."""
+    return AppCursor(application, application.positions())
+
+
 def condition_of(offsets: OffsetRanges) -> str:
     """The SQL condition for records within ranges."""
     return " OR ".join(
@@ -99,8 +104,13 @@ class SharedQuery:
         applications = [member.application for member in cursors]
         self.name = "+".join(application.name for application in applications)
         self.topics = tuple(sorted({topic for a in applications for topic in a.topics}))
+        self.readers = {application.name: application.topics for application in applications}
         self.trigger_ms = min(application.trigger_ms for application in applications)
         self.transform = max(applications, key=lambda a: a.headers).transform
+
+    def reopen(self) -> SharedQuery:
+        """The same applications where they stand now, by their own positions."""
+        return SharedQuery([open_cursor(member.application) for member in self.cursors])
 
     def starting_positions(
         self, partitions: Sequence[TopicAndPartition]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from bus.client.committed import void_position
 from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, start_offsets
+from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicAndPartition
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.alarms import Incident
@@ -27,6 +28,7 @@ from ingest.store.port import (
     StoreBatch,
 )
 from ingest.store.positions import epoch_marks, replaced_topics, valid_positions
+from spark_apps.application import SharedQuery
 from spark_apps.cell_publisher import CellPublisher
 from spark_apps.cuts import CutWatch, go_back
 from spark_apps.group_positions import GroupPositions
@@ -34,9 +36,11 @@ from spark_apps.incidents import ReadTimeout, read_incidents, still_open
 from spark_apps.lost_records import LostRecords
 from spark_apps.message import OffsetRanges
 from spark_apps.metrics import StreamsMetrics
+from spark_apps.positions import positions
 from spark_apps.publisher import EventPublisher
 from spark_apps.retry import retry
 from spark_apps.settings import JobSettings
+from spark_apps.topic_changes import TopicChanges
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +88,7 @@ class Context:
     stopping: threading.Event
     metrics: StreamsMetrics
     groups: list[GroupPositions] = field(default_factory=list)
-    lost: list[LostRecords] = field(default_factory=list)
+    lost: dict[str, LostRecords] = field(default_factory=dict)
     replaced: set[tuple[str, str]] = field(default_factory=set)
     cells: CellPublisher = field(init=False)
 
@@ -92,7 +96,9 @@ class Context:
         self._lost_told_at_s = time.monotonic()
         self._lost_resumed = False
         self._cuts: CutWatch | None = None
-        self._leaders: list[PartitionLeaders] = []
+        self._leaders: dict[str, PartitionLeaders] = {}
+        self._follower: TopicFollower | None = None
+        self.topics: TopicChanges | None = None
         self.cells = CellPublisher(self.publisher)
 
     def observe_commit(self, application: str, begun_s: float) -> None:
@@ -103,6 +109,66 @@ class Context:
     def watch_cuts(self, topics: Iterable[str]) -> None:
         """Begin: what the topics' keys say now is heeded by `stored_positions`. Raises BusError."""
         self._cuts = CutWatch(self.settings.bus, topics)
+
+    def follow_topics(self, topics: Iterable[str]) -> TopicChanges:
+        """Begin: from now on it is known when one is deleted or made anew. Raises
+        `ClusterUnavailable`."""
+        self._follower = TopicFollower(self.settings.bus, topics).start()
+        self.topics = TopicChanges(self.cluster, self._follower, self.stopping)
+        return self.topics
+
+    def note_unread(self, query: SharedQuery, cluster: ClusterIdentity) -> None:
+        """What is gone with topics that are other ones in `cluster`, where the applications of the
+        query stood last. Told by the next periodic work."""
+        unread, end_unseen = {}, set()
+        for member in query.cursors:
+            found: dict[TopicAndPartition, int] = {}
+            for topic in member.application.topics:
+                before = self.cluster.topic_ids.get(topic)
+                if self.topics is None or before in (None, cluster.topic_ids.get(topic)):
+                    continue
+                counts, is_all = self.topics.unread(topic, member.ends)
+                found |= counts
+                end_unseen |= set() if is_all else {topic}
+            unread[member.application.name] = found
+        self.lost_records(query).add_of_readers(unread, end_unseen)
+        self._lost_told_at_s = -LOST_TOLD_S
+
+    def begin_anew(
+        self, cluster: ClusterIdentity, topics: Collection[str], applications: Collection[str]
+    ) -> None:
+        """These topics are as `cluster` has them; these applications, of which none is at work,
+        read them anew."""
+        self.cluster = self.cluster.with_topics_of(cluster, topics)
+        if self.topics is not None:
+            self.topics.cluster = self.cluster
+        for group in self.groups:
+            if group.application in applications:
+                group.begin_anew(self.cluster)
+
+    def forget_void(self, applications: Collection[str]) -> None:
+        """Positions of these applications are void because topics were made anew while we ran: it
+        is told how much that cost, and they stand on the new topics from now on, so that no driver
+        tells it again."""
+        for group in self.groups:
+            if group.application in applications:
+                group.replaced = set()
+        void = {found for found in self.replaced if found[0] in applications}
+        self.replaced -= void
+        for application, topic in sorted(void):
+            begins = {place: (0, 0) for place in self.cluster.partitions if place[0] == topic}
+            self.store.writer.set_positions(positions(application, self.cluster, begins))
+
+    def confirm(self, offsets: OffsetRanges) -> None:
+        """A batch that was read is of the topics that the driver stands on. Raises
+        `TopicsReplaced`."""
+        if self.topics is not None:
+            self.topics.confirm({topic for topic, _ in offsets})
+
+    def confirm_fallen(self, topics: Collection[str]) -> None:
+        """Ends have fallen, and not because topics were made anew. Raises `TopicsReplaced`."""
+        if self.topics is not None:
+            self.topics.confirm_fallen(topics)
 
     def do_periodic_work(self) -> None:
         """What nobody asks for: between batches, several times a second. Raises LogsWereCut."""
@@ -121,11 +187,11 @@ class Context:
         try:
             if not self._lost_resumed:
                 before = still_open(read_incidents(self.settings.bus), "lost")
-                for lost in self.lost:
+                for lost in self.lost.values():
                     lost.resume(before)
                 self._tell_replaced_topics()
                 self._lost_resumed = True
-            for lost in filter(LostRecords.is_open, self.lost):
+            for lost in filter(LostRecords.is_open, self.lost.values()):
                 starts = start_offsets(self.admin, lost.partitions())
                 found = lost.incidents(starts, now_ms())
                 for one in found:
@@ -162,24 +228,25 @@ class Context:
         if self._cuts is not None and self._cuts.known:
             marks = self._positions(epoch_marks(application))
             found = go_back(self.store.writer, found, marks, self._cuts.known)
-        self.replaced |= {(application, topic) for topic in replaced_topics(found, self.cluster)}
+        topics = replaced_topics(found, self.cluster)
+        self.replaced |= {(application, topic) for topic in topics}
         return valid_positions(found, self.cluster)
 
     def _positions(self, application: str) -> list[Position]:
         read = partial(self.store.reader.positions, application)
         return list(retry(read, self.stopping, "store"))
 
-    def lost_records(self, query: str) -> LostRecords:
-        """What a query loses; told by `do_periodic_work`."""
-        lost = LostRecords(query)
-        self.lost.append(lost)
-        return lost
+    def lost_records(self, query: SharedQuery) -> LostRecords:
+        """What a query loses; told by `do_periodic_work`. The same one when it begins anew."""
+        if query.name not in self.lost:
+            self.lost[query.name] = LostRecords(query.name, query.readers)
+        return self.lost[query.name]
 
     def log_starts(self, query: str) -> PartitionLeaders:
         """Who is asked where logs begin, by the one thread of a query."""
-        leaders = PartitionLeaders(self.settings.bus, f"streams-{query}-starts")
-        self._leaders.append(leaders)
-        return leaders
+        if query not in self._leaders:
+            self._leaders[query] = PartitionLeaders(self.settings.bus, f"streams-{query}-starts")
+        return self._leaders[query]
 
     def check(self, lost: LostRecords, leaders: PartitionLeaders, offsets: OffsetRanges) -> None:
         """Count what is gone of a batch that is about to be read."""
@@ -212,6 +279,7 @@ class Context:
         for group in self.groups:
             if group.application == application:
                 group.start_at(starts)
+                group.publish_start()
 
     def publish_incidents(self, incidents: Sequence[Incident]) -> None:
         """Acknowledged when this returns: a missing one would be lost, a repeated one is known by
@@ -227,9 +295,11 @@ class Context:
         self.publisher.close()
         for group in self.groups:
             group.close()
-        for leaders in self._leaders:
+        for leaders in self._leaders.values():
             leaders.close()
         if self._cuts is not None:
             self._cuts.close()
+        if self._follower is not None:
+            self._follower.close()
         if self.has_store:
             self.store.reader.close()

@@ -27,7 +27,6 @@ if __name__ == "__main__" and not __package__:
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
 from bus.client.register_follower import RegisterFollower
@@ -35,7 +34,7 @@ from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, EVENT_INCI
 from bus.errors import BusError
 from bus.metrics_server import MetricsServer
 from ingest.store.port import StoreError
-from spark_apps.application import Application, SharedQuery
+from spark_apps.application import Application, SharedQuery, open_cursor
 from spark_apps.apps.ingest import Ingest
 from spark_apps.apps.latency import Latency
 from spark_apps.apps.quality import Quality
@@ -45,7 +44,8 @@ from spark_apps.cuts import LogsWereCut
 from spark_apps.metrics import StreamsMetrics
 from spark_apps.progress_listener import ProgressListener
 from spark_apps.publisher import EventPublisher
-from spark_apps.query import RunningQuery, open_cursor, start
+from spark_apps.retry import SPARK_ERRORS
+from spark_apps.running_queries import RunningQueries
 from spark_apps.session import SessionError, open_session
 from spark_apps.settings import JobSettings, read_settings
 from spark_apps.source import connector_security
@@ -78,8 +78,7 @@ class Driver:
         self._names = [name for name in APPLICATIONS if name in applications]
         self._stopping = threading.Event()
         self._metrics = StreamsMetrics()
-        self._queries: list[RunningQuery] = []
-        self._failure = False
+        self._queries: RunningQueries | None = None
         self._register: RegisterFollower | None = None
 
     def stop(self) -> None:
@@ -100,10 +99,10 @@ class Driver:
         page = MetricsServer(streams.metrics_host, port, self._metrics.registry)
         try:
             session.streams.addListener(ProgressListener(self._metrics))
-            self._start(session, context)
+            queries = self._start(session, context)
             ready = partial(self._ready, began)
             start_warm_up(session, streams, self._stopping, ready)
-            return self._watch(context)
+            return self._watch(context, queries)
         finally:
             page.close()
             self._close(session, context)
@@ -138,14 +137,16 @@ class Driver:
             _ = context.store  # opened while the JVM starts
         return context
 
-    def _start(self, session: SparkSession, context: Context) -> None:
+    def _start(self, session: SparkSession, context: Context) -> RunningQueries:
         groups = self._groups()
+        topics = context.follow_topics(_TOPICS)
+        queries = RunningQueries(session, context, topics, len(groups))
+        self._queries = queries
         for query in self._opened(context, groups):
             if self._stopping.is_set():
-                return
-            failed = partial(self._failed, query.name)
-            running = start(session, context, query, len(groups), failed)
-            self._queries.append(running)
+                break
+            queries.start(query)
+        return queries
 
     def _ready(self, began: float) -> None:
         log.info("streams: ready after %.1f s: %s", time.monotonic() - began, self._names)
@@ -163,25 +164,18 @@ class Driver:
         for names in groups:
             yield SharedQuery([open_cursor(APPLICATIONS[name](context)) for name in names])
 
-    def _watch(self, context: Context) -> int:
+    def _watch(self, context: Context, queries: RunningQueries) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
             try:
                 context.do_periodic_work()
             except LogsWereCut as error:
                 log.error("streams: %s", error)
                 return 1
-            for stream in (query.stream for query in self._queries):
-                if not stream.isActive:
-                    log.error("streams: query %s ended: %s", stream.name, _cause(stream))
-                    return 1
-        return 1 if self._failure else 0
-
-    def _failed(self, name: str, error: BaseException) -> None:
-        """From a query's thread: a batch failed. While stopping, a batch may well be cut short."""
-        if not self._stopping.is_set():
-            log.error("streams: query %s failed: %s", name, _lines(repr(error)), exc_info=error)
-            self._failure = True
-            self._stopping.set()
+            queries.follow_topics()
+            if (ended := queries.ended()) is not None:
+                _tell_end(*ended)
+                return 1
+        return 0
 
     def _close(self, session: SparkSession, context: Context) -> None:
         """Stop the queries, then what they write to. A batch under way ends or never happened."""
@@ -189,26 +183,29 @@ class Driver:
         guard.daemon = True
         guard.start()
         try:
-            for query in self._queries:
-                query.stream.stop()
+            if self._queries is not None:
+                self._queries.stop()
             session.stop()
         except (Py4JError, OSError) as error:
             # A Ctrl-C of the whole process group reaches the JVM as well, which then is gone first.
             log.info("streams: Spark was stopped before us: %s", str(error).splitlines()[0])
-        for query in self._queries:
-            query.close()
+        if self._queries is not None:
+            self._queries.close()
         context.close()
         if self._register is not None:
             self._register.close()
         guard.cancel()
 
 
-def _cause(query: StreamingQuery) -> str:
-    """The first lines of what ended a query; Java's traces are long."""
-    return _lines(str(query.exception() or "stopped by itself"))
+def _tell_end(name: str, cause: object) -> None:
+    trace = cause if isinstance(cause, BaseException) else None
+    words = _lines(str(cause) or repr(cause))
+    is_java = isinstance(cause, SPARK_ERRORS)  # whose trace is long, and in the words
+    log.error("streams: query %s ended: %s", name, words, exc_info=None if is_java else trace)
 
 
 def _lines(text: str) -> str:
+    """The first ones; Java's traces are long."""
     return " | ".join(line.strip() for line in text.splitlines()[:6])[:2000]
 
 

@@ -44,6 +44,7 @@ from spark_apps.judge import (
     judge_batches,
     judged_batch,
 )
+from spark_apps.message import OffsetRanges
 from spark_apps.retry import retry, retry_job
 from spark_apps.settings import JobSettings
 
@@ -107,6 +108,7 @@ def job_of(settings: JobSettings, attempt: Ledger) -> Job:
 def write_batch(
     context: Context,
     frame: DataFrame,
+    offsets: OffsetRanges,
     places: Sequence[Position],
     register: VersionedValue[Register],
     clocks: VersionedValue[ClockLimits],
@@ -136,6 +138,7 @@ def write_batch(
         if done is None:
             return None
         attempt, (sums, numbers, delays) = done
+        context.confirm(offsets)
         after = estimates.advanced(delays)
         retry(partial(store.add_up, attempt, sums), context.stopping, "store")
         commit = partial(store.commit, attempt, places, after.changed_since(estimates))

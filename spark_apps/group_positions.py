@@ -54,10 +54,9 @@ class GroupPositions:
         topics: Iterable[str],
         stopping: threading.Event,
     ) -> None:
-        wanted = set(topics)
-        self._cluster = cluster
+        self._topics = frozenset(topics)
         self._stopping = stopping
-        self._places = [TopicPartition(*p) for p in cluster.partitions if p[0] in wanted]
+        self._stand_on(cluster)
         self._group = application_group(application)
         self._consumer = Consumer(bus, client_id=self._group, group=self._group)
         self._asking = threading.Lock()  # held while the coordinator is asked; taken before `_lock`
@@ -73,6 +72,12 @@ class GroupPositions:
         self.replaced: set[str] = set()
         """Topics whose committed position was void when it was read."""
         self._committed_at_s = time.monotonic()
+
+    def begin_anew(self, cluster: ClusterIdentity) -> None:
+        """Topics of it are other ones by now: `read` says what still means something."""
+        with self._asking, self._lock:  # a commit under way is of the former topics
+            self._stand_on(cluster)
+            self._ends = {}
 
     def read(self) -> dict[TopicAndPartition, int]:
         """Where the application stands. Retries for a while, then raises `BusError`."""
@@ -110,6 +115,15 @@ class GroupPositions:
     def start_at(self, starts: Mapping[TopicAndPartition, int]) -> None:
         """Where reading begins in every partition: what nothing comes from is named as well."""
         self._advance(starts)
+
+    def publish_start(self) -> None:
+        """Commit where reading begins, without waiting, so that who watches the lag sees at once
+        that what lay before is passed; it is committed again with the next batch."""
+        with self._asking:
+            try:
+                self._commit_unless_behind(wait=False)
+            except BusError as error:
+                log.warning("%s: the start is committed later: %s", self._group, error)
 
     def commit(self, ends: Mapping[TopicAndPartition, int]) -> None:
         """Advance to these ends (exclusive). Retries for a while, then raises `BusError`."""
@@ -153,6 +167,10 @@ class GroupPositions:
             wait([self._committed_soon], CLOSE_S)
         self._committer.shutdown(wait=False, cancel_futures=True)
         self._consumer.close()
+
+    def _stand_on(self, cluster: ClusterIdentity) -> None:
+        self._cluster = cluster
+        self._places = [TopicPartition(*p) for p in cluster.partitions if p[0] in self._topics]
 
     def _advance(self, ends: Mapping[TopicAndPartition, int]) -> None:
         with self._lock:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import BY_WATCH, Incident
 from spark_apps.message import OffsetRanges
+
+EMPTY: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 class LostRecords:
@@ -24,12 +27,16 @@ class LostRecords:
     Invariant: `_unjudged` holds at most one range per partition, so that it cannot grow.
     """
 
-    def __init__(self, query: str) -> None:
+    def __init__(self, query: str, readers: Mapping[str, Collection[str]] = EMPTY) -> None:
+        """`readers`: where several applications share the query, the topics of each."""
         self._query = query
+        self._readers = readers
         self._prefix = f"lost:{query}:"
         self._lock = threading.Lock()
         self._unjudged: OffsetRanges = {}
         self._lost: Counter[TopicAndPartition] = Counter()
+        self._by_reader: Counter[str] = Counter()
+        self._end_unseen: set[str] = set()
         self._told: Incident | None = None
 
     def resume(self, incidents: Iterable[Incident]) -> None:
@@ -48,16 +55,17 @@ class LostRecords:
     def is_open(self) -> bool:
         """Whether there is something to tell, or an incident to close."""
         with self._lock:
-            return bool(self._unjudged or self._lost or self._told)
+            return bool(self._unjudged or self._lost or self._end_unseen or self._told)
 
-    def read(self, offsets: OffsetRanges, count: int) -> None:
-        """A batch that covers these offsets held so many records."""
+    def read(self, offsets: OffsetRanges, count: int) -> bool:
+        """A batch that covers these offsets held so many records; whether that is fewer."""
         if count == sum(end - first for first, end in offsets.values()):
-            return
+            return False
         with self._lock:
             for partition, (first, end) in offsets.items():
                 known_first, known_end = self._unjudged.get(partition, (first, end))
                 self._unjudged[partition] = min(first, known_first), max(end, known_end)
+        return True
 
     def check(self, offsets: OffsetRanges, starts: Mapping[TopicAndPartition, int]) -> None:
         """Where the logs begin just before a batch of these offsets is read whose records nobody
@@ -65,21 +73,38 @@ class LostRecords:
         self.add(_taken(offsets, starts))
 
     def add(self, lost: Mapping[TopicAndPartition, int]) -> None:
-        """So many records of a partition are gone or will be passed over."""
+        """So many records of a partition are gone or will be passed over, for whoever reads it."""
         with self._lock:
-            self._lost.update(lost)
+            self._add(lost)
+
+    def add_of_readers(
+        self, lost: Mapping[str, Mapping[TopicAndPartition, int]], end_unseen: Iterable[str] = ()
+    ) -> None:
+        """By application: those that stand at different places lose different numbers.
+        `end_unseen`: topics that may have had more."""
+        with self._lock:
+            for reader, counts in lost.items():
+                self._by_reader[reader] += sum(counts.values())
+            places = {place for counts in lost.values() for place in counts}
+            self._lost.update({p: max(c.get(p, 0) for c in lost.values()) for p in places})
+            self._end_unseen.update(end_unseen)
 
     def incidents(self, starts: Mapping[TopicAndPartition, int], now_ms: int) -> list[Incident]:
         """What is to be published, by where the logs begin now. (A log's start only grows: one that
         lies before a range took nothing from it.)"""
         with self._lock:
-            lost = self._lost + Counter(_taken(self._unjudged, starts))
-            self._lost = Counter()
+            self._add(_taken(self._unjudged, starts))
             self._unjudged = {p: r for p, r in self._unjudged.items() if p not in starts}
-            if lost:
+            lost, self._lost = +self._lost, Counter()
+            if lost or self._end_unseen:
                 return [self._opened(lost, now_ms)]
             told, self._told = self._told, None
         return [] if told is None else [closed(told, now_ms)]
+
+    def _add(self, lost: Mapping[TopicAndPartition, int]) -> None:
+        self._lost.update(lost)
+        for reader, topics in self._readers.items():
+            self._by_reader[reader] += sum(n for (topic, _), n in lost.items() if topic in topics)
 
     def _opened(self, lost: Counter[TopicAndPartition], now_ms: int) -> Incident:
         """The open incident, with what it says now; published again it has the same id."""
@@ -89,10 +114,30 @@ class LostRecords:
             detail={"subject": self._query, "stage": self._query},
         )  # fmt: skip
         count = int(told.detail.get("lost", "0")) + lost.total()
+        end_unseen = self._end_unseen.union(told.detail.get("end_unseen", "").split())
         topics = {topic for topic, _ in lost}.union(told.detail.get("topics", "").split())
-        detail = {**told.detail, "lost": str(count), "topics": " ".join(sorted(topics))}
+        detail = {**told.detail, "lost": str(count)}
+        detail["topics"] = " ".join(sorted(topics | end_unseen))
+        if end_unseen:
+            detail["end_unseen"] = " ".join(sorted(end_unseen))
+        if len(self._readers) > 1:
+            by_reader = self._by_reader + counts_of(told.detail.get("applications", ""))
+            if by_reader:
+                detail["applications"] = text_of_counts(by_reader)
+        self._by_reader, self._end_unseen = Counter(), set()
         self._told = msgspec.structs.replace(told, detail=detail)
         return self._told
+
+
+def text_of_counts(counts: Mapping[str, int]) -> str:
+    """Who lost how much, for people: `ingest 220, watchlist 200`."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count)
+
+
+def counts_of(text: str) -> Counter[str]:
+    """The same read back."""
+    pairs = (part.rpartition(" ") for part in text.split(", ") if part)
+    return Counter({name: int(count) for name, _, count in pairs if count.isdigit()})
 
 
 def _taken(

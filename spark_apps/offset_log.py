@@ -9,7 +9,7 @@ machine and begins empty at every start.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from bus.client.model import TopicAndPartition
@@ -30,17 +30,23 @@ class OffsetLog:
     """
 
     def __init__(
-        self, checkpoint: Path, starts: Mapping[TopicAndPartition, int], lost: LostRecords
+        self,
+        checkpoint: Path,
+        starts: Mapping[TopicAndPartition, int],
+        lost: LostRecords,
+        confirm: Callable[[Collection[str]], None],
     ) -> None:
+        """`confirm` raises where topics are other ones by now, whose offsets say nothing here."""
         self._folder = checkpoint / "offsets"
         self._ends = dict(starts)
         self._lost = lost
+        self._confirm = confirm
 
     def ranges(self, batch_id: int) -> OffsetRanges:
         """First offset and exclusive end of each partition that has something in the batch.
 
         A partition that was added to its topic after the start begins at 0; one whose end has
-        fallen has lost records. Raises `OffsetLogError`.
+        fallen has lost records. Raises `OffsetLogError`, or what `confirm` raises.
         """
         path = self._folder / str(batch_id)
         try:
@@ -52,7 +58,10 @@ class OffsetLog:
             for partition, end in ends.items()
             if end > self._ends.get(partition, 0)
         }
-        self._lost.add(truncated(self._ends, ends))
+        fallen = truncated(self._ends, ends)
+        if fallen:
+            self._confirm({topic for topic, _ in fallen})
+        self._lost.add(fallen)
         self._ends |= ends
         return found
 

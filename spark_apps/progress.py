@@ -32,9 +32,10 @@ class BatchProgress(msgspec.Struct, rename="camel"):
 
     @property
     def records(self) -> int:
-        """Spark does not count those of a batch that is read slice by slice; its offsets do."""
+        """Spark does not count those of a batch that is read slice by slice; its offsets do. They
+        fall where a topic was made anew."""
         return self.num_input_rows or sum(
-            end - (source.start_offset or {}).get(topic, {}).get(number, end)
+            max(0, end - (source.start_offset or {}).get(topic, {}).get(number, end))
             for source in self.sources
             for topic, ends in (source.end_offset or {}).items()
             for number, end in ends.items()

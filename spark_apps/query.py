@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from bus.client.kafka.cluster import start_offsets
 from bus.client.model import TopicAndPartition
-from spark_apps.application import AppCursor, Application, SharedQuery
+from spark_apps.application import SharedQuery
 from spark_apps.checkpoint import QueryCheckpoint
 from spark_apps.context import Context
 from spark_apps.lost_records import LostRecords
@@ -32,12 +32,13 @@ from spark_apps.source import read, read_range
 class RunningQuery:
     """One streaming query, and what it holds."""
 
+    query: SharedQuery
     stream: StreamingQuery
     sink: Sink
     checkpoint: QueryCheckpoint
 
     def close(self) -> None:
-        """After the session has ended: let the batch under way end."""
+        """After the stream has stopped: let the batch under way end."""
         self.sink.close()
         self.checkpoint.close()
 
@@ -47,10 +48,10 @@ def start(
 ) -> RunningQuery:
     """Begin at the applications' positions and run until stopped. `queries`: in this session."""
     streams = context.settings.streams
-    lost = context.lost_records(query.name)
+    lost = context.lost_records(query)
     starts = _starts(context, query, lost)
     checkpoint = QueryCheckpoint.create(context.settings, query.name)
-    offset_log = OffsetLog(checkpoint.folder, starts, lost)
+    offset_log = OffsetLog(checkpoint.folder, starts, lost, context.confirm_fallen)
     bus, client_id = context.settings.bus, f"streams-{query.name}"
 
     partitions = sum(1 for place in context.cluster.partitions if place[0] in query.topics)
@@ -70,7 +71,9 @@ def start(
     slicer = Slicer(sizes, streams.max_batch_bytes, read_slice)
     sink: Sink
     if streams.work_in == "driver":
-        sink = DriverSink(query.name, offset_log, slicer, lost, query.on_batch, failed)
+        sink = DriverSink(
+            query.name, offset_log, slicer, lost, context.confirm, query.on_batch, failed
+        )
     else:
         check = partial(context.check, lost, context.log_starts(query.name))
         slots = partial(slots_now, session)
@@ -78,7 +81,7 @@ def start(
     messages = read(
         session,
         bus=bus,
-        topics=query.topics,
+        topics=sorted({topic for topic, _ in starts}),
         starting_offsets=starting_offsets(starts),
         max_offsets=streams.max_offsets_per_batch,
         client_id=client_id,
@@ -91,7 +94,7 @@ def start(
         .trigger(processingTime=f"{query.trigger_ms} milliseconds")
         .start()
     )
-    return RunningQuery(running, sink, checkpoint)
+    return RunningQuery(query, running, sink, checkpoint)
 
 
 def slots_now(session: SparkSession) -> int:
@@ -105,20 +108,17 @@ def tasks_of(slots: int, queries: int, partitions: int, cores: int) -> int:
     return max(1, min(slots // max(1, queries), partitions, max(2, cores)))
 
 
-def open_cursor(application: Application) -> AppCursor:
-    """The application where it stands."""
-    return AppCursor(application, application.positions())
-
-
 def _starts(
     context: Context, query: SharedQuery, lost: LostRecords
 ) -> dict[TopicAndPartition, int]:
     partitions = [p for p in context.cluster.partitions if p[0] in query.topics]
     earliest = start_offsets(context.admin, partitions)
-    starts, gone = resolve_positions(query.starting_positions(partitions), partitions, earliest)
-    lost.add(gone)
+    starts, _ = resolve_positions(query.starting_positions(partitions), partitions, earliest)
+    lost_by = {}
     for member in query.cursors:
         own = [p for p in partitions if p[0] in member.application.topics]
-        begins, _ = resolve_positions(member.ends, own, earliest)
+        begins, lost_by[member.application.name] = resolve_positions(member.ends, own, earliest)
+        member.ends |= begins
         context.begin_group(member.application.name, begins)
+    lost.add_of_readers(lost_by)
     return starts

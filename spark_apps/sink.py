@@ -35,7 +35,8 @@ class Sink(Protocol):
 
 
 class DriverSink:
-    """Invariant: at most one batch, or slice of one, is being worked on."""
+    """Invariant: at most one batch, or slice of one, is being worked on. `confirm` raises where the
+    topics of a batch that lacks records are other ones by now."""
 
     def __init__(
         self,
@@ -43,12 +44,14 @@ class DriverSink:
         offset_log: OffsetLog,
         slicer: Slicer,
         lost: LostRecords,
+        confirm: Callable[[OffsetRanges], None],
         serve: Callable[[Sequence[StreamMessage], OffsetRanges], None],
         failed: Failed,
     ) -> None:
         self._offset_log = offset_log
         self._slicer = slicer
         self._lost = lost
+        self._confirm = confirm
         self._serve = serve
         self._failed = failed
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -60,7 +63,8 @@ class DriverSink:
             for part, offsets in self._slicer.parts(batch, self._offset_log.ranges(batch_id)):
                 table = part.toArrow()
                 self.wait()
-                self._lost.read(offsets, table.num_rows)
+                if self._lost.read(offsets, table.num_rows):
+                    self._confirm(offsets)
                 self._working = self._worker.submit(self._work, table, offsets)
         except BaseException as error:
             self._failed(error)  # here and not only by Spark, whose message may itself fail

@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 
 from alarm.dispatch.alarm_topic import AlarmTopic
@@ -31,6 +31,7 @@ from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
 from alarm.watchlist_reader import command_of
 from bus import wall_clock
+from bus.client.committed import unread_records, void_position
 from bus.client.kafka.cluster import (
     AdminClient,
     ClusterUnavailable,
@@ -40,8 +41,9 @@ from bus.client.kafka.cluster import (
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.producer import RecordHeaders
 from bus.client.kafka.site_role import SiteRole
+from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
-from bus.contracts.alarms import Acknowledged
+from bus.contracts.alarms import Acknowledged, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SITE
@@ -108,6 +110,7 @@ class OperationsRecorder:
         self._takes_over_at_s = 0.0
         self._ends_carried_at_s = 0.0
         self._say_at_s = 0.0
+        self._untold: list[Incident] = []
         self._acknowledged = Acknowledgements(site)
         self.settled = threading.Event()
 
@@ -194,8 +197,10 @@ class OperationsRecorder:
     def _record(self, operations: OperationsStore, wake: Callable[[], None]) -> None:
         admin = admin_client(self._bus)
         try:
-            cluster = wait_for_topics(admin, (*READ, EVENT_CANDIDATE), self._stopping)
-            self._record_topics(operations, admin, cluster, wake)
+            with closing(TopicFollower(self._bus, READ).start()) as topics:
+                while not self._stopping.is_set():
+                    cluster = wait_for_topics(admin, (*READ, EVENT_CANDIDATE), self._stopping)
+                    self._record_topics(operations, admin, cluster, topics, wake)
         except (ClusterUnavailable, CatchUpTimeout) as error:
             if not self._stopping.is_set():
                 raise
@@ -206,8 +211,11 @@ class OperationsRecorder:
         operations: OperationsStore,
         admin: AdminClient,
         cluster: ClusterIdentity,
+        topics: TopicFollower,
         wake: Callable[[], None],
     ) -> None:
+        """Until stopped, or until a topic was made anew or has grown: then from where the store
+        stands on the topics as they are."""
         with closing(OperationsReader(self._path)) as reader:
             stored = [*reader.positions(DISPATCHER), *reader.positions(RECORDER)]
         if operations.outbox(1):
@@ -225,8 +233,12 @@ class OperationsRecorder:
         ):
             role.wait_until_known(ROLE_TIMEOUT_S)
             self._takes_over_at_s = self._ends_carried_at_s = time.monotonic() + SETTLED_S
-            consumer.assign(_starting_positions(stored, cluster))
+            positions = _starting_positions(stored, cluster)
+            consumer.assign(positions)
             while not self._stopping.is_set():
+                if renewed := topics.renewed(cluster, READ):
+                    self._note_unread(renewed, cluster, topics, positions)
+                    return
                 messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
                 if messages:
                     changes = self._changes(messages, rules, cluster, role.secondary_since_ms)
@@ -237,6 +249,9 @@ class OperationsRecorder:
                         self._takes_over_at_s = time.monotonic() + SETTLED_S
                     if changes.foreign_incidents:
                         self._ends_carried_at_s = time.monotonic() + SETTLED_S
+                    positions |= {
+                        TopicPartition(m.topic, m.partition): m.offset + 1 for m in messages
+                    }
                     self._metrics.records.inc(len(messages))
                     wake()
                 if self._notify_left_in_shadow(operations, role):
@@ -252,6 +267,9 @@ class OperationsRecorder:
         if time.monotonic() < self._say_at_s:
             return
         self._say_at_s, now_ms = time.monotonic() + SAY_S, wall_clock.now_ms()
+        if self._untold:
+            told = events.publish(EVENT_INCIDENT, [(one.incident_id, one) for one in self._untold])
+            self._untold = [one for one in self._untold if one not in told]
         notified = operations.newly_notified(now_ms)
         if notified:
             said = events.publish(EVENT_NOTIFIED, [(one.alarm_id, one) for one in notified])
@@ -265,6 +283,29 @@ class OperationsRecorder:
         new = [(one.id, one) for one in taken if one.id not in known]
         if new:
             operations.mark_acknowledged_said(events.publish(EVENT_ACKNOWLEDGED, new))
+
+    def _note_unread(
+        self,
+        renewed: Iterable[str],
+        cluster: ClusterIdentity,
+        topics: TopicFollower,
+        positions: Mapping[TopicPartition, int],
+    ) -> None:
+        """What is lost with topics that were made anew. The watch list is a state: the new topic
+        says all of it, and that it was made anew is told at any rate."""
+        now = topics.identity
+        for topic in sorted(renewed):
+            before, topic_id = cluster.topic_ids[topic], now.topic_ids[topic] if now else ""
+            if before == topic_id:
+                continue
+            log.warning("dispatcher: %s was made anew: read from its start", topic)
+            now_ms = wall_clock.now_ms()
+            if topic not in KEPT:
+                self._untold += void_position(RECORDER, topic, topic_id, now_ms)
+                continue
+            places = {(p.topic, p.partition): max(0, at) for p, at in positions.items()}
+            unread = topics.unread(topic, before, places)
+            self._untold += unread_records(RECORDER, topic, topic_id, unread, now_ms)
 
     def _note_acknowledged(self, taken: Iterable[Acknowledged]) -> None:
         """In the file that all processes of the site share. Raises StoreUnavailable."""

@@ -29,7 +29,8 @@ from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
 from alarm.watchlist_reader import WatchlistReader
 from bus import wall_clock
-from bus.client.committed import valid_offsets, void_position
+from bus.client.committed import unread_records, valid_offsets, void_position
+from bus.client.followed_topics import UnreadRecords
 from bus.client.kafka.cluster import (
     AdminClient,
     ClusterUnavailable,
@@ -39,7 +40,9 @@ from bus.client.kafka.cluster import (
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.kafka.standby_group import MEMBERSHIP, SESSION_TIMEOUT_S
+from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ConsumedRecord, TopicPartition
+from bus.contracts.alarms import Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import (
@@ -58,6 +61,7 @@ POLL_TIMEOUT_S = 0.1  # how long a stop may wait for the consumer; another one t
 CATCH_UP_S = 2.0  # how often it is read what is raised: who takes over reads no more
 RETRY_S = 0.2
 MEMBER_FOR_S = SESSION_TIMEOUT_S - DELIVERY_TIMEOUT_S
+METADATA_MS = 1_000  # how soon the group sees that the topic has more partitions, or fewer
 ANSWER_S = 5.0  # of the group: a commit that takes longer proves nothing, and a stop waits for it
 
 
@@ -99,6 +103,8 @@ class AlarmWorker:
         self._begun: dict[TopicPartition, int] = {}
         self._member_until_s = 0.0
         self._caught_up_s = 0.0
+        self._untold: list[Incident] = []
+        self._told_ids: set[str] = set()  # of topics made anew: a handful in the life of a process
 
     def run(self) -> None:
         """Until stopped. Raises when the bus is away for too long, for a restart."""
@@ -106,7 +112,8 @@ class AlarmWorker:
         topics = (EVENT_CANDIDATE, EVENT_ALARM, CONTROL_WATCHLIST)
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)
-            self._join(admin)
+            with closing(TopicFollower(self._bus, [EVENT_CANDIDATE]).start()) as self._topics:
+                self._join(admin)
         except (ClusterUnavailable, CatchUpTimeout) as error:
             if not self._stopping.is_set():
                 raise
@@ -127,7 +134,7 @@ class AlarmWorker:
             ) as self._alarms,
             Consumer(
                 self._bus, client_id=DISPATCHER, group=DISPATCHER, timeout_s=ANSWER_S,
-                overrides=MEMBERSHIP,
+                overrides={**MEMBERSHIP, "topic.metadata.refresh.interval.ms": METADATA_MS},
             ) as self._consumer,
         ):
             self._work()
@@ -152,6 +159,7 @@ class AlarmWorker:
 
     def _step(self) -> None:
         before = self._rebalances
+        self._follow_topic()
         records = self._consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
         if self._rebalances != before:  # what was read may be of an assignment that has ended
             log.info("dispatcher: %s", "works" if self._assigned else "stands by")
@@ -167,6 +175,27 @@ class AlarmWorker:
             self._give_up_place()
             self._stopping.wait(RETRY_S)
         self._begin_commit()
+
+    def _follow_topic(self) -> None:
+        """Where the candidates' topic was made anew, the new one is taken over, from its start."""
+        renewed = self._topics.renewed(self._cluster, [EVENT_CANDIDATE])
+        if not renewed or (now := self._topics.identity) is None:
+            return
+        before, self._cluster = self._cluster, self._cluster.with_topics_of(now, renewed)
+        former, topic_id = (one.topic_ids[EVENT_CANDIDATE] for one in (before, now))
+        if former == topic_id:
+            return  # it has grown, which the group sees by itself
+        log.warning("dispatcher: %s was made anew: read from its start", EVENT_CANDIDATE)
+        if self._next:
+            positions = {(p.topic, p.partition): max(0, at) for p, at in self._next.items()}
+            counts, is_all = self._topics.unread(EVENT_CANDIDATE, former, positions)
+            ours = {place: n for place, n in counts.items() if place in positions}
+            unread = UnreadRecords(ours, is_all)
+            self._untold += unread_records(
+                DISPATCHER, EVENT_CANDIDATE, topic_id, unread, wall_clock.now_ms()
+            )
+            self._told_ids.add(topic_id)
+        self._give_up_place()
 
     def _on_assign(self, places: list[TopicPartition]) -> None:
         self._rebalances += 1
@@ -191,6 +220,7 @@ class AlarmWorker:
             valid, void = valid_offsets(committed, self._cluster.topic_ids)
             for topic in sorted({topic for topic, _ in void}):
                 self._report_void(topic)
+            self._tell()
         except BusError as error:
             log.warning("dispatcher: the group's positions cannot be read yet: %s", error)
             self._stopping.wait(RETRY_S)
@@ -198,22 +228,32 @@ class AlarmWorker:
         self._catch_up()
         self._next = {place: valid.get(place, BEGINNING) for place in self._assigned}
         self._consumer.reassign(self._next)
+        if void:  # who takes over after us need not tell it again
+            self._commit({place: 0 for place in self._assigned if place in void})
 
     def _report_void(self, topic: str) -> None:
-        """Of an earlier topic of that name is the position. Raises `BusError`."""
+        """Of an earlier topic of that name is the position."""
         log.error(
             "the group's position on %s is of an earlier topic of that name and void; "
             "reading begins at the first record there is",
             topic,
         )
         topic_id = self._cluster.topic_ids[topic]
-        told = void_position(DISPATCHER, topic, topic_id, wall_clock.now_ms())
+        if topic_id not in self._told_ids:
+            self._untold += void_position(DISPATCHER, topic, topic_id, wall_clock.now_ms())
+            self._told_ids.add(topic_id)
+
+    def _tell(self) -> None:
+        """What was lost and is not on the bus yet. Raises `BusError`."""
+        if not self._untold:
+            return
+        told = [KeyedValue(i.incident_id.encode(), msgspec.json.encode(i)) for i in self._untold]
         send_all(
-            self._bus, f"{DISPATCHER}-incidents", EVENT_INCIDENT,
-            [KeyedValue(one.incident_id.encode(), msgspec.json.encode(one)) for one in told],
+            self._bus, f"{DISPATCHER}-incidents", EVENT_INCIDENT, told,
             headers=[(SCHEMA, TOPICS[EVENT_INCIDENT].schema), (SITE, self._site.name)],
             timeout_s=ANSWER_S, what="incidents",
         )  # fmt: skip
+        self._untold = []
 
     def _process(self, records: Sequence[ConsumedRecord]) -> bool:
         """Decide and publish; False where it has to be done again.

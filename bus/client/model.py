@@ -6,7 +6,7 @@ to a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,6 +51,14 @@ class ClusterIdentity:
     cluster_id: str
     topic_ids: dict[str, str]
     partitions: tuple[TopicAndPartition, ...]
+
+    def with_topics_of(self, newer: ClusterIdentity, topics: Collection[str]) -> ClusterIdentity:
+        """These topics as `newer` has them, or does not have them any more; the others as here."""
+        kept = {t: topic_id for t, topic_id in self.topic_ids.items() if t not in topics}
+        taken = {t: topic_id for t, topic_id in newer.topic_ids.items() if t in topics}
+        partitions = [p for p in self.partitions if p[0] in kept]
+        partitions += [p for p in newer.partitions if p[0] in taken]
+        return ClusterIdentity(newer.cluster_id, kept | taken, tuple(sorted(partitions)))
 
 
 NO_LEADER = -1

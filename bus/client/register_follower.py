@@ -10,12 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
 
 from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.register import Register
 from bus.contracts.register_entry import RegisterEntry
@@ -102,19 +103,27 @@ class RegisterFollower:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self._follow()
-            except BusError as error:
-                log.warning("the register is not followed just now: %s", error)
-                self._stopping.wait(RETRY_S)
+        with closing(TopicFollower(self._bus, [CONTROL_REGISTER], with_ends=False)) as topics:
+            self._topics = topics.start()
+            while not self._stopping.is_set():
+                try:
+                    self._follow()
+                except BusError as error:
+                    log.warning("the register is not followed just now: %s", error)
+                    self._stopping.wait(RETRY_S)
 
     def _follow(self) -> None:
         """From the beginning: a topic that was made anew says everything again."""
+        begun = self._topics.identity
         with Consumer(self._bus, client_id=self._client_id, overrides=_OVERRIDES) as consumer:
             consumer.assign({TopicPartition(CONTROL_REGISTER, 0): BEGINNING})
             fresh: Entries | None = {}  # until the end was reached once, the former register holds
             while not self._stopping.is_set():
+                if begun is None:
+                    begun = self._topics.identity
+                elif self._topics.renewed(begun, [CONTROL_REGISTER]):
+                    log.warning("%s was made anew: read from its start", CONTROL_REGISTER)
+                    return
                 found = list(_readable(consumer.poll(MAX_POLLED, POLL_S)))
                 if fresh is None:
                     self._apply(found)

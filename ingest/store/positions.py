@@ -72,10 +72,8 @@ def set_back(
 
 
 def replaced_topics(stored: Iterable[Position], cluster: ClusterIdentity) -> set[str]:
-    """Topics of this cluster that were created again since a position was stored."""
-    return {
-        p.topic
-        for p in stored
-        if p.cluster_id == cluster.cluster_id
-        and cluster.topic_ids.get(p.topic, p.topic_id) != p.topic_id
-    }
+    """Topics of this cluster that were created again since the newest position on them was stored.
+    Those of earlier topics stay beside the valid ones: they say how much of those was stored."""
+    here = [p for p in stored if p.cluster_id == cluster.cluster_id]
+    valid = {p.topic for p in here if cluster.topic_ids.get(p.topic, p.topic_id) == p.topic_id}
+    return {p.topic for p in here} - valid

@@ -179,6 +179,8 @@ TEXTS: dict[str, str] = {
     "fact.slots": "slots (records)",
     "fact.lost": "lost before they were read",
     "fact.replaced": "topics made anew",
+    "fact.applications": "by application",
+    "fact.end_unseen": "at least, for their end was not seen",
     "fact.topics": "topics",
     "fact.used_percent": "used %",
     "fact.free_mb": "free MB",

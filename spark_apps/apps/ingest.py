@@ -134,7 +134,7 @@ class Ingest:
             places = positions(self.name, context.cluster, offsets)
             begun_s = time.monotonic()
             after = executor_writer.write_batch(
-                context, frame, places, register, clocks, store_batch, self._clocks
+                context, frame, offsets, places, register, clocks, store_batch, self._clocks
             )
             if after is not None:
                 context.observe_commit(self.name, begun_s)
@@ -155,6 +155,7 @@ class Ingest:
         batch = msgspec.structs.replace(batch, clocks=after.changed_since(self._clocks))
         begun_s = time.monotonic()
         places = positions(self.name, context.cluster, offsets)
+        context.confirm(offsets)
         applied = context.store.writer.apply(batch, places)
         if not applied.already_applied:
             context.observe_commit(self.name, begun_s)

@@ -113,7 +113,8 @@ class Watchlist:
         self._group.commit_soon(ends_of(offsets))
 
     def _catch_up(self) -> None:
-        if self._watchlist.catch_up():
+        before = self._watchlist.generation
+        if self._watchlist.catch_up() or self._watchlist.generation != before:
             self._rules_version += 1
 
 

@@ -170,6 +170,11 @@ class DriverProcess:
         self.send(CONTROL_WATCHLIST, msgspec.json.encode(command), key=rule_id)
         self.flush()
 
+    def new_producer(self) -> None:
+        """That knows nothing of the topics yet."""
+        self._producer.close()
+        self._producer = Producer(self.bus, client_id="test")
+
     def flush(self) -> None:
         """Wait for every acknowledgement."""
         assert self._producer.flush() == 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
 
 from bus.client.kafka.config import admin_config
 from bus.client.model import ClusterIdentity, TopicAndPartition
@@ -22,6 +22,7 @@ __all__ = [
     "ClusterUnavailable",
     "admin_client",
     "describe",
+    "describe_existing",
     "end_offsets",
     "offsets_since",
     "start_offsets",
@@ -31,6 +32,7 @@ __all__ = [
 REQUEST_TIMEOUT_S = 10.0
 TOPIC_WAIT_S = 120.0  # the supervisor starts broker, edge and streams at the same time
 
+_NOT_THERE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
 _NOBODY_ANSWERS = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
 
 
@@ -57,6 +59,34 @@ def describe(admin: AdminClient, topics: Iterable[str]) -> ClusterIdentity:
         cluster_id = admin.list_topics(timeout=REQUEST_TIMEOUT_S).cluster_id or ""
     except KafkaException as error:
         raise ClusterUnavailable(str(error)) from error
+    return _identity(cluster_id, found)
+
+
+def describe_existing(
+    admin: AdminClient, topics: Iterable[str], timeout_s: float, known: ClusterIdentity | None
+) -> ClusterIdentity:
+    """As `describe`, of those of `topics` that exist. The cluster's id is asked for where it is not
+    `known`, or a topic is another one. Raises `ClusterUnavailable`."""
+    found: dict[str, TopicDescription] = {}
+    try:
+        wanted = TopicCollection(list(topics))
+        described = admin.describe_topics(wanted, request_timeout=timeout_s)
+        for name, future in described.items():
+            try:
+                found[name] = future.result()
+            except KafkaException as error:
+                if error.args[0].code() not in _NOT_THERE:
+                    raise
+        now = _identity(known.cluster_id if known else "", found)
+        if known is not None and now.topic_ids == known.topic_ids:
+            return now
+        cluster_id = admin.describe_cluster(request_timeout=timeout_s).result().cluster_id or ""
+    except KafkaException as error:
+        raise ClusterUnavailable(str(error)) from error
+    return _identity(cluster_id, found)
+
+
+def _identity(cluster_id: str, found: Mapping[str, TopicDescription]) -> ClusterIdentity:
     return ClusterIdentity(
         cluster_id=cluster_id,
         topic_ids={name: str(topic.topic_id) for name, topic in found.items()},
@@ -85,10 +115,12 @@ def start_offsets(
 
 
 def end_offsets(
-    admin: AdminClient, partitions: Iterable[TopicAndPartition]
+    admin: AdminClient,
+    partitions: Iterable[TopicAndPartition],
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> dict[TopicAndPartition, int]:
     """End offsets (exclusive). Raises `ClusterUnavailable`."""
-    return _offsets(admin, partitions, OffsetSpec.latest())
+    return _offsets(admin, partitions, OffsetSpec.latest(), timeout_s)
 
 
 def offsets_since(
@@ -103,27 +135,30 @@ def offsets_since(
 
 
 def _offsets(
-    admin: AdminClient, partitions: Iterable[TopicAndPartition], spec: OffsetSpec
+    admin: AdminClient,
+    partitions: Iterable[TopicAndPartition],
+    spec: OffsetSpec,
+    timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> dict[TopicAndPartition, int]:
     asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
     if not asked:
         return {}
     try:
-        return _offsets_by_known_leaders(admin, asked)
+        return _offsets_by_known_leaders(admin, asked, timeout_s)
     except KafkaException as error:
         if error.args[0].code() in _NOBODY_ANSWERS:
             raise ClusterUnavailable(str(error)) from error
     # librdkafka asks the leaders it remembers, with their epochs: after an election it is refused
     # (FENCED_LEADER_EPOCH) until the metadata is requested again.
     try:
-        admin.list_topics(timeout=REQUEST_TIMEOUT_S)
-        return _offsets_by_known_leaders(admin, asked)
+        admin.list_topics(timeout=timeout_s)
+        return _offsets_by_known_leaders(admin, asked, timeout_s)
     except KafkaException as error:
         raise ClusterUnavailable(str(error)) from error
 
 
 def _offsets_by_known_leaders(
-    admin: AdminClient, asked: dict[TopicPartition, OffsetSpec]
+    admin: AdminClient, asked: dict[TopicPartition, OffsetSpec], timeout_s: float
 ) -> dict[TopicAndPartition, int]:
-    answers = admin.list_offsets(asked, request_timeout=REQUEST_TIMEOUT_S)
+    answers = admin.list_offsets(asked, request_timeout=timeout_s)
     return {(tp.topic, tp.partition): f.result().offset for tp, f in answers.items()}

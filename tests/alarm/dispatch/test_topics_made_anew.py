@@ -1,0 +1,60 @@
+"""Topics deleted and made again under a running dispatcher: it reads the new ones, by itself.
+
+What broke: it read nothing of them until it was started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bus.client.kafka.admin import Admin
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    TOPICS,
+)
+from deploy.testservers.databus import RunningBroker
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, ids, running_broker, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    with running_broker(tmp_path / "broker") as running:
+        yield running
+
+
+@pytest.fixture
+def world(broker: RunningBroker, tmp_path: Path) -> DispatchWorld:
+    return DispatchWorld(broker.bootstrap, tmp_path / "var")
+
+
+def make_anew(world: DispatchWorld, topic: str, partitions: int = 0) -> None:
+    admin = Admin(world.bus, client_id="test")
+    admin.delete_topic(topic)
+    admin.create_topic(topic, partitions or TOPICS[topic].partitions)
+    admin.close()
+
+
+@pytest.mark.parametrize("topic", [EVENT_CANDIDATE, EVENT_ALARM, CONTROL_WATCHLIST, EVENT_INCIDENT])
+async def test_every_candidate_becomes_an_alarm_whatever_topic_is_made_anew(
+    world: DispatchWorld, topic: str
+) -> None:
+    """Twice, and once with more partitions; the dispatcher goes on, nothing is raised twice."""
+    world.put_rule()
+    world.candidates([1, 2])
+    async with world.running():
+        await until(world.stored, ids([1, 2]))
+        for number in (3, 5):
+            make_anew(world, topic, number - 2)
+            if topic == CONTROL_WATCHLIST:
+                world.put_rule(version=number)
+            world.candidates([number, number + 1])
+            await until(world.stored, ids(range(1, number + 2)))
+    assert [one.detail for one in world.incidents() if "lost" in one.detail] == []
