@@ -168,7 +168,7 @@ class TopicReader:
 
     def _look(self) -> None:
         with suppress(ClusterUnavailable):  # what was known last holds
-            self._follower.look()
+            self._follower.refresh()
 
     def _ask(
         self, offsets: Callable[[AdminClient, Sequence[TopicAndPartition]], Offsets]

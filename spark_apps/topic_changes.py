@@ -93,6 +93,6 @@ class TopicChanges:
 
     def _look(self) -> None:
         try:
-            self._follower.look()
+            self._follower.refresh()
         except ClusterUnavailable as error:
             log.debug("which topics there are is not known just now: %s", error)

@@ -65,7 +65,7 @@ def grow(bus: BusSettings, topic: str, partitions: int) -> None:
         future.result(30)
 
 
-class Traffic:
+class NumberedVehicles:
     """Vehicles, numbered; every second one is watched for."""
 
     def __init__(self, driver: DriverProcess) -> None:
@@ -101,7 +101,7 @@ def test_every_record_of_the_new_topic_is_stored_and_found(driver: DriverProcess
     driver.put_rule("r1", WATCHED)
     driver.start()
     assert driver.process is not None
-    pid, traffic = driver.process.pid, Traffic(driver)
+    pid, traffic = driver.process.pid, NumberedVehicles(driver)
     traffic.send(50)
     traffic.arrives()
     for wait, partitions in ((False, None), (True, 2)):
@@ -133,7 +133,7 @@ def test_what_nobody_read_of_the_former_topic_is_told_once(driver: DriverProcess
     end, and says so; the driver after it tells nothing."""
     driver.start("ingest", "watchlist")
     assert driver.process is not None
-    traffic = Traffic(driver)
+    traffic = NumberedVehicles(driver)
     traffic.send(20)
     driver.until(driver.stored, 20)
     os.kill(driver.process.pid, signal.SIGSTOP)
@@ -160,7 +160,7 @@ def test_meters_made_anew_are_judged_on(driver: DriverProcess) -> None:
     """The topics of latency, quality and the rules; queries of other topics are not disturbed."""
     driver.start()
     assert driver.process is not None
-    pid, traffic = driver.process.pid, Traffic(driver)
+    pid, traffic = driver.process.pid, NumberedVehicles(driver)
     for topic, query in ((METER_LATENCY, "latency"), (METER_QUALITY, "quality")):
         delete(driver.bus, [topic])
         make(driver.bus, topic)

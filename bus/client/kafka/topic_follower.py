@@ -74,7 +74,7 @@ class TopicFollower:
         with self._lock:
             return self._known.renewed(known, topics) if self._known else frozenset()
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Ask now. Raises `ClusterUnavailable`."""
         found = describe_existing(self._admin, self._topics, TIMEOUT_S, self.identity)
         with self._lock:
@@ -93,7 +93,7 @@ class TopicFollower:
         looks = 0
         while not self._stopping.is_set():
             try:
-                self.look()
+                self.refresh()
                 if self._with_ends and looks % LOOKS_PER_END == 0:
                     self._look_at_ends()
                 looks += 1
