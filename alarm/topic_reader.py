@@ -92,6 +92,7 @@ class TopicReader:
 
     def read_what_came(self) -> Iterator[ConsumedRecord]:
         """What has been fetched by now, and no question to anybody: it may not be all there is."""
+        self._renew()
         while records := self._consumer.poll(MAX_POLLED, 0):
             for record in records:
                 self._ends[record.topic, record.partition] = record.offset + 1
