@@ -22,9 +22,11 @@ from pathlib import Path
 
 import msgspec
 
+from alarm.dispatch.operations import mark_restored
 from bus.contracts.commands import WatchCommand
 from bus.errors import BusError
 from bus.lock_file import hold_lock_file
+from bus.notify.notice_table import mark_repeated
 from bus.wall_clock import now_ms
 from deploy.control_topics import (
     REGISTER,
@@ -40,10 +42,12 @@ from deploy.reconcile.open_stores import open_operations
 from deploy.settings import Settings
 from deploy.state_file import in_use_error, is_held
 from ingest.store.port import StoreError
+from ingest.store.sqlite.errors import sqlite_errors
 
 FORMAT = 2
 FORMATS_READ = (1, 2)  # 1: before the rules and who has acknowledged what
 MANIFEST = "manifest.json"
+OPERATIONS, WATCH = "operations.db", "watch.db"
 BUSY_TIMEOUT_S = 10.0  # a reader waits only while another process recovers the file after a crash
 _BLOCK_BYTES = 1 << 20
 
@@ -72,8 +76,8 @@ def places(settings: Settings, *, with_records: bool = True) -> dict[str, Path]:
     """What is saved as files: name in the backup -> where it lies."""
     site, url = settings.site, settings.store.records_url(settings.site)
     found = {
-        "operations.db": settings.dispatcher.operations_path(site),
-        "watch.db": settings.watch.file_path(site),
+        OPERATIONS: settings.dispatcher.operations_path(site),
+        WATCH: settings.watch.file_path(site),
         "accounts.db": site.data_path / "console" / "accounts.db",
         "acknowledged.db": site.data_path / "notices" / "acknowledged.db",
         REGISTER: site.data_path / REGISTER,
@@ -155,14 +159,28 @@ def restore(
             wanted[file.name]: _checked_copy(source, file, wanted[file.name])
             for file in manifest.files
         }
+        _mark_restored(fresh, wanted)
         _put_in_place(fresh)
         if REGISTER in names:  # in force while its topic is empty; the next start fills that
             _put_aside(wanted[REGISTER], restored_folder(settings) / REGISTER)
-    except OSError as error:
+    except (OSError, StoreError) as error:
         raise OperatorError(f"{source} was not restored as a whole: {error}") from error
     if manifest.hbase is not None:
         put_back_snapshots(url, manifest.hbase.tables, hbase_shell, replace=replace)
     return manifest
+
+
+def _mark_restored(fresh: Mapping[Path, Path], wanted: Mapping[str, Path]) -> None:
+    """The copies say of themselves what they are: notices that wait in them may have been sent
+    since, and so may those of all that their writers read again. Raises `StoreError`, `OSError`."""
+    operations, watch = (fresh.get(wanted[name]) for name in (OPERATIONS, WATCH))
+    if operations is not None:
+        mark_restored(operations, now_ms())
+        _sync(operations)
+    if watch is not None:
+        with sqlite_errors(watch), closing(sqlite3.connect(watch)) as db, db:
+            mark_repeated(db, now_ms())
+        _sync(watch)
 
 
 def read_manifest(source: Path) -> BackupManifest:
@@ -173,8 +191,7 @@ def read_manifest(source: Path) -> BackupManifest:
         raise OperatorError(f"{source} is no backup of ours: {error}") from error
     if manifest.format not in FORMATS_READ:
         raise OperatorError(f"{source} has format {manifest.format}; this program reads {FORMAT}")
-    known = {"records.db", "operations.db", "watch.db", "accounts.db", "acknowledged.db",
-             REGISTER, RULES}  # fmt: skip
+    known = {"records.db", OPERATIONS, WATCH, "accounts.db", "acknowledged.db", REGISTER, RULES}
     for file in manifest.files:
         if file.name not in known:
             raise OperatorError(f"{source}: {file.name!r} is no file of a backup")

@@ -36,7 +36,7 @@ class DispatcherMetrics:
         )
         self.perhaps_sent_before = self._counter(
             "alarms_perhaps_sent_before",
-            "Alarms decided in shadow and notified when the site became the primary.",
+            "Alarms and incidents notified when the site became the primary, or after a restore.",
         )
         self.works = self._gauge("works", "1 where this one decides, 0 where it stands by.")
         self.records_here = self._gauge("records", "1 where this one stores and notifies.")

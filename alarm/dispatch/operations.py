@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
-from alarm.dispatch import shadow
+from alarm.dispatch import restored, shadow
 from alarm.dispatch.carried_incidents import (
     CarriedIncident,
     carried_open,
@@ -52,19 +52,24 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     foreign_alarms: Sequence[Alarm] = ()  # raised there
     foreign_incidents: Sequence[CarriedIncident] = ()
     foreign_notified: Sequence[Notified] = ()  # by that site
+    notified: Sequence[Notified] = ()  # by this site, as the topic says
     acknowledged: Sequence[Acknowledged] = ()  # here or there: it is on the topic
     notify_since_ms: int = 0  # what was raised or opened earlier is stored, and told nobody
     now_ms: int = 0
 
 
 class OperationsStore:
-    """The one writer, for any thread. Invariant: between calls no transaction is open."""
+    """The one writer, for any thread. Invariant: between calls no transaction is open.
+
+    `restored_at_ms`: when the file was put back out of a backup, until `notify_since_backup`, or 0.
+    """
 
     def __init__(self, path: Path, plan: NoticePlan = NoticePlan()) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._lock = threading.Lock()
         self.notices = NoticeTable(self._transaction, plan)
+        self._plan = plan
         self._newly_notified = NewlyNotified(plan.escalations)
         self._lock_file = _only_writer(path)
         with sqlite_errors(path):
@@ -72,6 +77,7 @@ class OperationsStore:
                 path, isolation_level=None, check_same_thread=False, timeout=10
             )
             prepare(self._db)
+            self.restored_at_ms = restored.restored_at_ms(self._db)
         self.pictures = PictureQueue(self._transaction)
 
     def apply(self, changes: BatchChanges) -> list[Alarm]:
@@ -130,6 +136,8 @@ class OperationsStore:
         notified = [one.alarm_id for one in changes.foreign_notified]
         shadow.mark_notified(self._db, notified, changes.now_ms)
         self._mark_acknowledged_said(changes.acknowledged)
+        if self.restored_at_ms:
+            restored.note_notified(self._db, changes.notified)
         self._db.executemany(
             "INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition,"
             " end_offset) VALUES (?, ?, ?, ?, ?, ?)",
@@ -148,6 +156,23 @@ class OperationsStore:
             for incident in shadow.open_in_shadow(db):
                 self.notices.add_incident(db, incident, msgspec.json.encode(incident), now_ms)
             return len(found)
+
+    def notify_since_backup(
+        self, acknowledged: Collection[str], now_ms: int, *, is_secondary: bool
+    ) -> int:
+        """All that the topics have has been read, after a restore: what may have been notified
+        before it, or was not, is notified, marked. How many alarms and incidents; a site that is
+        not the primary notifies none and keeps them in shadow."""
+        with self._transaction() as db:
+            if is_secondary:
+                shadow.keep(db, restored.leave_in_shadow(db))
+                count = 0
+            else:
+                count = restored.notify_what_is_left(
+                    db, self.notices, self._plan, acknowledged, now_ms
+                )
+        self.restored_at_ms = 0
+        return count
 
     def carried_open(self) -> list[CarriedIncident]:
         """Open incidents that only the other site has raised; at most `AT_ONCE` at once."""
@@ -203,6 +228,9 @@ class OperationsStore:
         return True
 
     def _notify(self, alarm: Alarm, changes: BatchChanges) -> None:
+        if alarm.raised_at_ms < self.restored_at_ms:
+            restored.keep(self._db, [alarm.alarm_id])
+            return
         if alarm.raised_at_ms < changes.notify_since_ms:
             return
         since_ms = changes.shadow_since_ms
@@ -236,7 +264,9 @@ class OperationsStore:
         changed_at_ms = incident.closed_at_ms or incident.opened_at_ms
         if not changed.rowcount or not is_own or incident.notified_by:
             return
-        if changes.shadow_since_ms is not None:
+        if changed_at_ms < self.restored_at_ms:
+            restored.keep(self._db, [incident.incident_id])
+        elif changes.shadow_since_ms is not None:
             shadow.keep_incident(self._db, incident)
         elif changed_at_ms >= changes.notify_since_ms:
             self.notices.add_incident(self._db, incident, body, changes.now_ms)
@@ -253,6 +283,15 @@ class OperationsStore:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, sqlite_errors(self._path), immediate_transaction(self._db):
             yield self._db
+
+
+def mark_restored(path: Path, at_ms: int) -> None:
+    """The file at `path`, which nobody has open, is a copy out of a backup. Raises `StoreError`."""
+    with sqlite_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as db:
+        prepare(db)
+        with immediate_transaction(db):
+            restored.mark_restored(db, at_ms)
+        db.execute("PRAGMA journal_mode = DELETE")  # one file, as it is moved into its place
 
 
 def _only_writer(path: Path) -> IO[str]:

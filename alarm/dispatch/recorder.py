@@ -257,6 +257,8 @@ class OperationsRecorder:
                 if self._notify_left_in_shadow(operations, role):
                     wake()
                 if consumer.at_end:
+                    if operations.restored_at_ms and self._notify_since_backup(operations, role):
+                        wake()
                     self._end_carried(operations, role, events)
                 self._say(operations, events)
                 self._forget(operations)
@@ -331,6 +333,22 @@ class OperationsRecorder:
             self._takes_over_at_s = math.inf  # until this site has been secondary once more
         return count
 
+    def _notify_since_backup(self, operations: OperationsStore, role: SiteRole) -> int:
+        """How many alarms and incidents of before a restore are notified now."""
+        now_ms = wall_clock.now_ms()
+        try:
+            acknowledged = {one.id for one in self._acknowledged.since(now_ms - KEEP_MS)}
+        except AcknowledgementsUnavailable as error:
+            raise StoreUnavailable(str(error)) from error
+        is_secondary = role.secondary_since_ms is not None
+        count = operations.notify_since_backup(acknowledged, now_ms, is_secondary=is_secondary)
+        log.warning(
+            "dispatcher: a backup was restored; %d alarms and incidents since are notified that may"
+            " have been sent before", count,
+        )  # fmt: skip
+        self._metrics.perhaps_sent_before.inc(count)
+        return count
+
     def _end_carried(
         self, operations: OperationsStore, role: SiteRole, events: SaidEvents
     ) -> None:
@@ -397,6 +415,7 @@ class OperationsRecorder:
                 CarriedIncident(one, foreign.origins[one.incident_id]) for one in foreign.incidents
             ],
             foreign_notified=foreign.notified,
+            notified=found.notified,
             acknowledged=[*found.acknowledged, *foreign.acknowledged],
             positions=_positions(messages, cluster),
             notify_since_ms=now_ms - self._notices.give_up_ms,

@@ -6,12 +6,13 @@ import sqlite3
 
 from alarm.dispatch.carried_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
 from alarm.dispatch.picture_queue import PICTURE_COPIES
+from alarm.dispatch.restored import RESTORED
 from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
 from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 6
+VERSION = 7
 
 SAID_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -50,6 +51,7 @@ CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed'
 {SHADOW_ALARMS}
 {_SINCE_5}
 {OPEN_INCIDENTS}
+{RESTORED}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -87,7 +89,8 @@ def prepare(connection: sqlite3.Connection) -> None:
     if found == VERSION:
         return
     to_5 = _TO_5[found] + _SINCE_5 if found in _TO_5 else ""
-    change = to_5 + OPEN_INCIDENTS_FROM_5 if found else _TABLES
+    to_6 = to_5 + OPEN_INCIDENTS_FROM_5 if found < 6 else ""
+    change = to_6 + RESTORED if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 

@@ -38,7 +38,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     `record` is the device's own JSON as text, so that the alarm keeps its evidence when the store
     forgets the record; empty where it is longer than `MAX_RECORD_CHARACTERS`. `copies` is filled
     in the operations store only: a picture's address in the record -> where our copy is served.
-    `perhaps_sent_before`, of a notice only: the site that is lost may have sent it.
+    `perhaps_sent_before`, of a notice only: a site that is lost, or what ran before a restore, may
+    have sent it.
     """
 
     alarm_id: str
@@ -100,7 +101,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     each.
 
     `notified_by` names the process that tells the notifiers by itself; where it is empty, the
-    dispatcher does.
+    dispatcher does. `perhaps_sent_before`: as of an alarm.
     """
 
     incident_id: str
@@ -115,3 +116,21 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     district_id: str = ""
     detail: dict[str, str] = {}
     notified_by: str = ""
+    perhaps_sent_before: bool = False
+
+
+class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
+    """One notice for many: what may have been sent before a restore, and would be too many notices.
+
+    `alarms`, `incidents`: how many; `first_at_ms`, `last_at_ms`: when the first and the last began.
+    `ids`: the first of them, oldest first. `severity`: the highest.
+    """
+
+    digest_id: str
+    severity: str
+    alarms: int
+    incidents: int
+    first_at_ms: int
+    last_at_ms: int
+    ids: list[str]
+    perhaps_sent_before: bool = True

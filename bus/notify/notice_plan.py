@@ -28,14 +28,14 @@ class NoticePlan:
         """What has begun: an alarm, or an incident's opening."""
         later_ms = now_ms + self.escalate_after_ms
         return {
-            name: self._at(name, severity, later_ms if name in self.escalate_to else now_ms)
+            name: self.at(name, severity, later_ms if name in self.escalate_to else now_ms)
             for name in self.notifiers
         }
 
     def of_end(self, severity: str, now_ms: int, reached: Collection[str]) -> dict[str, int]:
         """The end of an incident: escalation only where it has `reached` somebody."""
         return {
-            name: self._at(name, severity, now_ms)
+            name: self.at(name, severity, now_ms)
             for name in self.notifiers
             if name not in self.escalate_to or name in reached
         }
@@ -45,7 +45,7 @@ class NoticePlan:
         """Those that are told only what nobody has acknowledged."""
         return tuple(name for name in self.notifiers if name in self.escalate_to)
 
-    def _at(self, name: str, severity: str, at_ms: int) -> int:
+    def at(self, name: str, severity: str, at_ms: int) -> int:
         """Then, or when its quiet hours have ended."""
         span = self.quiet_hours.get(severity)
         if span is None or name == LOG:

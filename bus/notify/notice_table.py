@@ -11,10 +11,16 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from bus.contracts.alarms import Incident
+import msgspec
+
+from bus.contracts.alarms import Incident, NoticeDigest
+from bus.notify.notice_digest import MOST_SINGLE, RepeatedNotice, digest_of, event_of
 from bus.notify.notice_plan import NoticePlan
 
 SENT = "sent"
+NEVER_MS = 1 << 62
+"""When a notice is tried that a digest stands for: what becomes of the digest becomes of it."""
+DIGEST = "digest:"  # what the subjects of digests begin with
 OPEN, CLOSED = ":open", ":closed"  # what follows the id in the subjects of incidents
 
 NOTICES = """
@@ -102,6 +108,36 @@ class NoticeTable:
             _INSERT, [(subject, name, body, at_ms, at_ms) for name, at_ms in due.items()]
         )
 
+    def add_repeated(
+        self, db: sqlite3.Connection, notifier: str, repeated: RepeatedNotice, now_ms: int
+    ) -> None:
+        """One that may have been sent before, within a transaction; an escalation waits as long as
+        a new one."""
+        at_ms = self._plan.first_attempts(repeated.severity, now_ms)[notifier]
+        db.execute(_INSERT, (repeated.subject, notifier, repeated.body, at_ms, at_ms))
+
+    def add_digest(
+        self,
+        db: sqlite3.Connection,
+        notifier: str,
+        digest: NoticeDigest,
+        subjects: Iterable[str],
+        now_ms: int,
+    ) -> None:
+        """One notice that stands for those of all the subjects, within a transaction."""
+        at_ms = self._plan.at(notifier, digest.severity, now_ms)
+        body = msgspec.json.encode(digest)
+        db.execute(_INSERT, (digest.digest_id, notifier, body, at_ms, at_ms))
+        stands_for = digest.digest_id.encode()
+        db.executemany(
+            _INSERT, [(subject, notifier, stands_for, now_ms, NEVER_MS) for subject in subjects]
+        )
+
+    def subjects_known(self, db: sqlite3.Connection, notifier: str) -> set[str]:
+        """Of which this notifier has a notice, whatever became of it."""
+        rows = db.execute("SELECT subject FROM notices WHERE notifier = ?", (notifier,))
+        return {subject for (subject,) in rows}
+
     def withdraw(self, db: sqlite3.Connection, subject: str, why: str) -> None:
         """It escalates no more, within a transaction."""
         db.executemany(
@@ -145,7 +181,8 @@ class NoticeTable:
             self.take_over(db, [result])
 
     def take_over(self, db: sqlite3.Connection, results: Iterable[NoticeResult]) -> None:
-        """What has become of notices, within a transaction."""
+        """What has become of notices, within a transaction; of a digest: and of all in it."""
+        results = list(results)
         db.executemany(
             "UPDATE notices SET outcome = ?, next_at_ms = ?, attempts = ?"
             " WHERE subject = ? AND notifier = ?",
@@ -155,8 +192,44 @@ class NoticeTable:
                 for one in results
             ],
         )  # fmt: skip
+        db.executemany(
+            "UPDATE notices SET outcome = ? WHERE notifier = ? AND outcome = '' AND next_at_ms = ?"
+            " AND body = ?",
+            [
+                (f"{one.outcome} in {one.notice.subject}", one.notice.notifier, NEVER_MS,
+                 one.notice.subject.encode())
+                for one in results
+                if one.outcome and one.notice.subject.startswith(DIGEST)
+            ],
+        )  # fmt: skip
 
 
 def after_attempt(notice: Notice, next_at_ms: int, outcome: str = "") -> NoticeResult:
     """One attempt more."""
     return NoticeResult(replace(notice, attempts=notice.attempts + 1), next_at_ms, outcome)
+
+
+def mark_repeated(db: sqlite3.Connection, now_ms: int) -> int:
+    """All that waits in this file may have been sent since it was copied, within a transaction:
+    each is marked, or a digest stands for those of one notifier. How many notices that were."""
+    waiting: dict[str, list[tuple[RepeatedNotice, int]]] = {}
+    for notifier, subject, body, at_ms in db.execute(
+        "SELECT notifier, subject, body, next_at_ms FROM notices"
+        " WHERE outcome = '' AND next_at_ms < ? ORDER BY id", (NEVER_MS,),
+    ).fetchall():  # fmt: skip
+        notice = RepeatedNotice(subject, event_of(body))
+        waiting.setdefault(notifier, []).append((notice, at_ms))
+    for notifier, found in waiting.items():
+        changed = [(one.body, at_ms, one.subject, notifier) for one, at_ms in found]
+        if len(found) > MOST_SINGLE:
+            digest = digest_of(f"{DIGEST}{now_ms}", [one for one, _ in found])
+            at_ms = min(at_ms for _, at_ms in found)
+            body = msgspec.json.encode(digest)
+            db.execute(_INSERT, (digest.digest_id, notifier, body, max(at_ms, now_ms), at_ms))
+            stands_for = digest.digest_id.encode()
+            changed = [(stands_for, NEVER_MS, one.subject, notifier) for one, _ in found]
+        db.executemany(
+            "UPDATE notices SET body = ?, next_at_ms = ? WHERE subject = ? AND notifier = ?",
+            changed,
+        )
+    return sum(map(len, waiting.values()))

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.alarms import Alarm, Incident, NoticeDigest
 
 Language = Literal["zh", "en"]
 MAX_LINE = 200  # of a subject; longer ones are cut by mail servers, and an SMS is shorter
@@ -41,10 +41,15 @@ _KINDS = {
 _WORDS = {
     "zh": {"alarm": "告警", "open": "故障开始", "closed": "故障结束", "time": "时间",
            "checkpoint": "卡口", "camera": "设备", "id": "编号", "detail": "详情",
-           "again": "注意", "perhaps": "失联站点可能已发送过此告警"},
+           "again": "注意", "perhaps": "失联站点或恢复之前可能已发送过此通知",
+           "digest": "恢复备份后汇总", "alarms": "告警数", "incidents": "故障数",
+           "from": "最早", "until": "最晚", "ids": "编号"},
     "en": {"alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
            "checkpoint": "checkpoint", "camera": "device", "id": "id", "detail": "detail",
-           "again": "note", "perhaps": "the lost site may have sent this before"},
+           "again": "note",
+           "perhaps": "the lost site, or what ran before a restore, may have sent this before",
+           "digest": "after a restore", "alarms": "alarms", "incidents": "incidents",
+           "from": "first", "until": "last", "ids": "ids"},
 }  # fmt: skip
 
 
@@ -58,11 +63,15 @@ class NoticeText:
 
 
 def notice_text(body: bytes, language: Language, zone: tzinfo) -> NoticeText:
-    """Raises `msgspec.DecodeError` for a body that is neither alarm nor incident."""
+    """Raises `msgspec.DecodeError` for a body that is neither alarm, incident nor digest."""
     try:
         return _of_alarm(msgspec.json.decode(body, type=Alarm), language, zone)
     except msgspec.ValidationError:
+        pass
+    try:
         return _of_incident(msgspec.json.decode(body, type=Incident), language, zone)
+    except msgspec.ValidationError:
+        return _of_digest(msgspec.json.decode(body, type=NoticeDigest), language, zone)
 
 
 def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
@@ -88,8 +97,21 @@ def _of_incident(incident: Incident, language: Language, zone: tzinfo) -> Notice
         (words["camera"], incident.camera_ip),
         (words["detail"], ", ".join(f"{k}={v}" for k, v in incident.detail.items())),
         (words["id"], incident.incident_id),
+        (words["again"], words["perhaps"] if incident.perhaps_sent_before else ""),
     ]
     return _composed(incident.severity, line, rows, language)
+
+
+def _of_digest(digest: NoticeDigest, language: Language, zone: tzinfo) -> NoticeText:
+    words = _WORDS[language]
+    counts = f"{words['alarms']} {digest.alarms}, {words['incidents']} {digest.incidents}"
+    rows = [
+        (words["from"], _clock(digest.first_at_ms, zone)),
+        (words["until"], _clock(digest.last_at_ms, zone)),
+        (words["again"], words["perhaps"]),
+        (words["ids"], ", ".join(digest.ids)),
+    ]
+    return _composed(digest.severity, f"{words['digest']}: {counts}", rows, language)
 
 
 def _composed(

@@ -16,12 +16,13 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.client.register_writer import send_entries
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import Device, Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, TOPICS
 from bus.domain.register_changes import entries_of
 from bus.notify.acknowledgements import Acknowledgements
+from bus.notify.notice_plan import NoticePlan
 from deploy import control_topics
 from deploy.backup import MANIFEST, backup, places, restore
 from deploy.control_topics import put_back, read_control, restored_folder
@@ -33,6 +34,7 @@ from ingest.store import open_store
 from ingest.store.port import PositionsOverlap, Query, RecordStore, StoreBatch
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
+from monitor.watch.incident_file import IncidentFile
 from tests.ingest.store.made import position, row
 
 BATCH = 50
@@ -75,6 +77,29 @@ class StoreTraffic:
 def write(store: RecordStore, start: int) -> None:
     rows = [row(number) for number in range(start, start + BATCH)]
     store.apply(StoreBatch(rows=rows), [position(start + BATCH, start)])
+
+
+def test_a_restored_site_knows_that_its_notices_may_have_been_sent(tmp_path: Path):
+    """Regression: alarms and incidents since the backup were sent a second time, unmarked."""
+    settings = site(tmp_path / "var")
+    path = settings.dispatcher.operations_path(settings.site)
+    plan = NoticePlan(("log",))
+    incident = Incident(incident_id="i", kind="away", state="open", opened_at_ms=1)
+    with closing(OperationsStore(path, plan)) as store:
+        store.apply(BatchChanges(incidents=[incident]))
+    with closing(IncidentFile(settings.watch.file_path(settings.site), plan)) as watch:
+        watch.add([(incident, ())], now_ms=1)
+    backup(settings, tmp_path / "saved")
+    again = site(tmp_path / "again")
+    restore(again, tmp_path / "saved")
+    with closing(OperationsStore(again.dispatcher.operations_path(again.site), plan)) as store:
+        assert store.notices.due("log", 1 << 50, 10) == []
+        assert store.notify_since_backup(set(), 5, is_secondary=False) == 1
+        [notice] = store.notices.due("log", 1 << 50, 10)
+        assert msgspec.json.decode(notice.body, type=Incident).perhaps_sent_before
+    with closing(IncidentFile(again.watch.file_path(again.site), plan)) as watch:
+        [notice] = watch.notices.due("log", 1 << 50, 10)
+        assert msgspec.json.decode(notice.body, type=Incident).perhaps_sent_before
 
 
 @pytest.fixture
