@@ -15,6 +15,8 @@ import typer
 from rich.table import Table
 
 from alarm.dispatch.reader import OperationsReader
+from alarm.rules.check import MAX_NAME_CHARACTERS, RuleError, check_rule
+from alarm.rules.fields import PLATE
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus import wall_clock
 from bus.cli.show import screen
@@ -25,7 +27,6 @@ from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.domain.kinds import WIRE_KEYS
-from bus.domain.plates import plate_key
 from bus.errors import BusError
 from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from ingest.store.port import PageRequest, StoreError
@@ -40,6 +41,8 @@ _MATCH_HELP = (
     "Attributes: the English names of the message's fields."
 )
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
+"""By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -74,15 +77,20 @@ def add(
         op="put",
         version=now_ms,
         kind=cast(MatchedKind, _one_of("--kind", kind, WIRE_KEYS)),
-        name=name or " ".join((*(plate or ()), *(match or ()))),
+        name=name or " ".join((*(plate or ()), *(match or ())))[:MAX_NAME_CHARACTERS],
         severity=cast(
             Literal["info", "warning", "critical"],
             _one_of("--severity", severity, ("info", "warning", "critical")),
         ),
-        match=conditions(kind, plate or (), match or ()),
+        match=conditions(plate or (), match or ()),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
         author="command line",
     )
+    try:
+        check_rule(command, now_ms)
+    except RuleError as error:
+        option = _OPTIONS.get(error.field, "--match")
+        raise typer.BadParameter(f"{error.field}: {error}", param_hint=option) from error
     _send(ctx, command)
     if as_json:
         _lines([command])
@@ -153,8 +161,8 @@ def acknowledge(
     typer.echo(f"{name} is acknowledged by {found}")
 
 
-def conditions(kind: str, plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[str]]:
-    """The `match` of a command. Raises `typer.BadParameter` for what could never match."""
+def conditions(plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[str]]:
+    """The `match` of a command. Raises `typer.BadParameter` for what is not written as one."""
     found: dict[str, list[str]] = {}
     for text in matches:
         attribute, sign, values = text.partition("=")
@@ -162,12 +170,9 @@ def conditions(kind: str, plates: Sequence[str], matches: Sequence[str]) -> dict
             raise typer.BadParameter(
                 f"{text!r}: write attribute=value[,value…]", param_hint="--match"
             )
-        _one_of("--match", attribute, WIRE_KEYS[kind])
         found.setdefault(attribute, []).extend(v.strip() for v in values.split(",") if v.strip())
-    for plate in plates:
-        if not plate_key(plate):
-            raise typer.BadParameter(f"{plate!r} names no vehicle", param_hint="--plate")
-        found.setdefault("plate_number", []).append(plate)
+    if plates:
+        found.setdefault(PLATE, []).extend(plates)
     if not found:
         raise typer.BadParameter("give at least one --plate or --match")
     return found

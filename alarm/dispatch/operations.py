@@ -28,7 +28,7 @@ from alarm.dispatch.schema import prepare
 from alarm.dispatch.unnotified import NewlyNotified, add_unnotified, remove_unnotified
 from bus.contracts.alarms import NOT_PRIMARY, Acknowledged, Alarm, Incident, Notified
 from bus.contracts.commands import WatchCommand
-from bus.domain.plates import plate_key
+from bus.domain.plates import plate_form
 from bus.lock_file import hold_lock_file
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import NoticeTable
@@ -215,7 +215,7 @@ class OperationsStore:
 
     def _put_alarm(self, alarm: Alarm) -> bool:
         body = msgspec.json.encode(alarm)
-        key = plate_key(alarm.plate_number)
+        key = plate_form(alarm.plate_number)  # what is known of it, for the search
         inserted = self._db.execute(
             "INSERT OR IGNORE INTO alarms (alarm_id, rule_id, severity, plate_key, checkpoint_id,"
             " raised_at_ms, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -245,9 +245,7 @@ class OperationsStore:
         self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, now_ms)
         add_unnotified(self._db, alarm.alarm_id)
 
-    def _put_incident(
-        self, incident: Incident, changes: BatchChanges, *, is_own: bool
-    ) -> None:
+    def _put_incident(self, incident: Incident, changes: BatchChanges, *, is_own: bool) -> None:
         """A closed incident stays closed when messages are repeated, unless a take-over ended it
         and this site raises it. One that its own process has notified is stored only."""
         body = msgspec.json.encode(incident)

@@ -16,9 +16,10 @@ import msgspec
 from alarm.dispatch.schema import version_of
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
-from bus.domain.plates import folded
+from bus.domain.plates import plate_form
 from ingest.store.port import PageRequest, Position, StoreError, StoreUnavailable
 from ingest.store.sqlite.errors import sqlite_errors
+from ingest.store.sqlite.plate_facets import Condition, fits_form
 
 MAX_PAGE = 1000
 
@@ -38,6 +39,7 @@ class OperationsReader:
                 check_same_thread=False,
                 timeout=10,
             )
+            self._db.create_function("plate_form", 1, plate_form, deterministic=True)
             if version_of(self._db) == 0:
                 self._db.close()
                 raise StoreUnavailable(f"{path}: its writer is just creating it")
@@ -53,16 +55,19 @@ class OperationsReader:
         raised_from_ms: int = 0,
         raised_until_ms: int = 0,
     ) -> tuple[list[Alarm], str]:
-        """Alarms and the cursor of the next page; in `plate`, `*` stands for any characters."""
+        """Alarms and the cursor of the next page; in `plate`, `*` stands for any characters and `?`
+        for one."""
         where: list[tuple[str, object]] = [
             ("severity = ?", severity),
             ("rule_id = ?", rule_id),
-            ("plate_key GLOB ?", _glob(plate)),
             ("checkpoint_id = ?", checkpoint_id),
             ("raised_at_ms >= ?", raised_from_ms),
             ("raised_at_ms < ?", raised_until_ms),
         ]
-        return self._page(Alarm, "alarms", page, [(sql, value) for sql, value in where if value])
+        conditions = [(sql, [value]) for sql, value in where if value]
+        if plate:  # the keys of earlier versions are in another form
+            conditions.append(fits_form("plate_form(plate_key)", plate))
+        return self._page(Alarm, "alarms", page, conditions)
 
     def alarm(self, alarm_id: str) -> Alarm | None:
         """One alarm."""
@@ -73,7 +78,7 @@ class OperationsReader:
         self, *, page: PageRequest, open_only: bool = False
     ) -> tuple[list[Incident], str]:
         """Incidents and the cursor of the next page."""
-        where: list[tuple[str, object]] = [("state = ?", "open")] if open_only else []
+        where: list[Condition] = [("state = ?", ["open"])] if open_only else []
         return self._page(Incident, "incidents", page, where)
 
     def rules(self) -> list[WatchCommand]:
@@ -98,11 +103,12 @@ class OperationsReader:
         self._db.close()
 
     def _page(
-        self, kind: type[_Body], table: str, page: PageRequest, where: Sequence[tuple[str, object]]
+        self, kind: type[_Body], table: str, page: PageRequest, where: Sequence[Condition]
     ) -> tuple[list[_Body], str]:
         limit = max(1, min(page.limit, MAX_PAGE))
         conditions = [sql for sql, _ in where] + (["id < ?"] if page.cursor else [])
-        values = [value for _, value in where] + ([_row_id(page.cursor)] if page.cursor else [])
+        values = [value for _, some in where for value in some]
+        values += [_row_id(page.cursor)] if page.cursor else []
         clause = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         sql = f"SELECT id, body FROM {table}{clause} ORDER BY id DESC LIMIT {limit + 1}"
         found = self._rows(sql, *values)
@@ -118,10 +124,3 @@ def _row_id(cursor: str) -> int:
     if not cursor.isascii() or not cursor.isdigit():
         raise StoreError(f"{cursor[:40]!r} is no cursor of this store")
     return int(cursor)
-
-
-def _glob(plate: str) -> str:
-    """The pattern in SQLite's words: our `*` is the only sign that means something."""
-    parts = plate.replace("＊", "*").split("*")
-    escaped = (folded(part).replace("[", "[[]").replace("?", "[?]") for part in parts)
-    return "*".join(escaped)

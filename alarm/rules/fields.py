@@ -1,9 +1,10 @@
 """Values as rules compare them.
 
 In: what devices and operators write. Out: one form per value. Never: I/O.
-Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once), nor does
-the dot that people print in plates. A value that says "not read" is no value, nor is a masked
-plate. A plate's form is that of the store and the partition key: `bus.domain.plates`.
+Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once). A value
+that says "not read" is no value, nor is a masked plate. A plate's form is that of the store and the
+partition key: `bus.domain.plates`; one of which it is not known whether a hyphen separates stands
+for each plate that it may be.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from bus.contracts.keys import NO_PLATE, UNREADABLE
+from bus.domain.ignorable import is_ignorable
 from bus.domain.kinds import WIRE_KEYS
-from bus.domain.plates import plate_key
+from bus.domain.plates import plate_form, vehicles_of, wanted_vehicle
 
 PLATE = "plate_number"
 
@@ -24,13 +26,31 @@ _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 @lru_cache(maxsize=65_536)  # plates repeat all day, features take few values
 def normal(value: str) -> str:
     """The form in which values are compared; empty when the value says that nothing was read."""
-    folded = "".join(unicodedata.normalize("NFKC", value).split()).upper()
+    text = "".join(unicodedata.normalize("NFKC", value).split()).upper()
+    folded = text if text.isascii() and text.isprintable() else "".join(filter(_is_shown, text))
     return "" if folded in _NOT_READ else folded
 
 
+def _is_shown(character: str) -> bool:
+    return not is_ignorable(character) and unicodedata.category(character) not in ("Cc", "Cs")
+
+
 def normal_as(attribute: str, value: str) -> str:
-    """The comparable form of the value of one attribute."""
-    return plate_key(value) if attribute == PLATE else normal(value)
+    """The comparable form of the value of one attribute of a record."""
+    if attribute != PLATE:
+        return normal(value)
+    form = plate_form(value)
+    return form if vehicles_of(form) else ""
+
+
+def wanted(attribute: str, value: str) -> str:
+    """The comparable form of a value that a rule accepts; empty for what no record has."""
+    return wanted_vehicle(value) if attribute == PLATE else normal(value)
+
+
+def values_of(attribute: str, form: str) -> tuple[str, ...]:
+    """What a rule may accept of a record's comparable value: one, or each that a plate may be."""
+    return vehicles_of(form) if attribute == PLATE else (form,)
 
 
 def attributes_of(kind: str, message: Mapping[str, object]) -> dict[str, str]:

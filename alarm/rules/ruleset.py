@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from alarm.rules.fields import attributes_from, normal_as
+from alarm.rules.fields import attributes_from, values_of, wanted
 from bus.contracts.commands import WatchCommand
 from bus.domain.kinds import WIRE_KEYS
 
@@ -43,7 +43,10 @@ class Rule:
         """Whether a record of that kind, with its capture and arrival times, meets the rule."""
         if self.command.kind != kind or not self.accepted or not self._valid(times_ms):
             return False
-        return all(attributes.get(name) in values for name, values in self.accepted.items())
+        return all(
+            not values.isdisjoint(values_of(name, attributes.get(name, "")))
+            for name, values in self.accepted.items()
+        )
 
     def _valid(self, times_ms: Iterable[int]) -> bool:
         """Either time may lie within: a camera with a wrong clock must not hide a stolen car."""
@@ -56,7 +59,7 @@ class Rule:
 def rule_of(command: WatchCommand) -> Rule:
     """Bring the values of a command into comparable form; unread values are dropped."""
     accepted = {
-        name: frozenset(filter(None, (normal_as(name, value) for value in values)))
+        name: frozenset(filter(None, (wanted(name, value) for value in values)))
         for name, values in command.match.items()
     }
     return Rule(command, accepted)
@@ -110,7 +113,9 @@ class RuleSet:
         found: set[str] = set()
         for (rule_kind, signature), cells in self.index.items():
             if rule_kind == kind:
-                found |= cells.get(tuple(attributes.get(n, "") for n in signature), frozenset())
+                own = (values_of(name, attributes.get(name, "")) for name in signature)
+                for values in product(*own):
+                    found |= cells.get(values, frozenset())
         return found
 
     def __len__(self) -> int:

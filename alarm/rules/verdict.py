@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from alarm.rules.fields import attributes_of
+from alarm.rules.fields import PLATE, attributes_of
 from alarm.rules.ruleset import Rule, RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate
+from bus.domain.plates import is_doubtful
 
 _PICTURES = ("人脸图片地址", "车辆图片地址", "场景图片地址", "车牌图片地址")
 
@@ -47,6 +48,7 @@ def _alarm(
         received_at_ms=candidate.received_at_ms,
         raised_at_ms=now_ms,
         plate_number=_text(message, "车牌号码"),
+        plate_is_doubtful=is_doubtful(attributes.get(PLATE, "")) and PLATE in rule.accepted,
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in rule.accepted if name in attributes},

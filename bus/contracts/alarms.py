@@ -40,6 +40,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     in the operations store only: a picture's address in the record -> where our copy is served.
     `perhaps_sent_before`, of a notice only: a site that is lost, or what ran before a restore, may
     have sent it.
+    `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may separate or stand
+    for a character that was not read.
     """
 
     alarm_id: str
@@ -53,6 +55,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     received_at_ms: int
     raised_at_ms: int
     plate_number: str = ""
+    plate_is_doubtful: bool = False
     camera_ip: str = ""
     picture_url: str = ""
     attributes: dict[str, str] = {}

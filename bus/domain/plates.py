@@ -1,8 +1,9 @@
-"""Plates: one spelling and one vocabulary, for rules, store, search and partition key alike.
+"""Plates: one normal form and one vocabulary, for rules, search, store and partition key alike.
 
-In: a plate as a device or an operator wrote it. Out: its key, empty when it names no vehicle.
-Never: guessing unread characters. Source: Q-0 (spaces, full-width letters, case), GA/T 1400 (`-` =
-unread).
+In: a plate as a device or an operator wrote it. Out: its form, its key (empty when it names no
+vehicle), what was left out of it. Never: guessing unread characters; reading anything into the mark
+of one. How plates are searched: `plate_search`. ADR 0076. Source: Q-0 (spaces, full-width letters,
+case), GA/T 1400 (`-` = unread).
 """
 
 from __future__ import annotations
@@ -11,37 +12,114 @@ import unicodedata
 from functools import lru_cache
 
 from bus.contracts.keys import NO_PLATE, UNREADABLE
+from bus.domain.ignorable import is_ignorable
 
-# What devices write where a vehicle has no plate or none was read, in the spelling of `folded`.
+# What devices write where a vehicle has no plate or none was read, in the form of `folded`.
 NO_PLATE_WORDS = frozenset(
     {NO_PLATE, UNREADABLE, "", "无牌", "无牌车", "未识别", "未知", "UNKNOWN", "NULL", "NONE"}
 )
-# Between the district letter and the number people print a dot; it is no part of the plate.
-_SEPARATORS = dict.fromkeys(map(ord, "·•・.‧∙"))
-_MASKS = frozenset("*?#_-×")  # characters that stand for an unread or hidden one (after NFKC)
-_MAX_CHARACTERS = 16  # GA/T 1400 allows 15; longer text is no plate
+HYPHEN, UNREAD, ANY_RUN = "-", "?", "*"
+"""What may separate or stand for an unread character; an unread character; in a search, any run."""
+MARKS = ANY_RUN + UNREAD + HYPHEN + "#_×"
+"""Characters that stand for an unread or hidden one (after NFKC)."""
+MAX_PLATE_CHARACTERS = 16  # GA/T 1400 allows 15; longer text is no plate
+PROVINCES = "京津冀晋蒙辽吉黑沪苏浙皖闽赣鲁豫鄂湘粤桂琼渝川贵云藏陕甘青宁新"  # GA 36
+PROVINCE_LENGTHS = (7, 8)  # 8: of cars with electric drive
+# People print a dot between the district letter and the number, or a space.
+_USUAL_SEPARATORS = frozenset("·•・.‧∙ \u3000\t\r\n\u00a0")
+_OF_SERIAL = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"  # behind the province, in a plate of 8
+_TO_UNREAD = str.maketrans("#_×", UNREAD * 3)
 
 
 def folded(plate: str) -> str:
-    """Half-width capitals without spaces and separators."""
-    text = "".join(unicodedata.normalize("NFKC", plate).upper().split())
-    return text.translate(_SEPARATORS)
+    """The normal form: half-width capitals and digits, and the marks of unread characters. Each
+    character is judged by itself, so that one that stays out never changes its neighbours."""
+    return unicodedata.normalize("NFC", "".join(map(_folded_character, plate)))
+
+
+@lru_cache(maxsize=65_536)
+def _folded_character(character: str) -> str:
+    wide = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", character).upper())
+    return "".join(one for one in wide if one in MARKS or _is_letter_or_digit(one))
+
+
+def _is_letter_or_digit(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LN" and not is_ignorable(character)
+
+
+@lru_cache(maxsize=65_536)
+def left_out(plate: str) -> tuple[str, ...]:
+    """What the normal form leaves out beyond spaces and printed separators, once each, by name:
+    `U+200B ZERO WIDTH SPACE`."""
+    gone = (one for one in dict.fromkeys(plate) if not _folded_character(one))
+    return tuple(_named(one) for one in gone if one not in _USUAL_SEPARATORS)
+
+
+def _named(character: str) -> str:
+    return f"U+{ord(character):04X} {unicodedata.name(character, '')}".strip()
 
 
 def says_no_plate(plate: str) -> bool:
     """Whether the text is an answer ("there is none", "not read") and no plate."""
-    return folded(plate) in NO_PLATE_WORDS
+    return folded(plate).replace(HYPHEN, "") in NO_PLATE_WORDS
 
 
-@lru_cache(maxsize=65536)  # plates repeat all day
+@lru_cache(maxsize=65_536)  # plates repeat all day
+def plate_form(plate: str) -> str:
+    """What is known of the plate, in one spelling: `?` for each unread character, a hyphen where it
+    may stand for one or separate; empty when nothing was read or it is no plate at all."""
+    form = with_read_marks(folded(plate).replace(ANY_RUN, UNREAD))
+    is_plate = form.strip(UNREAD + HYPHEN) and form not in NO_PLATE_WORDS
+    return form if is_plate and len(form) <= MAX_PLATE_CHARACTERS else ""
+
+
+def with_read_marks(text: str) -> str:
+    """A folded text with `?` for each mark, and a hyphen only where it is not known what it is.
+
+    A hyphen is a mark only where the plate begins with a province's character and has, with it, a
+    length that exists there; elsewhere it separates."""
+    text = text.translate(_TO_UNREAD)
+    whole = text.replace(HYPHEN, "")
+    if text[:1] not in PROVINCES or len(text) not in PROVINCE_LENGTHS:
+        return whole
+    return text if len(whole) in PROVINCE_LENGTHS else text.replace(HYPHEN, UNREAD)
+
+
 def plate_key(plate: str) -> str:
-    """The plate in its one spelling; empty when unread, masked, absent or no plate at all."""
-    key = folded(plate)
-    if key in NO_PLATE_WORDS or len(key) > _MAX_CHARACTERS or not _MASKS.isdisjoint(key):
-        return ""
-    return key
+    """The plate in its one spelling; empty when unread, masked, doubtful, absent or none at all."""
+    form = plate_form(plate)
+    return form if is_whole(form) else ""
 
 
-def plate_pattern(pattern: str) -> str:
-    """A search pattern in the same spelling; `*` stands for any run of characters and is kept."""
-    return "*".join(folded(part) for part in pattern.replace("＊", "*").split("*"))
+def is_whole(form: str) -> bool:
+    """Whether all of a plate was read, so that it names one vehicle."""
+    return UNREAD not in form and HYPHEN not in form
+
+
+def is_doubtful(form: str) -> bool:
+    """Whether a hyphen in it may separate or stand for a character that was not read."""
+    return HYPHEN in form
+
+
+def readings(form: str) -> tuple[str, ...]:
+    """What a form may mean: its hyphens separate, or stand for characters that were not read."""
+    if not is_doubtful(form):
+        return (form,)
+    return form.replace(HYPHEN, ""), form.replace(HYPHEN, UNREAD)
+
+
+def wanted_vehicle(plate: str) -> str:
+    """The plate a rule looks for; a hyphen in it separates. Empty where it names no vehicle."""
+    found = readings(plate_form(plate))[0]
+    return found if is_whole(found) else ""
+
+
+def vehicles_of(form: str) -> tuple[str, ...]:
+    """The plates that a rule may know the vehicle by: one, none if masked, and of a doubtful
+    reading each that it may be."""
+    if not is_doubtful(form):
+        return (form,) if form and is_whole(form) else ()
+    whole, masked = readings(form)
+    if not is_whole(whole):
+        return ()
+    return (whole, *(masked.replace(UNREAD, sign) for sign in _OF_SERIAL))

@@ -43,13 +43,16 @@ _WORDS = {
            "checkpoint": "卡口", "camera": "设备", "id": "编号", "detail": "详情",
            "again": "注意", "perhaps": "失联站点或恢复之前可能已发送过此通知",
            "digest": "恢复备份后汇总", "alarms": "告警数", "incidents": "故障数",
-           "from": "最早", "until": "最晚", "ids": "编号"},
+           "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑",
+           "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
     "en": {"alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
            "checkpoint": "checkpoint", "camera": "device", "id": "id", "detail": "detail",
            "again": "note",
            "perhaps": "the lost site, or what ran before a restore, may have sent this before",
            "digest": "after a restore", "alarms": "alarms", "incidents": "incidents",
-           "from": "first", "until": "last", "ids": "ids"},
+           "from": "first", "until": "last", "ids": "ids",
+           "plate": "doubtful plate",
+           "doubtful": "its hyphen may separate or stand for an unread character"},
 }  # fmt: skip
 
 
@@ -82,6 +85,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["checkpoint"], alarm.checkpoint_id),
         (words["camera"], alarm.camera_ip),
         (words["id"], alarm.alarm_id),
+        (words["plate"], words["doubtful"] if alarm.plate_is_doubtful else ""),
         (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
     return _composed(alarm.severity, line, rows, language)

@@ -16,6 +16,7 @@ from bus.contracts.headers import Reason
 from bus.domain.device_message import Unreadable, read
 from bus.domain.identity import sender_scoped_id, uuid7
 from bus.domain.kinds import TOPIC_OF_KIND
+from bus.domain.plates import left_out
 from bus.domain.record_identity import own_identity
 from ingest.edge.inline_pictures import extract_pictures, has_inline, with_urls
 from ingest.normalise import Envelope, partition_key, rejected_row
@@ -34,8 +35,7 @@ from ingest.store.port import RecordRow, RejectedRow
 
 _OWN_NUMBER = "记录编号".encode()
 _NAMING_KEYS = tuple(
-    f'"{key}"'.encode()
-    for key in ("卡口编号", "抓拍时间", "抓拍设备地址", "车牌号码", "记录编号")
+    f'"{key}"'.encode() for key in ("卡口编号", "抓拍时间", "抓拍设备地址", "车牌号码", "记录编号")
 )
 _OWN_NUMBER_ESCAPED = b"\\u8bb0"
 
@@ -101,7 +101,8 @@ def admit(
     is_clock_fault = row.clock_off_ms != 0
     warnings: Sequence[Diagnostic] = ()
     suspect = [key for key, data in given.items() if _is_suspect(data, request)]
-    if may_warn and (suspect or oddly_typed or is_clock_fault or _repeats_a_key(value)):
+    is_odd = oddly_typed or is_clock_fault or bool(left_out(row.plate_number))
+    if may_warn and (suspect or is_odd or _repeats_a_key(value)):
         warnings = _warnings(value, request, attachments)
     lost = [key for key in suspect if len(given[key]) > request.max_picture_bytes]
     pictures = {key: data for key, data in pictures.items() if key not in lost}

@@ -23,7 +23,7 @@ from bus.contracts.headers import Reason
 from bus.domain import kinds
 from bus.domain.device_message import Unreadable, as_text, read_object
 from bus.domain.kinds import COMMON_KIND, KEYS_OF_KIND
-from bus.domain.plates import plate_key, says_no_plate
+from bus.domain.plates import is_doubtful, left_out, plate_form, plate_key, says_no_plate
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
 from ingest.normalise.foreign import maker_of, maker_of_object, sentences
@@ -44,7 +44,8 @@ _FLOAT_BYTES = 4
 _GZIP = b"\x1f\x8b"
 _JSON_TYPES_ZH = {"array": "数组", "string": "字符串", "boolean": "布尔值", "number": "数字"}
 MAX_PICTURE_BYTES = 8 << 20  # the default of [edge] max_picture_bytes
-CLOCK_FIELD = "抓拍时间"
+CLOCK_FIELD, PLATE_FIELD = "抓拍时间", "车牌号码"
+MAX_NAMED = 8  # characters of one plate
 _OWN_KEYS = frozenset(keys.INLINE_PICTURES).union(*KEYS_OF_KIND.values())
 _SMALLEST = (
     '{"卡口编号": "330100#6", "抓拍时间": "2017-08-24 17:25:34.123", "车牌号码": "浙A12345"}'
@@ -153,6 +154,8 @@ def losses(value: bytes, given: MessageContext) -> list[Diagnostic]:
     faults = [*_repeated(value), *_pictures(found, given.max_picture_bytes)]
     text = as_text(found.get(CLOCK_FIELD)).strip()
     faults += _clock(text, local_time(given.zone).to_ms(text), given)
+    if kinds.KINDS[given.kind].has_plate:
+        faults += plate_left_out(found)
     return [*faults, *_types(found, given.kind)]
 
 
@@ -277,12 +280,37 @@ def _recognition(found: dict[str, Any]) -> Iterator[Diagnostic]:
         yield _warning(
             listed, "Unread: stored, counted as partly read.", "未识别：入库，计为部分识别。"
         )
-    plate = as_text(found.get("车牌号码"))
-    if not says_no_plate(plate) and not plate_key(plate):
+    yield from plate_left_out(found)
+    yield from _unread_plate(as_text(found.get(PLATE_FIELD)))
+
+
+def plate_left_out(found: dict[str, Any]) -> Iterator[Diagnostic]:
+    """What of a plate is no part of it: kept in the record, in no search, rule or key."""
+    gone = left_out(as_text(found.get(PLATE_FIELD)))
+    if gone:
+        listed = ", ".join(gone[:MAX_NAMED]) + (" …" if len(gone) > MAX_NAMED else "")
         yield _warning(
-            "车牌号码",
-            f"{plate[:20]!r} names no vehicle (masked or unread characters); no rule matches it.",
-            f"“{plate[:20]}”含未识别或遮盖字符，无法用于布控匹配。",
+            PLATE_FIELD,
+            f"{listed}: no letter or digit, left out of the plate for rules and search.",
+            f"{listed}：不是字母或数字，布控和检索时已从车牌中去除。",
+        )
+
+
+def _unread_plate(plate: str) -> Iterator[Diagnostic]:
+    shown = "".join(sign if sign.isprintable() else "\ufffd" for sign in plate[:20])
+    if is_doubtful(plate_form(plate)):
+        yield _warning(
+            PLATE_FIELD,
+            f"{shown!r}: the hyphen may separate or stand for an unread character; rules and search"
+            " find it by either, an alarm says that it is doubtful.",
+            f"“{shown}”中的连字符可能是分隔符，也可能表示未识别字符；布控和检索两种都匹配，"
+            "告警注明存疑。",
+        )
+    elif not says_no_plate(plate) and not plate_key(plate):
+        yield _warning(
+            PLATE_FIELD,
+            f"{shown!r} names no vehicle (masked or unread characters); no rule matches it.",
+            f"“{shown}”含未识别或遮盖字符，无法用于布控匹配。",
         )
 
 

@@ -12,6 +12,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from alarm.rules.check import RuleError
 from bus import tasks
 from bus.tasks import HeardRequests
 from monitor.accounts.errors import AccountsUnavailable
@@ -28,7 +29,6 @@ from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BusUnavailable
 from monitor.live.command_sender import CommandNotAcknowledged
-from monitor.live.rule_table import RuleError
 
 
 def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) -> FastAPI:

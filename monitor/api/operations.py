@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
+from alarm.rules.check import MATCHABLE
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.wall_clock import now_ms
@@ -20,7 +21,7 @@ from monitor.api.incidents import acknowledged, incident_page
 from monitor.api.register import add_register
 from monitor.api.services import ConsoleServices
 from monitor.api.views import alarm_detail, alarm_row, incident_row, parse_time
-from monitor.live.rule_table import MATCHABLE, rule_row
+from monitor.live.rule_table import rule_row
 
 MAX_PAGE = 500
 MAX_RULE_BYTES = 64 * 1024

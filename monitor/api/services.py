@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from alarm.rules.check import check_rule
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
 from bus.notify.acknowledgements import Acknowledgements
@@ -33,7 +34,6 @@ from monitor.cluster.traffic import metrics_urls
 from monitor.live.command_sender import CommandSender
 from monitor.live.live_hub import LiveHub
 from monitor.live.register_writes import CLIENT_ID, RegisterWrites
-from monitor.live.rule_table import check_rule
 from monitor.ports import (
     AlarmReader,
     OpenAlarms,

@@ -320,6 +320,8 @@ TEXTS: dict[str, str] = {
     "detail.alarm": "Alarm",
     "detail.clock_corrected": "{latency} (the device's clock is {clock}; the time is corrected)",
     "detail.clock_fault": "clock fault: the device is {hours} h off; shown is the arrival",
+    "detail.doubtful_plate": "Doubtful plate: its hyphen may separate or stand for an unread "
+    "character",
     "detail.own_tail": "Own tail of site epoch {epoch}: not at the other site unless it was sent "
     "again",
     "detail.raw": "What the device wrote",
@@ -398,6 +400,9 @@ TEXTS: dict[str, str] = {
     "watch.sent": "Sent: {name}",
     "watch.removed": "Removed: {name}",
     "watch.failed": "Not sent: {why}",
+    "watch.fault_masked": "a mark of an unread character (* ? # _ × -); rules know no wildcards "
+    "yet: write each plate in full",
+    "watch.fault_unread": "a value that no record can have: nothing was read, or it is no plate",
     "watch.rules": "Rules in force",
     "watch.empty": "No rule is in force.",
     "watch.no_right": "You may not change the watch list.",

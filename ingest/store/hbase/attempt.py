@@ -20,6 +20,7 @@ from ingest.store.hbase.aggregates import AggregateUpdates
 from ingest.store.hbase.columns import CELL, ENTRY, IndexEntry
 from ingest.store.hbase.connection import HbaseConnection, Row
 from ingest.store.hbase.ledger import Cell, Ledger, apply_change, value
+from ingest.store.hbase.plate_places import partly_read_form, places_of
 from ingest.store.port import Applied, RecordRow, RejectedRow, StoreBatch
 
 Kept = TypeVar("Kept", RecordRow, RejectedRow)
@@ -156,9 +157,12 @@ def _entries(rows: Collection[RecordRow], attempt: int) -> Iterator[Row]:
     for key in {keys.camera_key(row) for row in rows}:
         yield key, camera
     for row in rows:
-        entry = IndexEntry(attempt, row.kind, row.district_id, row.camera_ip, row.plate_key)
+        form = "" if row.plate_key else partly_read_form(row.plate_number)
+        entry = IndexEntry(
+            attempt, row.kind, row.district_id, row.camera_ip, row.plate_key, plate_form=form
+        )
         cells = {ENTRY: columns.encode(entry)}
-        for key in keys.index_keys(row):
+        for key in keys.index_keys(row, places_of(row.plate_key or form)):
             yield key, cells
 
 

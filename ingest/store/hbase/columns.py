@@ -55,6 +55,7 @@ class IndexEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     camera_ip: str = ""
     plate_key: str = ""
     reason: str = ""
+    plate_form: str = ""  # of a partly read plate
 
 
 class _RecordRest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):

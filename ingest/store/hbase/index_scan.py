@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+from bus.domain.plates import folded
 from ingest.store.hbase import columns, keys
 from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.connection import ROWS_PER_CALL, ThriftSession
-from ingest.store.hbase.keys import Facet
+from ingest.store.hbase.keys import BEHIND_ALL, Facet
 from ingest.store.hbase.search import (
-    BEHIND_ALL,
     WITH_PLATE,
     AccessPath,
     Range,
@@ -69,7 +69,7 @@ class IndexScan:
 
     def rejected(self, cursor: str, at_once: int) -> Iterator[RejectedRow]:
         """Rejected records of the query's kind and of the reason."""
-        where = ranges(AccessPath(Facet.TIME), cursor=cursor)
+        where = ranges(AccessPath(), cursor=cursor)
         return self._rows((REJECTED,), where, at_once, columns.rejected_of)
 
     def count(self) -> int:
@@ -97,7 +97,7 @@ class IndexScan:
         for key, raw in self._session.scan(table, one.start, one.stop, ROWS_PER_CALL):
             entry = columns.entry_of(raw)
             if entry.plate_key and self._ledger.counts(entry.attempt):
-                yield -keys.moment_of(key, one.prefix), entry.plate_key
+                yield -keys.moment_of(key, one.prefix), folded(entry.plate_key)
 
     def _rows(
         self,
@@ -124,13 +124,13 @@ class IndexScan:
     def _checkpoints(self) -> tuple[str, ...] | None:
         if not self._query.camera_ip:
             return None
-        prefix = keys.camera_prefix(self._query.camera_ip)
         rows = (
-            key
+            keys.checkpoint_of(key, prefix)
             for table in self._tables
+            for prefix in keys.prefixes(Facet.CAMERA, self._query.camera_ip)
             for key, _ in self._session.scan(table, prefix, prefix + BEHIND_ALL, ROWS_PER_CALL)
         )
-        return tuple(dict.fromkeys(keys.checkpoint_of(key, prefix) for key in rows))
+        return tuple(dict.fromkeys(rows))
 
     def _where(self, cursor: str) -> list[Range]:
         query = self._query

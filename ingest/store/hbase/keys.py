@@ -3,13 +3,15 @@
 In: rows and questions. Out: bytes that sort as they shall be read. Never: HBase.
 
 A key begins with a salt where neighbours in time would else all fall on one region. A string ends
-with a zero byte (one inside it is followed by 0xff), so that none is the beginning of another;
-numbers are eight bytes, big endian; moments that are read newest first are negated.
+with a zero byte, so that none is the beginning of another: one inside it is 0xc0 0x80, as in Java's
+modified UTF-8, which has no zero byte. Earlier versions of this program wrote it as 0x00 0xff,
+where one string could be the beginning of another; such keys are still found and read. Numbers are
+eight bytes, big endian; moments that are read newest first are negated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
 from zlib import crc32
@@ -18,7 +20,10 @@ from ingest.store.port import RecordRow
 
 SALTS = 16
 ALL_SALTS = tuple(bytes([one]) for one in range(SALTS))
-END, INSIDE = b"\x00", b"\x00\xff"
+END, INSIDE, FORMER_INSIDE = b"\x00", b"\xc0\x80", b"\x00\xff"
+BEHIND_ALL = b"\xff"
+"""Behind every key of a prefix: none goes on with this byte but, where the prefix ends with a
+string, one of a longer string as earlier versions wrote it."""
 _ZERO = 1 << 63
 
 
@@ -27,9 +32,16 @@ class Facet(Enum):
 
     PLATE = b"p"
     CHECKPOINT = b"c"
+    PARTLY_READ = b"u"
+    """A reading of a plate with few characters unread."""
+    HARDLY_READ = b"v"
+    """Plates with more of them, all together, newest first."""
     TIME = b"t"
     CAMERA = b"m"
     """At which checkpoints a camera was seen: its records are found through those."""
+
+
+_BY_TIME = (Facet.TIME, Facet.HARDLY_READ)
 
 
 def salt(text: str) -> bytes:
@@ -53,8 +65,13 @@ def newest_first(moment_ms: int) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A string with its end."""
+    """A string with its end; no other string's begins with it."""
     return value.encode().replace(END, INSIDE) + END
+
+
+def former_text(value: str) -> bytes:
+    """The same as earlier versions wrote it."""
+    return value.encode().replace(END, FORMER_INSIDE) + END
 
 
 def number(value: int) -> bytes:
@@ -80,38 +97,32 @@ def identity_of(index_key: bytes, prefix: bytes) -> str:
 
 def prefixes(facet: Facet, value: str = "") -> list[bytes]:
     """Where the entries of a facet begin; all of them if several, each sorted by time."""
-    if facet is Facet.TIME:
+    if facet in _BY_TIME:
         return [one + facet.value for one in ALL_SALTS]
-    return [salt(value) + facet.value + text(value)]
+    written = dict.fromkeys((text(value), former_text(value)))
+    return [salt(value) + facet.value + one for one in written]
 
 
-def index_keys(row: RecordRow) -> Iterator[bytes]:
-    """Every entry under which a record is found."""
+def index_keys(row: RecordRow, places: Iterable[tuple[Facet, str]]) -> Iterator[bytes]:
+    """Every entry under which a record is found; `places`: those of its plate."""
     yield time_key(row.captured_at_ms, row.record_id)
     behind = newest_first(row.captured_at_ms) + row.record_id.encode()
-    values = {Facet.CHECKPOINT: row.checkpoint_id}
-    if row.plate_key:
-        values[Facet.PLATE] = row.plate_key
-    for facet, value in values.items():
-        [prefix] = prefixes(facet, value)
-        yield prefix + behind
+    for facet, value in ((Facet.CHECKPOINT, row.checkpoint_id), *places):
+        if facet in _BY_TIME:
+            yield time_key(row.captured_at_ms, row.record_id, facet)
+        else:
+            yield prefixes(facet, value)[0] + behind
 
 
-def time_key(moment_ms: int, record_id: str) -> bytes:
+def time_key(moment_ms: int, record_id: str, facet: Facet = Facet.TIME) -> bytes:
     """The entry under which a record is found by time: of its capture, or, if it was rejected, at
     which it was kept."""
-    return salt(record_id) + Facet.TIME.value + newest_first(moment_ms) + record_id.encode()
-
-
-def camera_prefix(camera_ip: str) -> bytes:
-    """Where the checkpoints of a camera lie."""
-    [prefix] = prefixes(Facet.CAMERA, camera_ip)
-    return prefix
+    return salt(record_id) + facet.value + newest_first(moment_ms) + record_id.encode()
 
 
 def camera_key(row: RecordRow) -> bytes:
     """That the record's camera was seen at its checkpoint."""
-    return camera_prefix(row.camera_ip) + row.checkpoint_id.encode()
+    return prefixes(Facet.CAMERA, row.camera_ip)[0] + row.checkpoint_id.encode()
 
 
 def checkpoint_of(key: bytes, prefix: bytes) -> str:
@@ -141,13 +152,14 @@ def parts_of(key: bytes, shape: str) -> list[Any]:
             at += 8
         else:
             end = _end_of_text(key, at)
-            parts.append(key[at:end].replace(INSIDE, END).decode())
+            written = key[at:end].replace(FORMER_INSIDE, END).replace(INSIDE, END)
+            parts.append(written.decode())
             at = end + 1
     return parts
 
 
 def _end_of_text(key: bytes, at: int) -> int:
     end = key.index(END, at)
-    while key[end : end + 2] == INSIDE:
+    while key[end : end + 2] == FORMER_INSIDE:
         end = key.index(END, end + 2)
     return end

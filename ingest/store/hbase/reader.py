@@ -24,7 +24,7 @@ from ingest.store.hbase.connection import (
 )
 from ingest.store.hbase.index_scan import IndexScan
 from ingest.store.hbase.ledger import Ledger, value
-from ingest.store.hbase.search import BEHIND_ALL, edges, whole_minutes
+from ingest.store.hbase.search import edges, whole_minutes
 from ingest.store.port import (
     Counts,
     PageRequest,
@@ -130,7 +130,7 @@ class HbaseReader:
     def counts(self) -> Counts:
         """See `RecordReader.counts`."""
         where = [(tables.LEDGER, keys.salt("") + aggregates.TOTAL)]
-        found = self._cells_between(where, b"", BEHIND_ALL)
+        found = self._cells_between(where, b"", keys.BEHIND_ALL)
         return counts_of(
             (*keys.parts_of(key, "sss"), numbers[aggregates.COUNT])
             for key, numbers in found

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from bus.domain.former_plates import former_key
 from bus.domain.kinds import KINDS
-from bus.domain.plates import plate_key, plate_pattern
+from bus.domain.plate_search import asks_as_written, fits
+from bus.domain.plates import ANY_RUN, folded, plate_form
 from bus.domain.times import MINUTE_MS
 from ingest.store.hbase.columns import IndexEntry
-from ingest.store.hbase.keys import Facet, newest_first, prefixes
+from ingest.store.hbase.keys import BEHIND_ALL, Facet, newest_first, prefixes
+from ingest.store.hbase.plate_places import Place, places_asked
 from ingest.store.hbase.tables import CLASSES
 from ingest.store.port import Query, RecordRow
 
-BEHIND_ALL = b"\xff" * 9
-ANY = "*"
 WITH_PLATE = tuple(name for name in CLASSES if KINDS[name].has_plate)
 EVER = 1 << 62
 
@@ -34,10 +35,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class AccessPath:
-    """The part of the index to walk."""
+    """The parts of the index to walk."""
 
-    facet: Facet
-    values: tuple[str, ...] = ("",)
+    places: tuple[Place, ...] = ((Facet.TIME, ""),)
+
+    def leads_by(self, facet: Facet) -> bool:
+        """Whether all entries are of this facet."""
+        return all(own is facet for own, _ in self.places)
 
 
 def tables_of(query: Query) -> tuple[str, ...]:
@@ -45,30 +49,27 @@ def tables_of(query: Query) -> tuple[str, ...]:
     classes = CLASSES
     if query.kind:
         classes = tuple(name for name in CLASSES if query.kind in KINDS[name].stored_as)
-    if query.plate and not _has_no_key(query.plate):
+    if query.plate and not asks_as_written(query.plate):
         classes = tuple(name for name in classes if name in WITH_PLATE)
     return classes
 
 
 def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None) -> AccessPath:
     """The facet that restricts most; `checkpoints` are those where the query's camera was seen."""
-    pattern = plate_pattern(query.plate) if query.plate else ""
-    if pattern and ANY not in pattern and plate_key(query.plate):
-        path = AccessPath(Facet.PLATE, (plate_key(query.plate),))
-    elif query.checkpoint_id:
-        path = AccessPath(Facet.CHECKPOINT, (query.checkpoint_id,))
-    elif query.camera_ip and checkpoints is not None:
-        path = AccessPath(Facet.CHECKPOINT, checkpoints)
-    else:
-        path = AccessPath(Facet.TIME)
-    return path
+    by_plate = places_asked(query.plate) if query.plate else ()
+    if by_plate:
+        return AccessPath(by_plate)
+    if query.checkpoint_id:
+        return AccessPath(((Facet.CHECKPOINT, query.checkpoint_id),))
+    if query.camera_ip and checkpoints is not None:
+        return AccessPath(tuple((Facet.CHECKPOINT, one) for one in checkpoints))
+    return AccessPath()
 
 
 def is_covered_by_index(query: Query, path: AccessPath) -> bool:
     """Whether the index alone says how many match: no record need be read."""
-    by_number = bool(query.plate) and _has_no_key(query.plate)
-    elsewhere = bool(query.checkpoint_id) and path.facet is not Facet.CHECKPOINT
-    return not (query.text or by_number or elsewhere)
+    elsewhere = bool(query.checkpoint_id) and not path.leads_by(Facet.CHECKPOINT)
+    return not (query.text or elsewhere or (query.plate and _may_have_no_form(query.plate)))
 
 
 def may_match(query: Query, entry: IndexEntry) -> bool:
@@ -77,15 +78,26 @@ def may_match(query: Query, entry: IndexEntry) -> bool:
         query.kind in ("", entry.kind)
         and query.district_id in ("", entry.district_id)
         and query.camera_ip in ("", entry.camera_ip)
-        and (not query.plate or _has_no_key(query.plate) or _fits_key(query.plate, entry.plate_key))
+        and (not query.plate or _may_be_plate(query.plate, entry))
     )
+
+
+def _may_be_plate(plate: str, entry: IndexEntry) -> bool:
+    form = entry.plate_form or plate_form(entry.plate_key)  # the key may be of an earlier version
+    return fits(plate, form) if form else _may_have_no_form(plate)
+
+
+def _may_have_no_form(plate: str) -> bool:
+    """Whether rows whose entries tell nothing of a plate may be what was asked for: those found as
+    they were written, and those that an earlier version took for masked."""
+    return asks_as_written(plate) or not (ANY_RUN in folded(plate) or former_key(plate))
 
 
 def ranges(path: AccessPath, from_ms: int = 0, until_ms: int = 0, cursor: str = "") -> list[Range]:
     """Where to read; each by time, newest first, then by identity."""
     found = []
-    for value in path.values:
-        for prefix in prefixes(path.facet, value):
+    for facet, value in path.places:
+        for prefix in prefixes(facet, value):
             start = prefix if not until_ms else prefix + newest_first(until_ms - 1)
             stop = prefix + (newest_first(from_ms - 1) if from_ms else BEHIND_ALL)
             if cursor:
@@ -112,35 +124,9 @@ def matches(query: Query, row: RecordRow) -> bool:
 
 
 def _plate_matches(plate: str, row: RecordRow) -> bool:
-    if _has_no_key(plate):
+    if asks_as_written(plate):
         return row.plate_number == plate
-    return _fits_key(plate, row.plate_key)
-
-
-def _has_no_key(plate: str) -> bool:
-    """Whether it is 无车牌 or the like: these are found as the device wrote them."""
-    return ANY not in plate_pattern(plate) and not plate_key(plate)
-
-
-def _fits_key(plate: str, key: str) -> bool:
-    return bool(key) and fits(plate_pattern(plate), key)
-
-
-def fits(pattern: str, text: str) -> bool:
-    """Whether a text fits a pattern in which `*` stands for any run of characters."""
-    first, *rest = pattern.split(ANY)
-    if not rest:
-        return text == pattern
-    last = rest.pop()
-    if not text.startswith(first) or len(text) < len(first) + len(last):
-        return False
-    at, end = len(first), len(text) - len(last)
-    for part in rest:
-        found = text.find(part, at, end)
-        if found < 0:
-            return False
-        at = found + len(part)
-    return text.endswith(last)
+    return fits(plate, plate_form(row.plate_number))
 
 
 def whole_minutes(query: Query) -> tuple[int, int] | None:

@@ -34,6 +34,7 @@ from ingest.store.port import (
 from ingest.store.sqlite import cells
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import HOUR_MS
+from ingest.store.sqlite.plate_facets import add_functions
 from ingest.store.sqlite.query import (
     MAX_PLATES_SCANNED,
     Statement,
@@ -215,6 +216,7 @@ class SqliteReader:
         if version_of(connection) < VERSION:  # its writer is just creating it, or bringing it up
             connection.close()
             return None
+        add_functions(connection)
         with self._connections_lock:
             self._connections.append(connection)
         self._local.connection = connection

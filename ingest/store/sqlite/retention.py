@@ -16,18 +16,26 @@ from bus.contracts.topics import DAY_MS
 from bus.retention import NEVER_MS, RetentionSettings, past_before_ms
 from ingest.store.port import COMMON_STORED
 from ingest.store.rollups import ALL, DISTRICT, ODD, STEPS
-from ingest.store.sqlite.facets import FACET_CHECKPOINT, FACET_KIND, FACET_PLATE, HOUR_MS
+from ingest.store.sqlite.facets import (
+    FACET_CHECKPOINT,
+    FACET_KIND,
+    FACET_PARTLY_READ,
+    FACET_PLATE,
+    HOUR_MS,
+)
 
 REST_MS = 60_000  # a slice that found nothing is followed by no other for so long
 # The walk over the commonest kind goes on where it ended, and begins anew once in so long for
 # records that came late: kinds that are kept longer lie in its way.
 ROUND_MS = DAY_MS
 _OLDEST = """
-SELECT captured_at_ms, id, kind, plate_key, checkpoint_id FROM records
-WHERE (captured_at_ms, id) > (?, ?) AND captured_at_ms < ? ORDER BY captured_at_ms, id LIMIT ?
+SELECT captured_at_ms, id, kind, plate_key, checkpoint_id, partly_read_form(plate_number)
+FROM records WHERE (captured_at_ms, id) > (?, ?) AND captured_at_ms < ?
+ORDER BY captured_at_ms, id LIMIT ?
 """
 _OLDEST_OF_KIND = f"""
-SELECT r.captured_at_ms, r.id, r.kind, r.plate_key, r.checkpoint_id
+SELECT r.captured_at_ms, r.id, r.kind, r.plate_key, r.checkpoint_id,
+    partly_read_form(r.plate_number)
 FROM hours h CROSS JOIN facets f ON f.hour = h.hour AND f.facet = {FACET_KIND} AND f.value = ?
     CROSS JOIN records r ON r.id = f.id
 WHERE f.captured_at_ms < ? AND h.hour <= ? / {HOUR_MS} ORDER BY h.hour, f.captured_at_ms LIMIT ?
@@ -64,7 +72,7 @@ _SUMS: dict[str, tuple[tuple[str, ...], tuple[object, ...]]] = {
 }
 _RARER = tuple(kind.value for kind in RecordKind if kind.value != COMMON_STORED)
 _START = (NEVER_MS, 0)
-_Record = tuple[int, int, str, str, str]
+_Record = tuple[int, int, str, str, str, str]
 
 
 class SqliteRetention:
@@ -114,11 +122,13 @@ class SqliteRetention:
 
     def _delete_records(self, rows: Sequence[_Record]) -> None:
         facets = []
-        for captured_at_ms, row_id, kind, plate, checkpoint in rows:
+        for captured_at_ms, row_id, kind, plate, checkpoint, partly_read in rows:
             end = (captured_at_ms, row_id)
             facets.append((captured_at_ms, FACET_CHECKPOINT, checkpoint, *end))
             if plate:
                 facets.append((captured_at_ms, FACET_PLATE, plate, *end))
+            elif partly_read:
+                facets.append((captured_at_ms, FACET_PARTLY_READ, partly_read, *end))
             if kind != COMMON_STORED:
                 facets.append((captured_at_ms, FACET_KIND, kind, *end))
         facets.sort()  # as they lie: pages of one hour are touched once

@@ -40,6 +40,7 @@ from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
     FACET_KIND,
+    FACET_PARTLY_READ,
     FACET_PLATE,
     HOUR_MS,
 )
@@ -61,6 +62,10 @@ _INSERT_FACETS = f"""
 INSERT INTO facets (hour, facet, value, captured_at_ms, id)
 SELECT captured_at_ms / {HOUR_MS}, {FACET_PLATE}, plate_key, captured_at_ms, id
 FROM records WHERE id > :before AND plate_key <> ''
+UNION ALL
+SELECT captured_at_ms / {HOUR_MS}, {FACET_PARTLY_READ}, partly_read_form(plate_number),
+    captured_at_ms, id
+FROM records WHERE id > :before AND plate_key = '' AND partly_read_form(plate_number) <> ''
 UNION ALL
 SELECT captured_at_ms / {HOUR_MS}, {FACET_CHECKPOINT}, checkpoint_id, captured_at_ms, id
 FROM records WHERE id > :before

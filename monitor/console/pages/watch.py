@@ -10,6 +10,7 @@ import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
+from alarm.rules.check import MATCHABLE, RuleError
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.wall_clock import now_ms
@@ -23,7 +24,6 @@ from monitor.console.rows import Row, column, rule_view, severity_column, values
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import CommandNotAcknowledged
-from monitor.live.rule_table import MATCHABLE, RuleError
 
 REFRESH_SECONDS = 5.0  # rules end by time without a message
 
@@ -138,7 +138,8 @@ class RuleForm:
             await view.services.send_rule(put_command(view.services, rule, view.principal.name))
         except RuleError as error:
             field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
-            ui.notify(t("watch.failed", why=f"{field}: {error}"), type="warning")
+            why = t.table.get(f"watch.fault_{error.code}", str(error))
+            ui.notify(t("watch.failed", why=f"{field}: {why}"), type="warning")
             return
         except (CommandNotAcknowledged, ValueError, msgspec.ValidationError) as error:
             ui.notify(t("watch.failed", why=str(error)), type="negative")

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from bus.domain.identity import bus_id, key_of, sender_scoped_id, uuid7
-from bus.domain.plates import plate_key, plate_pattern
+from bus.domain.plate_search import patterns
+from bus.domain.plates import plate_key
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_plates_have_one_spelling_and_unread_ones_none(written: str, key: str):
 
 def test_a_search_pattern_keeps_its_stars():
     """Also the full-width one."""
-    assert plate_pattern("浙a*9＊") == "浙A*9*"
+    assert patterns("浙a*9＊") == ("浙A*9*",)
 
 
 def test_vehicles_are_keyed_by_plate_everything_else_by_device():

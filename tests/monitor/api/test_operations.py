@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from alarm.cli import mount
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Incident
+from bus.contracts.commands import WatchCommand
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
 from bus.wall_clock import now_ms
@@ -131,6 +135,40 @@ async def test_a_rule_that_cannot_be_meant_is_refused_with_its_field(
     reply = await as_role().post("/api/watch", content=body)
     assert reply.status_code == status
     assert reply.json().get("field") == field
+
+
+RULES: list[tuple[dict[str, list[str]], str]] = [
+    ({"plate_number": ["AB-102-CD"]}, ""), ({"plate_number": ["浙A·1\u200b2345", "浙A-12345"]}, ""), ({"vehicle_color": ["白色"]}, ""),
+    ({"plate_number": ["浙A*123"]}, "no wildcards"), ({"plate_number": ["浙A12345", "浙A?2345"]}, "no wildcards"),
+    ({"plate_number": ["无车牌"]}, "no record would match"), ({"plate_number": ["x" * 17]}, "no record would match"),
+    ({"plate_number": ["\u200b"]}, "no record would match"), ({"vehicle_color": ["识别异常"]}, "no record would match"),
+    ({"vehicle_color": ["x" * 101]}, "100 characters"), ({"plate_confidence": ["9"]}, "not an attribute"),
+    ({"shoe_size": ["9"]}, "not an attribute"), ({"vehicle_brand": [str(n) for n in range(51)]}, "1 to 50 values"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("match", "why"), RULES)
+async def test_api_and_command_line_refuse_the_same_rules_and_say_why(
+    as_role: Any, monkeypatch: pytest.MonkeyPatch, match: dict[str, list[str]], why: str
+) -> None:
+    """Regression: the API took what the command line refused. What both take is sent: here to
+    nobody."""
+    sent: list[WatchCommand] = []
+    monkeypatch.setattr("alarm.cli._send", lambda _, command: sent.append(command))
+    app = typer.Typer()
+    mount(app)
+    words = [f"--match={name}={','.join(values)}" for name, values in match.items()]
+    by_hand = CliRunner().invoke(app, ["watch", "add", *words], terminal_width=500)
+    reply = await as_role().post("/api/watch", json={"name": "n", "match": match})
+    if why:
+        assert (by_hand.exit_code, reply.status_code, sent) == (2, 422, [])
+        assert reply.json()["field"] in match
+        assert why in reply.json()["error"]
+        shown = "".join(sign for sign in by_hand.output if sign not in "│\n ")
+        assert why.replace(" ", "") in shown
+    else:
+        assert (by_hand.exit_code, reply.status_code) == (0, 503), by_hand.output  # no broker
+        assert sent[0].match == match
 
 
 async def test_a_rule_in_force_nowhere_cannot_be_removed(as_role: Any) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from string import Formatter
 from typing import get_args
 
+from alarm.rules.check import MATCHABLE
 from bus.contracts.alarms import IncidentKind
 from bus.contracts.headers import Reason, RecordKind
 from monitor.console.rows import match_text, values_of
 from monitor.i18n import LANGUAGES, texts
-from monitor.live.rule_table import MATCHABLE
 
 CONSOLE = Path(__file__).parents[3] / "monitor"
 

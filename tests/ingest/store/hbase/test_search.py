@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.domain.former_plates import former_key
+from bus.domain.plates import plate_form, plate_key
 from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.keys import Facet
+from ingest.store.hbase.plate_places import partly_read_form, places_asked, places_of
 from ingest.store.hbase.search import (
     AccessPath,
     choose_access_path,
     edges,
-    fits,
     is_covered_by_index,
     matches,
     may_match,
@@ -25,33 +25,28 @@ from ingest.store.hbase.search import (
 from ingest.store.port import Query
 from tests.ingest.store.made import row
 
-SIGNS = st.text("ab*", max_size=12)
-
-
-@given(SIGNS, st.text("ab", max_size=12))
-def test_a_pattern_is_a_run_of_anything_at_each_star(pattern: str, text: str) -> None:
-    """Against Python's regular expressions, in linear time for any pattern."""
-    as_regex = ".*".join(re.escape(part) for part in pattern.split("*"))
-    assert fits(pattern, text) is (re.fullmatch(as_regex, text) is not None)
+PLATE = AccessPath(places_asked("浙A11111"))
+PLATES = ["", "无车牌", "浙A1", "浙B2", "浙A?1", "浙A-12345", "浙A12345", "浙A\0 12345", "AB-102-CD"]
+ASKED = ["", "浙A*", "浙A1", "无车牌", "浙A12345", "浙AD12345", "浙A-12345", "AB102CD", "AB-102-CD", "浙??"]
 
 
 @pytest.mark.parametrize(
     ("query", "checkpoints", "lead"),
     [
-        (Query(), None, AccessPath(Facet.TIME)),
-        (Query(captured_from_ms=5), None, AccessPath(Facet.TIME)),
-        (Query(text="x"), None, AccessPath(Facet.TIME)),
-        (Query(kind="vehicle"), None, AccessPath(Facet.TIME)),
-        (Query(kind="face", district_id="d"), None, AccessPath(Facet.TIME)),
-        (Query(plate="浙 ａ11111"), None, AccessPath(Facet.PLATE, ("浙A11111",))),
-        (Query(plate="浙A11111", kind="vehicle"), None, AccessPath(Facet.PLATE, ("浙A11111",))),
-        (Query(plate="浙A*"), None, AccessPath(Facet.TIME)),
-        (Query(plate="无车牌"), None, AccessPath(Facet.TIME)),
-        (Query(plate="浙A*", checkpoint_id="c"), None, AccessPath(Facet.CHECKPOINT, ("c",))),
-        (Query(checkpoint_id="c"), None, AccessPath(Facet.CHECKPOINT, ("c",))),
-        (Query(camera_ip="1"), ("c", "d"), AccessPath(Facet.CHECKPOINT, ("c", "d"))),
-        (Query(camera_ip="1"), (), AccessPath(Facet.CHECKPOINT, ())),
-        (Query(camera_ip="1", kind="face"), ("c",), AccessPath(Facet.CHECKPOINT, ("c",))),
+        (Query(), None, AccessPath()),
+        (Query(captured_from_ms=5), None, AccessPath()),
+        (Query(text="x"), None, AccessPath()),
+        (Query(kind="vehicle"), None, AccessPath()),
+        (Query(kind="face", district_id="d"), None, AccessPath()),
+        (Query(plate="浙 ａ11111"), None, PLATE),
+        (Query(plate="浙A11111", kind="vehicle"), None, PLATE),
+        (Query(plate="浙A*"), None, AccessPath()),
+        (Query(plate="无车牌"), None, AccessPath()),
+        (Query(plate="浙A*", checkpoint_id="c"), None, AccessPath(((Facet.CHECKPOINT, "c"),))),
+        (Query(checkpoint_id="c"), None, AccessPath(((Facet.CHECKPOINT, "c"),))),
+        (Query(camera_ip="1"), ("c", "d"), AccessPath(((Facet.CHECKPOINT, "c"), (Facet.CHECKPOINT, "d")))),
+        (Query(camera_ip="1"), (), AccessPath(())),
+        (Query(camera_ip="1", kind="face"), ("c",), AccessPath(((Facet.CHECKPOINT, "c"),))),
     ],
 )
 def test_the_part_that_restricts_most_leads(
@@ -85,24 +80,51 @@ def test_records_are_read_only_for_what_the_index_does_not_tell(query: Query, co
     assert is_covered_by_index(query, choose_access_path(query)) is covered
 
 
-@given(st.sampled_from(["vehicle", "face"]), st.sampled_from(["", "浙A1", "浙B2"]),
-       st.sampled_from(["", "浙A*", "浙A1", "无车牌"]), st.sampled_from(["", "face"]))  # fmt: skip
+@given(st.sampled_from(["vehicle", "face"]), st.sampled_from(PLATES), st.sampled_from(ASKED), st.sampled_from(["", "face"]),
+       st.booleans())  # fmt: skip
 def test_the_index_never_hides_a_row_that_matches(
-    kind: str, plate: str, asked_plate: str, asked_kind: str
+    kind: str, plate: str, asked_plate: str, asked_kind: str, is_former: bool
 ) -> None:
-    made = row(1, kind=kind, plate_key=plate, plate_number=plate or "无车牌")
+    """Entries of today and of an earlier version; of its masked plates patterns found none."""
+    key = former_key(plate) if is_former else plate_key(plate)
+    made = row(1, kind=kind, plate_key=key, plate_number=plate)
     query = Query(kind=asked_kind, plate=asked_plate)
-    entry = IndexEntry(1, made.kind, made.district_id, made.camera_ip, made.plate_key)
-    if is_covered_by_index(query, choose_access_path(query)):
+    form = "" if is_former else partly_read_form(plate)
+    entry = IndexEntry(1, made.kind, made.district_id, made.camera_ip, made.plate_key, plate_form=form)
+    has_no_entry = is_former and not key
+    if is_covered_by_index(query, choose_access_path(query)) and not has_no_entry:
         assert may_match(query, entry) is matches(query, made)
-    else:
+    elif not (has_no_entry and places_asked(asked_plate)) and asked_plate != "浙A*":
         assert may_match(query, entry) or not matches(query, made)
 
 
+WHOLE_PLATES = st.text("浙AB1", min_size=1, max_size=8)
+
+
+@given(WHOLE_PLATES, st.sets(st.integers(0, 7)), st.text("\0\u200b· ", max_size=2), st.booleans())
+def test_a_whole_plate_is_looked_up_wherever_a_record_of_it_lies(
+    plate: str, unread: set[int], odd: str, is_former: bool
+) -> None:
+    """Exactly one of the places asked holds the record, however much of it was read."""
+    written = "".join("#" if at in unread else sign for at, sign in enumerate(plate)) + odd
+    form = plate_form(written)
+    places = [(Facet.PLATE, former_key(plate))] if is_former else list(places_of(form))
+    asked = places_asked(plate)
+    assert len(asked) == len(set(asked))
+    assert sum(place in asked for place in places) == (1 if is_former or form else 0)
+
+
+def test_a_doubtful_plate_lies_at_each_of_its_readings() -> None:
+    """A question finds it at one of them."""
+    places = list(places_of(plate_form("浙A-12345")))
+    for asked in ("浙A12345", "浙AD12345"):
+        assert sum(place in places_asked(asked) for place in places) == 1
+
+
 def test_one_place_for_a_value_and_all_salts_for_the_time() -> None:
-    assert len(ranges(AccessPath(Facet.PLATE, ("浙A11111",)))) == 1
-    assert len(ranges(AccessPath(Facet.TIME))) == 16
-    assert ranges(AccessPath(Facet.CHECKPOINT, ())) == []
+    assert len(ranges(AccessPath(((Facet.PLATE, "浙A11111"),)))) == 1
+    assert len(ranges(AccessPath())) == 16
+    assert ranges(AccessPath(())) == []
 
 
 def test_a_condition_holds_for_all_that_is_asked() -> None:

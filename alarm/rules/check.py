@@ -1,0 +1,110 @@
+"""Which rules may be put: one answer for console, API and command line. Pure.
+
+In: a command, the time. Out: `RuleError`, or nothing. Never: another opinion than `ruleset`:
+whatever is taken here meets some record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from alarm.rules.fields import PLATE, wanted
+from bus.contracts.commands import WatchCommand
+from bus.contracts.keys import PLACE_AND_TIME
+from bus.domain.kinds import KEYS_OF_KIND, WIRE_KEYS
+from bus.domain.plates import MAX_PLATE_CHARACTERS, plate_form
+
+MAX_VALUES = 50  # accepted values of one attribute; more is a list for another kind of rule
+MAX_VALUE_CHARACTERS = 100
+MAX_NAME_CHARACTERS = 100
+MAX_NOTE_CHARACTERS = 500
+LAST_MS = 253_402_214_400_000  # 9999-12-31 UTC: no later capture can be written
+
+_HIDDEN = {
+    "captured_at",
+    "stored_at",
+    "sender_record_id",
+    "device_sequence",
+    "face_feature",
+    "feature_model",
+    "plate_confidence",
+    "plate_character_confidences",
+}
+
+
+def _matchable(table: Mapping[str, str]) -> tuple[str, ...]:
+    own = [a for a in table.values() if a not in _HIDDEN and not a.endswith("_url")]
+    places = set(PLACE_AND_TIME.values())
+    return tuple(sorted(own, key=lambda a: a in places))
+
+
+# What a rule may ask for, per kind: what the device says of the target, then where it was seen.
+MATCHABLE: dict[str, tuple[str, ...]] = {kind: _matchable(KEYS_OF_KIND[kind]) for kind in WIRE_KEYS}
+
+
+class RuleError(ValueError):
+    """A rule that would match nothing or everything; `field` names the part at fault, `code` what
+    is wrong with it, for other languages."""
+
+    def __init__(self, field: str, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.field = field
+        self.code = code
+
+
+def is_over(command: WatchCommand, now_ms: int) -> bool:
+    """Whether the rule was in force only until before now."""
+    return 0 < command.valid_until_ms <= now_ms
+
+
+def check_rule(command: WatchCommand, now_ms: int) -> None:
+    """Raise `RuleError` for a rule that cannot be meant."""
+    if not command.name or len(command.name) > MAX_NAME_CHARACTERS:
+        raise RuleError("name", f"1 to {MAX_NAME_CHARACTERS} characters")
+    if len(command.note) > MAX_NOTE_CHARACTERS:
+        raise RuleError("note", f"at most {MAX_NOTE_CHARACTERS} characters")
+    if not command.match:
+        raise RuleError("match", "a rule needs at least one attribute")
+    for attribute, values in command.match.items():
+        _check_values(command.kind, attribute, values)
+    _check_times(command, now_ms)
+
+
+def _check_times(command: WatchCommand, now_ms: int) -> None:
+    for field in ("valid_from_ms", "valid_until_ms"):
+        if not 0 <= getattr(command, field) <= LAST_MS:
+            raise RuleError(field, f"0 to {LAST_MS} milliseconds since 1970")
+    if is_over(command, now_ms):
+        raise RuleError("valid_until_ms", "lies in the past")
+    if 0 < command.valid_until_ms <= command.valid_from_ms:
+        raise RuleError("valid_until_ms", "lies before the beginning")
+
+
+def _check_values(kind: str, attribute: str, values: list[str]) -> None:
+    if attribute not in MATCHABLE[kind]:
+        known = ", ".join(MATCHABLE[kind])
+        raise RuleError(attribute, f"not an attribute of a {kind} record; expected one of: {known}")
+    if not 1 <= len(values) <= MAX_VALUES:
+        raise RuleError(attribute, f"1 to {MAX_VALUES} values")
+    for value in values:
+        _check_value(attribute, value)
+
+
+def _check_value(attribute: str, value: str) -> None:
+    if not value.strip() or len(value) > MAX_VALUE_CHARACTERS:
+        raise RuleError(attribute, f"each value has 1 to {MAX_VALUE_CHARACTERS} characters")
+    if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise RuleError(attribute, f"{value!a} is no text in UTF-8")
+    if wanted(attribute, value):
+        return
+    if attribute == PLATE and plate_form(value):
+        raise RuleError(
+            attribute,
+            f"{value!r} has a mark of an unread character (* ? # _ × -), and rules know no"
+            " wildcards yet: write each plate in full",
+            "masked",
+        )
+    what = f"a plate of 1 to {MAX_PLATE_CHARACTERS} letters and digits" if attribute == PLATE else (
+        "a value that was read"
+    )  # fmt: skip
+    raise RuleError(attribute, f"{value!r} is not {what}: no record would match", "unread")
