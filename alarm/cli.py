@@ -15,8 +15,6 @@ import typer
 from rich.table import Table
 
 from alarm.dispatch.reader import OperationsReader
-from alarm.rules.check import MAX_NAME_CHARACTERS, RuleError, check_rule
-from alarm.rules.fields import PLATE
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus import wall_clock
 from bus.cli.show import screen
@@ -27,6 +25,8 @@ from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.domain.kinds import WIRE_KEYS
+from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
+from bus.domain.rule_values import PLATE
 from bus.errors import BusError
 from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from ingest.store.port import PageRequest, StoreError

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from alarm.rules.fields import attributes_from, values_of, wanted
 from bus.contracts.commands import WatchCommand
 from bus.domain.kinds import WIRE_KEYS
+from bus.domain.rule_values import attributes_from, values_of, wanted
 
 MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from alarm.rules.fields import PLATE, attributes_of
 from alarm.rules.ruleset import Rule, RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate
 from bus.domain.plates import is_doubtful
+from bus.domain.rule_values import PLATE, attributes_of
 
 _PICTURES = ("人脸图片地址", "车辆图片地址", "场景图片地址", "车牌图片地址")
 

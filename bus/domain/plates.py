@@ -91,6 +91,12 @@ def plate_key(plate: str) -> str:
     return form if is_whole(form) else ""
 
 
+def partly_read_form(plate: str) -> str:
+    """The form of a plate of which something was not read or is doubtful; empty for any other."""
+    form = plate_form(plate)
+    return "" if is_whole(form) else form
+
+
 def is_whole(form: str) -> bool:
     """Whether all of a plate was read, so that it names one vehicle."""
     return UNREAD not in form and HYPHEN not in form

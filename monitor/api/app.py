@@ -12,8 +12,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from alarm.rules.check import RuleError
 from bus import tasks
+from bus.domain.rule_check import RuleError
 from bus.tasks import HeardRequests
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
-from alarm.rules.check import MATCHABLE
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
+from bus.domain.rule_check import MATCHABLE
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.wall_clock import now_ms
 from ingest.store.port import PageRequest

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from alarm.rules.check import check_rule
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
 from bus.settings import BusSettings, SiteSettings
 from bus.tasks import RequestFailures

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from alarm.rules.check import is_over
 from bus.contracts.commands import WatchCommand
+from bus.domain.rule_check import is_over
 
 
 class RuleTable:

@@ -19,12 +19,12 @@ from msgspec.json import Decoder
 from msgspec.structs import astuple
 
 from alarm.rules import RuleSet
-from alarm.rules.fields import attributes_from
 from alarm.watchlist_reader import WatchlistReader
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
 from bus.contracts.topics import EVENT_CANDIDATE
 from bus.domain.kinds import KIND_OF_TOPIC, MATCHED_TOPICS, WIRE_KEYS
+from bus.domain.rule_values import attributes_from
 from bus.settings import SiteSettings
 from ingest.normalise import ClockLimits, clock_limits, normalise
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK

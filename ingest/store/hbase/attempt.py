@@ -15,12 +15,13 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import force_setattr
 
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
+from bus.domain.plates import partly_read_form
 from ingest.store.hbase import aggregates, columns, keys, tables
 from ingest.store.hbase.aggregates import AggregateUpdates
 from ingest.store.hbase.columns import CELL, ENTRY, IndexEntry
 from ingest.store.hbase.connection import HbaseConnection, Row
 from ingest.store.hbase.ledger import Cell, Ledger, apply_change, value
-from ingest.store.hbase.plate_places import partly_read_form, places_of
+from ingest.store.hbase.plate_places import places_of
 from ingest.store.port import Applied, RecordRow, RejectedRow, StoreBatch
 
 Kept = TypeVar("Kept", RecordRow, RejectedRow)

@@ -15,18 +15,12 @@ from itertools import combinations
 
 from bus.domain.former_plates import former_key
 from bus.domain.plate_search import asks_as_written, whole_plate
-from bus.domain.plates import UNREAD, is_whole, plate_form, readings
+from bus.domain.plates import UNREAD, is_whole, readings
 from ingest.store.hbase.keys import Facet
 
 MAX_UNREAD = 2  # characters of a reading that has an entry of its own; 36 look-ups for a plate of 8
 
 Place = tuple[Facet, str]
-
-
-def partly_read_form(plate: str) -> str:
-    """The form of a plate of which something was not read or is doubtful; empty for any other."""
-    form = plate_form(plate)
-    return "" if is_whole(form) else form
 
 
 def places_of(form: str) -> Iterator[Place]:

@@ -7,29 +7,15 @@ stands for a character that was not read, and a hyphen for one or for none.
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 from bus.domain.plate_search import patterns
-from bus.domain.plates import ANY_RUN, HYPHEN, UNREAD, is_whole, plate_form, plate_key
+from bus.domain.plates import ANY_RUN, HYPHEN, UNREAD
 from ingest.store.sqlite.facets import FACET_PARTLY_READ, FACET_PLATE
 
 _LAST_CHARACTER = "\U0010ffff"
 Condition = tuple[str, list[Any]]
 """SQL and the values of its marks."""
-
-
-def add_functions(db: sqlite3.Connection) -> None:
-    """What the SQL of this store calls."""
-    db.create_function("plate_key", 1, plate_key, deterministic=True)
-    db.create_function("plate_form", 1, plate_form, deterministic=True)
-    db.create_function("partly_read_form", 1, partly_read_form, deterministic=True)
-
-
-def partly_read_form(plate: str) -> str:
-    """The form of a plate of which something was not read or is doubtful; empty for any other."""
-    form = plate_form(plate)
-    return "" if is_whole(form) else form
 
 
 def places(plate: str) -> Condition:

@@ -34,7 +34,6 @@ from ingest.store.port import (
 from ingest.store.sqlite import cells
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import HOUR_MS
-from ingest.store.sqlite.plate_facets import add_functions
 from ingest.store.sqlite.query import (
     MAX_PLATES_SCANNED,
     Statement,
@@ -43,7 +42,7 @@ from ingest.store.sqlite.query import (
     records_statement,
     scanned_since_statement,
 )
-from ingest.store.sqlite.schema import VERSION, version_of
+from ingest.store.sqlite.schema import VERSION, add_functions, version_of
 from ingest.store.totals import counts_of
 
 _REJECTED_COLUMNS = ",".join(RejectedRow.__struct_fields__)

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import sqlite3
 
+from bus.domain.plates import partly_read_form, plate_form, plate_key
 from ingest.store.port import StoreError
 from ingest.store.sqlite.facets import FACET_PARTLY_READ, FACET_PLATE, HOUR_MS
-from ingest.store.sqlite.plate_facets import add_functions
 
 VERSION = 8
 
@@ -267,6 +267,12 @@ _MIGRATIONS = (
     _VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7,
     _VERSION_8,
 )  # fmt: skip
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """What the SQL of this store calls of the domain."""
+    for function in (plate_key, plate_form, partly_read_form):
+        connection.create_function(function.__name__, 1, function, deterministic=True)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

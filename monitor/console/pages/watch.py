@@ -10,9 +10,9 @@ import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from alarm.rules.check import MATCHABLE, RuleError
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
+from bus.domain.rule_check import MATCHABLE, RuleError
 from bus.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from alarm.rules.fields import attributes_of
 from alarm.rules.ruleset import compile_rules
 from bus.contracts.commands import WatchCommand
 from bus.domain.identity import key_of
@@ -27,6 +26,7 @@ from bus.domain.plates import (
     readings,
     vehicles_of,
 )
+from bus.domain.rule_values import attributes_of
 
 # As Unicode's DerivedCoreProperties.txt has it, of categories L and N.
 FILLERS = "\u115f\u1160\u3164\uffa0"

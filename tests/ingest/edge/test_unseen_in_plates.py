@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from alarm.rules import compile_rules, verdict
-from alarm.rules.fields import attributes_of
 from bus.contracts.alarms import Alarm, Candidate
 from bus.contracts.commands import WatchCommand
+from bus.domain.rule_values import attributes_of
 from ingest.edge.admission import RequestInfo, admit
 from ingest.normalise import Envelope, normalise
 from ingest.normalise.diagnostics import explain

@@ -7,9 +7,9 @@ from pathlib import Path
 from string import Formatter
 from typing import get_args
 
-from alarm.rules.check import MATCHABLE
 from bus.contracts.alarms import IncidentKind
 from bus.contracts.headers import Reason, RecordKind
+from bus.domain.rule_check import MATCHABLE
 from monitor.console.rows import match_text, values_of
 from monitor.i18n import LANGUAGES, texts
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alarm.rules.check import MATCHABLE
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT, METER_SENT
+from bus.domain.rule_check import MATCHABLE
 from monitor.live.live_consumer import LiveBatch, _event
 from monitor.live.rule_table import RuleTable, decode_command
 from spark_apps.apps.latency import DECODER

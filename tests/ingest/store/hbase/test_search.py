@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.former_plates import former_key
-from bus.domain.plates import plate_form, plate_key
+from bus.domain.plates import partly_read_form, plate_form, plate_key
 from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.keys import Facet
-from ingest.store.hbase.plate_places import partly_read_form, places_asked, places_of
+from ingest.store.hbase.plate_places import places_asked, places_of
 from ingest.store.hbase.search import (
     AccessPath,
     choose_access_path,

@@ -1,6 +1,6 @@
 """Which rules may be put: one answer for console, API and command line. Pure.
 
-In: a command, the time. Out: `RuleError`, or nothing. Never: another opinion than `ruleset`:
+In: a command, the time. Out: `RuleError`, or nothing. Never: another opinion than `alarm.rules`:
 whatever is taken here meets some record.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from alarm.rules.fields import PLATE, wanted
 from bus.contracts.commands import WatchCommand
 from bus.contracts.keys import PLACE_AND_TIME
 from bus.domain.kinds import KEYS_OF_KIND, WIRE_KEYS
 from bus.domain.plates import MAX_PLATE_CHARACTERS, plate_form
+from bus.domain.rule_values import PLATE, wanted
 
 MAX_VALUES = 50  # accepted values of one attribute; more is a list for another kind of rule
 MAX_VALUE_CHARACTERS = 100

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from alarm.rules.fields import attributes_of, normal
 from alarm.rules.ruleset import compile_rules
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_key
+from bus.domain.rule_values import attributes_of, normal
 from ingest.normalise import Envelope, normalise, partition_key
 from ingest.store.port import RecordRow
 

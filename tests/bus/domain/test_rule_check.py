@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alarm.rules.check import MATCHABLE, MAX_VALUES, RuleError, check_rule
-from alarm.rules.fields import attributes_of
 from alarm.rules.ruleset import compile_rules
 from bus.contracts.commands import WatchCommand
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import MARKS
+from bus.domain.rule_check import MATCHABLE, MAX_VALUES, RuleError, check_rule
+from bus.domain.rule_values import attributes_of
 
 NOW_MS = 1_000_000
 TEXTS = st.text(max_size=120)
