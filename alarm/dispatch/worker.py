@@ -297,7 +297,8 @@ class AlarmWorker:
         try:
             answer.result()
         except BusError as error:
-            log.warning("dispatcher: the commit was not accepted: %s", error)
+            log.warning("dispatcher: the commit was not accepted, and is repeated: %s", error)
+            self._begun = {}
         else:
             self._accepted(asked_s, member)
 

@@ -49,6 +49,9 @@ def common_config(bus: BusSettings, client_id: str) -> Config:
         "logger": _LOG,
         "reconnect.backoff.ms": 50,  # a restarted broker is back within a second or two,
         "reconnect.backoff.max.ms": 1000,  # and our latency promise does not wait longer
+        "retry.backoff.ms": 20,  # an election takes a tenth of a second: with librdkafka's 100 ms,
+        "retry.backoff.max.ms": 500,  # doubled, its end is heard of as late again
+        "topic.metadata.refresh.fast.interval.ms": 20,
         "socket.keepalive.enable": True,
         "socket.nagle.disable": True,  # small requests are the rule, and each is answered
         "log.connection.close": False,  # a supervised broker restarts; one line a client says so

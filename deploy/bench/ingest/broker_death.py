@@ -1,8 +1,8 @@
 """kill -9 of one of three brokers beside a steady load: how long nothing comes, step by step.
 
 In: who keeps the metadata. Out: the longest time between two alarms by victim, and beside it the
-same of every step on the way, and the slowest answer of edge and console. Never: two deaths at
-once: a broker is back and in sync before the next one dies.
+same of every step on the way, before the death too, and the slowest answer of edge and console.
+Never: two deaths at once: a broker is back and in sync before the next one dies.
 """
 
 from __future__ import annotations
@@ -98,7 +98,11 @@ def _gaps_around_death(
     _check_load(steps, killed_ms)
     os.kill(product.pid(f"broker-{node_id}"), signal.SIGKILL)
     time.sleep(AFTER_S)
-    return {step: _longest_s(moments, killed_ms) for step, moments in steps.items()}
+    found = {}
+    for step, moments in steps.items():
+        found[step] = longest_s(moments, killed_ms - BEFORE_MS, killed_ms + COUNTED_MS)
+        found[f"{step}, before"] = longest_s(moments, killed_ms - COUNTED_MS, killed_ms)
+    return found
 
 
 def _check_load(steps: Mapping[str, Moments], killed_ms: float) -> None:
@@ -108,12 +112,11 @@ def _check_load(steps: Mapping[str, Moments], killed_ms: float) -> None:
         raise OperatorError(f"only {len(alarms)} alarms came in {STEADY_MS / 1000:g} s")
 
 
-def _longest_s(moments: Sequence[float], killed_ms: float) -> float:
-    """The longest time between two of them around a death. What never came again is as long as the
-    counted time."""
-    until_ms = killed_ms + COUNTED_MS
-    counted = sorted(at for at in list(moments) if killed_ms - BEFORE_MS <= at < until_ms)
-    ends = [killed_ms - BEFORE_MS, *counted, until_ms]
+def longest_s(moments: Sequence[float], from_ms: float, until_ms: float) -> float:
+    """The longest time between two of them, or an end of the span: what never came again is as long
+    as that."""
+    counted = sorted(at for at in list(moments) if from_ms <= at < until_ms)
+    ends = [from_ms, *counted, until_ms]
     return max(b - a for a, b in itertools.pairwise(ends)) / 1000
 
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from deploy.bench.ingest import edge_load, measure
+from deploy.bench.ingest.broker_death import longest_s
 from deploy.bench.ingest.cpu_quota import held_to
 from deploy.bench.ingest.watchers import moment_of
 from deploy.bench.report import FIGURES
@@ -31,6 +32,13 @@ def test_figures_are_chosen_by_how_they_begin():
     assert len(measure.chosen("")) > 15
     with pytest.raises(OperatorError, match="gap"):
         measure.chosen("gpa-1")
+
+
+def test_the_longest_time_counts_from_and_to_the_ends_of_its_span():
+    """What never came again is no short gap; what lies outside is none at all."""
+    assert longest_s([900, 1100, 1500, 1600], 1000, 1700) == 0.4
+    assert longest_s([1100], 1000, 3000) == 1.9
+    assert longest_s([], 1000, 3000) == 2.0
 
 
 def test_a_batch_that_nobody_saw_counts_with_the_next_that_was_seen():
