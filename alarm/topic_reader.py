@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from bus.client.kafka.cluster import AdminClient, ClusterUnavailable, end_offsets
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicAndPartition, TopicPartition
@@ -68,7 +69,7 @@ class TopicReader:
         self._known = self._identity()
         self._follower.start()
         self._begun = True
-        self._consumer = Consumer(bus, client_id=client_id)
+        self._consumer = Consumer(bus, client_id=client_id, overrides=FOLLOWS_LEADERS)
         self._consumer.assign(
             {TopicPartition(*partition): end for partition, end in self._ends.items()}
         )

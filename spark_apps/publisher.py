@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
 from bus.contracts.headers import SCHEMA, SITE
@@ -27,7 +28,9 @@ class EventPublisher:
 
     def __init__(self, bus: BusSettings, site: str) -> None:
         timeout_ms = int(FLUSH_TIMEOUT_S * 1000)
-        changes = {"linger.ms": 0, "message.timeout.ms": timeout_ms, "log_level": 0}
+        changes = {
+            **FOLLOWS_LEADERS, "linger.ms": 0, "message.timeout.ms": timeout_ms, "log_level": 0,
+        }  # fmt: skip
         self._producer = Producer(bus, client_id="streams", overrides=changes)
         self._site = site.encode()
         self._encoder = msgspec.json.Encoder()

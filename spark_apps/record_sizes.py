@@ -32,9 +32,9 @@ PLACES = 6
 is seen if it is a fifth of the range. Each costs two milliseconds."""
 RECORDS_PER_PLACE = 1_000
 TIMEOUT_S = 5.0  # of waiting, at most, for all partitions of a batch
-SLICE_S = 0.05
-"""What a slice costs at least. No answer is waited for longer than reading the slices takes that
-are made without it: a leader that has just died must not hold up the alarms of all others."""
+SLICE_S = 0.15
+"""What a slice costs. No answer is waited for longer than reading the slices takes that are made
+without it: a leader that has just died must not hold up the alarms of all others."""
 LEAST_S = 0.005  # of patience: less is no answer's time
 _SAMPLE = MappingProxyType(
     {

@@ -20,6 +20,7 @@ from alarm.topic_reader import TopicReader
 from bus import wall_clock
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import AdminClient, offsets_since
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
 from bus.client.model import ClusterIdentity, ConsumedRecord
@@ -32,7 +33,9 @@ from bus.settings import BusSettings, SiteSettings
 log = logging.getLogger(__name__)
 
 DELIVERY_TIMEOUT_S = 3.0  # half a session: what was sent as a member is not on its way afterwards
-_OVERRIDES = {"linger.ms": 0, "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000)}
+_OVERRIDES = {
+    **FOLLOWS_LEADERS, "linger.ms": 0, "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+}  # fmt: skip
 SCAN_S = 2.0  # librdkafka looks once a second for what is too old, and tells it then
 NEVER_TAKEN = frozenset({
     ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_RECORD,

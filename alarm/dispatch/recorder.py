@@ -38,6 +38,7 @@ from bus.client.kafka.cluster import (
     admin_client,
     wait_for_topics,
 )
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.producer import RecordHeaders
 from bus.client.kafka.site_role import SiteRole
@@ -227,7 +228,7 @@ class OperationsRecorder:
         self.settled.set()
         rules = RuleSet()
         with (
-            Consumer(self._bus, client_id=RECORDER) as consumer,
+            Consumer(self._bus, client_id=RECORDER, overrides=FOLLOWS_LEADERS) as consumer,
             closing(SiteRole(self._bus, f"{RECORDER}-role").start()) as role,
             closing(SaidEvents(self._bus, f"{RECORDER}-said")) as events,
         ):

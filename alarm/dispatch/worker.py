@@ -37,6 +37,7 @@ from bus.client.kafka.cluster import (
     admin_client,
     wait_for_topics,
 )
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.kafka.standby_group import MEMBERSHIP, SESSION_TIMEOUT_S
@@ -61,7 +62,6 @@ POLL_TIMEOUT_S = 0.1  # how long a stop may wait for the consumer; another one t
 CATCH_UP_S = 2.0  # how often it is read what is raised: who takes over reads no more
 RETRY_S = 0.2
 MEMBER_FOR_S = SESSION_TIMEOUT_S - DELIVERY_TIMEOUT_S
-METADATA_MS = 1_000  # how soon the group sees that the topic has more partitions, or fewer
 ANSWER_S = 5.0  # of the group: a commit that takes longer proves nothing, and a stop waits for it
 
 
@@ -134,7 +134,7 @@ class AlarmWorker:
             ) as self._alarms,
             Consumer(
                 self._bus, client_id=DISPATCHER, group=DISPATCHER, timeout_s=ANSWER_S,
-                overrides={**MEMBERSHIP, "topic.metadata.refresh.interval.ms": METADATA_MS},
+                overrides={**MEMBERSHIP, **FOLLOWS_LEADERS},  # sees more partitions, or fewer, too
             ) as self._consumer,
         ):
             self._work()

@@ -7,6 +7,7 @@ import asyncio
 
 import msgspec
 
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
 from bus.contracts.commands import WatchCommand
@@ -67,6 +68,8 @@ class CommandSender:
     def _connected(self) -> Producer:
         if self._producer is None:
             timeout_ms = int(DELIVERY_SECONDS * 1000)
-            changes = {"message.timeout.ms": timeout_ms, "linger.ms": 0, "log_level": 0}
+            changes = {
+                **FOLLOWS_LEADERS, "message.timeout.ms": timeout_ms, "linger.ms": 0, "log_level": 0,
+            }  # fmt: skip
             self._producer = Producer(self._bus, client_id="databus-console", overrides=changes)
         return self._producer

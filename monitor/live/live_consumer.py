@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm, Incident
@@ -45,6 +46,7 @@ DATA_BACK = 20  # records per partition shown when a console starts
 EVENTS_BACK = 300  # alarms and incidents read back when a console starts
 METADATA_TIMEOUT_SECONDS = 3.0
 _OVERRIDES = {
+    **FOLLOWS_LEADERS,
     "enable.partition.eof": False,
     "queued.max.messages.kbytes": 8192,
     "fetch.message.max.bytes": 1 << 20,  # the page shows the newest records, not a backlog

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from bus.limits import (
     CLIENT_DELIVERY_TIMEOUT_MS,
@@ -21,6 +22,14 @@ from bus.limits import (
 from bus.settings import BusSettings
 
 Config = dict[str, object]
+
+FOLLOWS_LEADERS: Mapping[str, object] = MappingProxyType({
+    "topic.metadata.refresh.interval.ms": 200,
+    "metadata.max.age.ms": 900_000,  # librdkafka's own, which otherwise follows the other one
+})  # fmt: skip
+"""For what lies on the way of an alarm. When a leader dies librdkafka asks once who leads now,
+mostly before the election has ended, and then again when it looks over its topics, once a second.
+Such a client asks five times a second: no more of them than alarms need."""
 
 _LOG = logging.getLogger("bus.client")
 _REFUSED = "Connection refused"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from alarm.dispatch.reader import OperationsReader
+from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import END, Consumer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm
@@ -25,7 +26,7 @@ from ingest.store import open_store
 from ingest.store.port import PageRequest
 
 POLL_S = 0.01  # the error of a moment
-_EAGER = {"fetch.wait.max.ms": 50}
+_EAGER = {**FOLLOWS_LEADERS, "topic.metadata.refresh.interval.ms": 50, "fetch.wait.max.ms": 50}
 """A broker's death must not be seen late because the watcher waits for an answer of it."""
 
 
