@@ -127,7 +127,7 @@ def list_alarms(
     ctx: typer.Context,
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "",
     rule_id: Annotated[str, typer.Option("--rule", help="A rule's id.")] = "",
-    plate: Annotated[str, typer.Option(help="A plate; * stands for any characters.")] = "",
+    plate: Annotated[str, typer.Option(help="A plate; * is any characters, ? is one.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:

@@ -34,13 +34,22 @@ _TO_UNREAD = str.maketrans("#_×", UNREAD * 3)
 def folded(plate: str) -> str:
     """The normal form: half-width capitals and digits, and the marks of unread characters. Each
     character is judged by itself, so that one that stays out never changes its neighbours."""
-    return unicodedata.normalize("NFC", "".join(map(_folded_character, plate)))
+    return unicodedata.normalize("NFC", plate.translate(_FOLDED))
 
 
-@lru_cache(maxsize=65_536)
-def _folded_character(character: str) -> str:
-    wide = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", character).upper())
-    return "".join(one for one in wide if one in MARKS or _is_letter_or_digit(one))
+class FoldedCharacters(dict[int, str]):
+    """What `str.translate` puts for each character; those of a plate are kept as they are met."""
+
+    def __missing__(self, code: int) -> str:
+        wide = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", chr(code)).upper())
+        found = "".join(one for one in wide if one in MARKS or _is_letter_or_digit(one))
+        if code <= _LAST_KEPT:
+            self[code] = found
+        return found
+
+
+_LAST_KEPT = 0xFFFF  # a bound of memory: the characters of real plates lie below
+_FOLDED = FoldedCharacters()
 
 
 def _is_letter_or_digit(character: str) -> bool:
@@ -51,7 +60,9 @@ def _is_letter_or_digit(character: str) -> bool:
 def left_out(plate: str) -> tuple[str, ...]:
     """What the normal form leaves out beyond spaces and printed separators, once each, by name:
     `U+200B ZERO WIDTH SPACE`."""
-    gone = (one for one in dict.fromkeys(plate) if not _folded_character(one))
+    if folded(plate) == plate:  # as nearly all are
+        return ()
+    gone = (one for one in dict.fromkeys(plate) if not one.translate(_FOLDED))
     return tuple(_named(one) for one in gone if one not in _USUAL_SEPARATORS)
 
 
@@ -68,7 +79,9 @@ def says_no_plate(plate: str) -> bool:
 def plate_form(plate: str) -> str:
     """What is known of the plate, in one spelling: `?` for each unread character, a hyphen where it
     may stand for one or separate; empty when nothing was read or it is no plate at all."""
-    form = with_read_marks(folded(plate).replace(ANY_RUN, UNREAD))
+    form = folded(plate)
+    if not form.isalnum():
+        form = with_read_marks(form.replace(ANY_RUN, UNREAD))
     is_plate = form.strip(UNREAD + HYPHEN) and form not in NO_PLATE_WORDS
     return form if is_plate and len(form) <= MAX_PLATE_CHARACTERS else ""
 

@@ -233,7 +233,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     """A question for records; empty fields do not restrict. Newest capture first."""
 
     kind: str = ""
-    plate: str = ""  # compared normalised; `*` stands for any run of characters
+    plate: str = ""  # `*`: any run of characters, `?`: one; see `bus.domain.plate_search`
     checkpoint_id: str = ""
     district_id: str = ""
     camera_ip: str = ""

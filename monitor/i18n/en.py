@@ -303,7 +303,7 @@ TEXTS: dict[str, str] = {
     "map.hits": "{count} hits",
     "map.fit": "Whole map",
     "search.kind": "Kind",
-    "search.plate": "Plate (* = anything)",
+    "search.plate": "Plate (* = anything, ? = one)",
     "search.checkpoint": "Checkpoint",
     "search.from": "From",
     "search.until": "Until",

@@ -302,7 +302,7 @@ TEXTS: dict[str, str] = {
     "map.hits": "{count} 次命中",
     "map.fit": "全图",
     "search.kind": "类型",
-    "search.plate": "车牌（* 为任意）",
+    "search.plate": "车牌（* 任意，? 一位）",
     "search.checkpoint": "卡口",
     "search.from": "起",
     "search.until": "止",

@@ -21,7 +21,8 @@ Condition = tuple[str, list[Any]]
 def places(plate: str) -> Condition:
     """A table of the parts of the index in which the plates lie: facet, first and last value."""
     asked = patterns(plate)
-    prefix = asked[0].split(ANY_RUN)[0].split(UNREAD)[0] if len(asked) == 1 else asked[0][:1]
+    # Two patterns are one text, with its hyphens and without: the shorter beginning is of both.
+    prefix = min((one.split(ANY_RUN)[0].split(UNREAD)[0] for one in asked), key=len)
     last = prefix if asked == (prefix,) else prefix + _LAST_CHARACTER
     # Of a partly read plate the first character may be what was not read.
     begins = (prefix[:1], UNREAD) if prefix else ("",)

@@ -176,3 +176,20 @@ def test_a_write_that_fails_leaves_no_transaction_open(operations: OperationsSto
         operations.apply(BatchChanges(alarms=[alarm(2, raised_at_ms=unfit)]))
     assert [a.alarm_id for a in operations.apply(BatchChanges(alarms=[alarm(3)]))] == ["r:3"]
     assert [n.subject for n in operations.notices.due("log", 0, 10)] == ["r:1", "r:3"]
+
+
+def test_alarms_are_found_by_what_was_read_of_a_plate_those_of_earlier_versions_too(
+    operations: OperationsStore, path: Path
+) -> None:
+    """Unseen characters, unread ones and a doubtful hyphen; a stored key is brought into today's
+    form."""
+    written = ["浙A1\u200b0003", "浙B1*345", "浙A-12345", "AB-102-CD", "浙A10004", "无车牌"]
+    operations.apply(BatchChanges(alarms=[alarm(n, plate_number=one) for n, one in enumerate(written)]))
+    with operations._db as db:
+        db.execute("UPDATE alarms SET plate_key = '浙A1\u200b0004' WHERE alarm_id = 'r:4'")
+    reader = OperationsReader(path)
+    for asked, found in (("浙A10003", [0]), ("浙B12345", [1]), ("浙A12345", [2]), ("浙AD12345", [2]), ("AB102CD", [3]),
+                         ("浙A10004", [4]), ("浙A1000?", [4, 0]), ("浙B*", [1]), ("无车牌", []), ("浙A99999", [])):  # fmt: skip
+        rows, _ = reader.alarms(page=PageRequest(), plate=asked)
+        assert [int(one.record_id) for one in rows] == found, asked
+    reader.close()
