@@ -58,8 +58,8 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     `tails`, `lost_at_ms` (when A died), `tails_sent_again` (of the records that the report knows to
     be missing in `tails`, those that edges sent again) and `perhaps_there` (of the others at most
     so many came as new ones). `pictures`: of B's alarms,
-    at the cameras' edge; `pictures_at_b`: of these in B's own store. `first_stored_ms`: from the
-    end of A (its site epoch, or its death) until a record that B took itself was in B's store;
+    at the cameras' edge; `pictures_at_b`: of these in B's own store. `first_stored_ms`: from
+    the last record that A acknowledged until a record that B took itself was in B's store;
     None: not seen."""
 
     acknowledged: Mapping[Via, AbstractSet[str]]

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from bus.contracts.site_epoch import parse_site_epoch
+from bus.domain.kinds import KIND_OF_TOPIC
 from bus.wall_clock import now_ms
 from deploy.demo import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
 from deploy.errors import OperatorError
@@ -31,7 +32,7 @@ from deploy.supervisor import Supervisor
 from deploy.two_sites import report
 from deploy.two_sites.balance import reconcile_sites
 from deploy.two_sites.collect import read_records
-from deploy.two_sites.first_stored import StoredPositions
+from deploy.two_sites.first_stored import AcknowledgedEnds, StoredPositions
 from deploy.two_sites.layout import SitePlan, two_sites
 from deploy.up import check_not_running, describe, stop_on_signals
 from dr_mirror.plan.status import MirrorStatus
@@ -45,6 +46,9 @@ SWITCH_AT = 0.4
 COPYING_TIMEOUT_S = 120.0
 MOVE_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 120.0
+LOOKED_S = 2.0
+"""A's ends are looked at for so long before the switch, so that the last growth is seen."""
+MAX_OFFSET = 1 << 62
 
 
 async def demo_sites(
@@ -80,6 +84,7 @@ class TwoSitesRun:
         self._switch: dict[str, Any] = {}
         self._b_before_switch = 0
         self._positions = StoredPositions(self._plan.b.settings)
+        self._acknowledged = AcknowledgedEnds(self._plan.a.settings, list(KIND_OF_TOPIC))
         self._lost_at_ms = -1
         folder = settings.site.data_path
         self._a = Supervisor(self._plan.a.processes, folder / "a")
@@ -114,11 +119,14 @@ class TwoSitesRun:
             return
         self._b_before_switch = stored_count(self._plan.b.settings) or 0
         self._positions.start()
+        self._acknowledged.start()
+        await asyncio.sleep(LOOKED_S)
         if not self._planned:
             self._lost_at_ms = now_ms()
             self._a.kill_all()
             self.line.say("site A is dead: kill -9 of all its brokers and applications")
         self._switch = await self._command(self._switch_words())
+        self._acknowledged.stop()
         took_ms = self._switch.get("took_ms", -1)
         self.line.say(f"B is the primary; from the site epoch to the opening: {took_ms} ms")
         await self._until(self._has_moved, MOVE_TIMEOUT_S, lambda: "the edge moves to B")
@@ -153,13 +161,15 @@ class TwoSitesRun:
         return 0 if account.balanced else 1
 
     def _first_stored_ms(self) -> int | None:
-        ended_ms = self._lost_at_ms
+        """From the last record that A acknowledged; where none was seen, from A's end."""
+        own = {(one["topic"], one["partition"]): one["end"] for one in self._switch["partitions"]}
+        at_a = own if self._planned else dict.fromkeys(own, MAX_OFFSET)
+        ended_ms = self._acknowledged.last_ms(at_a)
+        if ended_ms is None:
+            ended_ms = self._lost_at_ms
         if ended_ms < 0:
             ended_ms = parse_site_epoch(self._switch["epoch"]).at_ms
-        ends = {
-            (one["topic"], one["partition"]): one["end"] for one in self._switch["partitions"]
-        }
-        return self._positions.first_beyond(ends, ended_ms)
+        return self._positions.first_beyond(own, ended_ms)
 
     # -- the switch -------------------------------------------------------------------------
 

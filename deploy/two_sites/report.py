@@ -18,7 +18,8 @@ _TEXTS: dict[str, dict[str, str]] = {
         "stored_a": "stored or rejected at A, while it lived: {}",
         "stored_b": "stored at B: {}",
         "stored_b_after_switch": "of these after the switch: {}",
-        "first_stored_ms": "first record that B took itself, in its store: {} ms after A's end",
+        "first_stored_ms": "first record that B took itself, in its store: {} ms after A's last "
+        "acknowledgement",
         "folded": "compared in number only, ids not kept: {}",
         "known_missing": "known to be missing when B took over (all topics): {}",
         "sent_again": "of these sent again by the edge: {}",
@@ -39,7 +40,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "stored_a": "站点 A 停止前已入库或拒收:{}",
         "stored_b": "站点 B 已入库:{}",
         "stored_b_after_switch": "其中切换之后入库:{}",
-        "first_stored_ms": "站点 B 自己接收的第一条记录入库:A 停止后 {} 毫秒",
+        "first_stored_ms": "站点 B 自己接收的第一条记录入库:A 最后一次确认后 {} 毫秒",
         "folded": "编号未保留、只比较数量:{}",
         "known_missing": "B 接管时已知缺失(全部主题):{}",
         "sent_again": "其中接入端已重发:{}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -238,6 +238,7 @@ class Mirror:
             plans = plan_topics(
                 at_source, at_target, self._selection, self.clusters, self._topic_ids, self._names
             )
+        self._forget_copies_of(name for name, plan in plans.items() if plan.create)
         if await asyncio.to_thread(self._apply, plans):
             source, target = await self._views()
         self._target = at_target
@@ -246,6 +247,15 @@ class Mirror:
             copied = [at_source[name] for name, plan in plans.items() if plan.state.copies]
             target_id = self.clusters.target_cluster_id
             await asyncio.to_thread(self._marker.mark, copied, target_id)
+
+    def _forget_copies_of(self, missing: Iterable[str]) -> None:
+        """The target has no such topics any more: what the source has is new, whatever was copied.
+        They may be made again before anybody sees them gone."""
+        names = set(missing)
+        for partition in [each for each in self.copies if each.topic in names]:
+            self._give_up_copying(partition)
+        for name in names & set(self._topic_ids):
+            del self._topic_ids[name]
 
     async def _views(self) -> tuple[ClusterView, ClusterView]:
         source, target = await _both(self._source_admin.view, self._target_admin.view)

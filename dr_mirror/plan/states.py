@@ -86,22 +86,26 @@ class MirrorState(Enum):
     SOURCE_TRUNCATED = "source_truncated", False, StateText(
         "the source ends before the target: it lost records that were copied",
         "源端末尾早于目标端:源端丢失了已复制的记录",
-        "an unclean election or a lost disk at the source; keep the target as it is, and let the "
-        "source catch up from it, or free and delete the topic at the target to copy it again",
-        "源端发生了不干净选举或磁盘丢失;请保留目标端并由其恢复源端,"
-        "或解除并删除目标端主题以重新复制")  # fmt: skip
+        "an unclean election or a lost disk at the source, or the topic was deleted and "
+        "created again while the mirror was away. Keep the target as it is, and let the source "
+        "catch up from it; or `databus mirror copy-anew TOPIC` puts what the target holds into "
+        "files and copies the topic again",
+        "源端发生了不干净选举或磁盘丢失,或主题在镜像停止期间被删除并重建。请保留目标端并由其恢复源端;"
+        "或用 `databus mirror copy-anew TOPIC` 将目标端内容写入文件并重新复制")  # fmt: skip
     TARGET_TRUNCATED = "target_truncated", False, StateText(
         "the target ends before what it had acknowledged", "目标端末尾早于其已确认的位置",
-        "an unclean election or a lost disk at the target; delete the topic at the target to copy "
-        "it again from the source, or put it on mirror.black_list",
-        "目标端发生了不干净选举或磁盘丢失;请删除目标端主题以从源端重新复制,"
+        "an unclean election or a lost disk at the target; `databus mirror copy-anew "
+        "TOPIC` copies the topic again from the source, or put it on mirror.black_list",
+        "目标端发生了不干净选举或磁盘丢失;请用 `databus mirror copy-anew TOPIC` 从源端重新复制,"
         "或将其加入 mirror.black_list")  # fmt: skip
     DIVERGED = "diverged", False, StateText(
         "the last batch of the target is another one than the source's at the same offset",
         "目标端最后一个批次与源端同一偏移量的批次不同",
-        "run `databus mirror verify` for the first differing offset; then free and delete the "
-        "topic at the target to copy it again, or keep it and put it on mirror.black_list",
-        "请运行 `databus mirror verify` 查看首个不同的偏移量;然后解除并删除目标端主题以重新复制,"
+        "run `databus mirror verify` for the first differing offset; then `databus mirror "
+        "copy-anew TOPIC` puts what the target holds into files and copies the topic again, or "
+        "keep it and put it on mirror.black_list",
+        "请运行 `databus mirror verify` 查看首个不同的偏移量;然后用 "
+        "`databus mirror copy-anew TOPIC` 将目标端内容写入文件并重新复制,"
         "或保留并加入 mirror.black_list")  # fmt: skip
     CORRUPT_SOURCE = "corrupt_source", False, StateText(
         "the source sends bytes that are no batches", "源端返回的数据不是合法批次",
@@ -127,8 +131,10 @@ class MirrorState(Enum):
     RECREATED_AT_SOURCE = "recreated_at_source", False, StateText(
         "the topic was deleted and created again at the source under the same name",
         "主题在源端被删除后以同名重建",
-        "the target keeps the old records; free and delete the topic there to copy the new one",
-        "目标端保留旧记录;解除并删除目标端主题后将复制新主题")  # fmt: skip
+        "the target keeps the old records. `databus mirror copy-anew TOPIC` puts them into files "
+        "and begins to copy the new topic (at an ordinary target, delete the topic there)",
+        "目标端保留旧记录。`databus mirror copy-anew TOPIC` 将旧记录写入文件,并开始复制新主题"
+        "(普通目标端:请删除该处主题)")  # fmt: skip
     MORE_PARTITIONS = "more_partitions", True, StateText(
         "the target has more partitions than the source; those of the source are copied",
         "目标端分区数多于源端;仅复制源端已有的分区",

@@ -121,7 +121,8 @@ def _plan(
     if known_id and known_id != source.topic_id:
         return TopicPlan(
             name, MirrorState.RECREATED_AT_SOURCE,
-            detail=f"topic id {known_id.hex()} was copied, the source has {source.topic_id.hex()}",
+            detail=f"topic id {known_id.hex()} was copied, the source has {source.topic_id.hex()}; "
+            f"to copy the new one: databus mirror copy-anew {name}",
         )  # fmt: skip
     newest = generation_of(target.configs)
     if newest > clusters.generation:

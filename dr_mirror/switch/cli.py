@@ -1,5 +1,5 @@
-"""The commands `mirror switch` and `mirror drill`; `report` and `primary` are mounted
-with them.
+"""The commands `mirror switch` and `mirror drill`; `report`, `primary`, `gaps` and `copy-anew` are
+mounted with them.
 
 In: settings, names of sites. Out: steps as they are done, the report; exit status 1 where a switch
 was refused or is not finished. Shells: `planned`, `forced`. Never: a switch whose new
@@ -27,6 +27,7 @@ from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import Obstacle
 from dr_mirror.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.status_file import StatusUnavailable, read_status, status_path
+from dr_mirror.switch.copy_anew_cli import copy_anew
 from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
 from dr_mirror.switch.gaps_cli import gaps
@@ -83,6 +84,7 @@ def mount(mirror: typer.Typer) -> None:
     mirror.command("report")(report)
     mirror.command("gaps")(gaps)
     mirror.command("drill")(run_drill)
+    mirror.command("copy-anew")(copy_anew)
 
 
 class NothingToDo(Exception):

@@ -18,6 +18,7 @@ from bus.client.admin.queries import raise_for_error
 from bus.client.admin.site_keys import SiteKeys
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.client.wire.sync_client import SyncClient
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_confirmation import (
     SITE_CONFIRMATION_KEY,
     ConfirmedBy,
@@ -61,6 +62,7 @@ from dr_mirror.copy.cluster_admin import TOPICS_AT_ONCE, ClusterAdmin, ClusterVi
 from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
 from dr_mirror.plan.groups import GroupOffsets
 from dr_mirror.plan.requests import (
+    EARLIEST,
     LATEST,
     commit_of_group,
     committed_offsets,
@@ -208,10 +210,33 @@ class SiteClient:
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """High watermarks; a partition without a leader that answers is left out."""
+        return self._offsets(partitions, LATEST)
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Log starts, in the same way."""
+        return self._offsets(partitions, EARLIEST)
+
+    def free(self, topic: str) -> None:
+        """It is a copy no longer; under the site epoch in force, where there ever was one. Raises
+        BusError, EpochRefused."""
+        unset: ConfigChanges = [(SOURCE_CLUSTER_KEY, AlterConfigOp.DELETE, None)]
+        epoch = self.site_epoch()
+        if epoch is not None:
+            self.change(epoch, {topic: unset})
+        else:
+            commands.alter_configs(self._client, {(TOPIC, topic): unset})
+
+    def delete(self, topic: str) -> None:
+        """Raises BusError."""
+        commands.delete_topic(self._client, topic)
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], timestamp: int
+    ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for leader, topics in self._by_leader(partitions).items():
             request = ListOffsetsRequest(-1, 0, [
-                ListOffsetsTopic(name, [ListOffsetsPartition(index, -1, LATEST) for index in parts])
+                ListOffsetsTopic(name, [ListOffsetsPartition(n, -1, timestamp) for n in parts])
                 for name, parts in topics.items()
             ])  # fmt: skip
             for partition, one in self._ask(leader, ApiKey.LIST_OFFSETS, request):

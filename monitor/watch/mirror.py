@@ -1,7 +1,8 @@
-"""Replicas and pictures at the second site that are not what the first one has, as the mirror's
-page tells. Pure.
+"""Topics, replicas and pictures at the second site that are not what the first one has, as the
+mirror's page tells. Pure.
 
-In: what the mirror says. Out: a `Condition` for each replica of a partition, one for pictures.
+In: what the mirror says. Out: a `Condition` for each replica of a partition, for each topic of
+which both sites hold another log, one for pictures.
 Never: a word while the mirror does not answer; that it is away is another condition.
 """
 
@@ -13,6 +14,13 @@ from monitor.models.shown_mirror import MirroredDifference, MirroredPictures, Sh
 from monitor.watch.conditions import Condition
 
 PICTURES = "pictures"
+ANOTHER_LOG = {
+    "recreated_at_source": "the topic was deleted and created again at the source",
+    "source_truncated": "the source ends before the target",
+    "target_truncated": "the target ends before what it had acknowledged",
+    "diverged": "the last batch of the target is not the source's",
+}
+"""States of the mirror in which it copies nothing, until somebody decides which log counts."""
 MAX_KNOWN = 200
 MAX_RANGES = 10
 """Told of one replica by offsets; the others are counted."""
@@ -25,14 +33,17 @@ class MirrorJudge:
     _known: dict[str, None] = field(default_factory=dict)
 
     def observe(self, found: ShownMirror | None) -> list[Condition]:
-        """A condition for each replica that differs, and for each that did; pictures are one."""
+        """A condition for each topic and replica that differs, and for each that did; pictures are
+        one."""
         if found is None:
             return []
         replicas: dict[str, list[MirroredDifference]] = {}
         for one in found.status.proof.differences:
             subject = f"{one.topic}-{one.partition} broker {one.broker}"
             replicas.setdefault(subject, []).append(one)
-        named = {name: _detail(all_) for name, all_ in list(replicas.items())[:MAX_KNOWN]}
+        named = _topics_with_another_log(found)
+        named |= {name: _detail(all_) for name, all_ in replicas.items()}
+        named = dict(list(named.items())[:MAX_KNOWN])
         pictures = found.status.pictures
         if pictures.differing or pictures.other:
             named[PICTURES] = _pictures_detail(pictures)
@@ -42,6 +53,20 @@ class MirrorJudge:
             *(Condition("differs", name, True, 0, detail) for name, detail in named.items()),
             *(Condition("differs", name, False, 0) for name in ended),
         ]
+
+
+def _topics_with_another_log(found: ShownMirror) -> dict[str, dict[str, str]]:
+    """With why, and the command that goes on."""
+    status = found.status
+    said = [(one.topic, one.state, one.detail) for one in status.topics]
+    said += [(one.topic, one.state, one.detail) for one in status.partitions]
+    named: dict[str, dict[str, str]] = {}
+    for topic, state, detail in said:
+        if state in ANOTHER_LOG:
+            why = ": ".join(filter(None, (ANOTHER_LOG[state], detail)))
+            remedy = f"databus mirror copy-anew {topic}"
+            named.setdefault(topic, {"why": why, "remedy": remedy})
+    return named
 
 
 def _detail(found: list[MirroredDifference]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 from bus.errors import BusError
@@ -23,8 +23,9 @@ from dr_mirror.copy.mirror import Mirror
 from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.status_file import StatusUnavailable
+from dr_mirror.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch import cli
+from dr_mirror.switch.copy_anew import CopiedAnew, CopyAnew
 from dr_mirror.switch.site_client import EpochRefused
 from dr_mirror.switch.steps import SwitchLimits, SwitchRefused, SwitchUnfinished
 from tests.simulation.blocking import PORTS, Ports
@@ -40,6 +41,16 @@ PASSING = (
     SwitchRefused, SwitchUnfinished, EpochRefused, StatusUnavailable, BusError, OSError, ReportError,
 )  # fmt: skip
 """What a person answers by running the same command again."""
+
+
+Done = TypeVar("Done", SwitchStatement, CopiedAnew)
+
+
+def said_of(done: SwitchStatement | CopiedAnew) -> str:
+    """In a trace."""
+    if isinstance(done, SwitchStatement):
+        return f"site epoch {done.epoch}"
+    return f"{done.records} records are kept"
 
 
 class MirrorMachine:
@@ -134,21 +145,34 @@ class Operator:
         """`mirror switch --back`, until it is done."""
         return await self._until_done("--back", lambda ctx: cli._bring_back(ctx, LIMITS, True))
 
-    async def _until_done(
-        self, what: str, command: Callable[[Any], SwitchStatement]
-    ) -> SwitchStatement:
+    async def copy_anew(self, topic: str) -> CopiedAnew:
+        """`mirror copy-anew`, until it is done."""
+        return await self._until_done(
+            f"copy-anew {topic}", lambda ctx: self._copied_anew(ctx, topic)
+        )
+
+    def _copied_anew(self, context: Any, topic: str) -> CopiedAnew:
+        site, target = self.machine.site, cli._sites(context)["B"]
+        target.refresh()
+        return CopyAnew(
+            target, lambda: read_status(status_path(site)), topic=topic, name=topic,
+            kept=site.data_path / "mirror" / "kept", on_step=lambda *_: None,
+            timeout_s=LIMITS.timeout_s,
+        ).run(with_files=True)  # fmt: skip
+
+    async def _until_done(self, what: str, command: Callable[[Any], Done]) -> Done:
         while True:
             task = self._clock.spawn(self._once(command), name=what)
             done = await task
-            if isinstance(done, SwitchStatement):
-                self.world.trace(f"operator: {what} is done, site epoch {done.epoch}")
+            if not isinstance(done, str):
+                self.world.trace(f"operator: {what} is done: {said_of(done)}")
                 return done
             self.world.trace(f"operator: {what}: {done}")
             self.refusals.append(f"{what}: {done}")
             await asyncio.sleep(RETRY_S)
 
-    async def _once(self, command: Callable[[Any], SwitchStatement]) -> SwitchStatement | str:
-        """The statement, or why there is none yet."""
+    async def _once(self, command: Callable[[Any], Done]) -> Done | str:
+        """What was done, or why there is nothing yet."""
         closing: list[Callable[[], None]] = []
         found = SimpleNamespace(mirror=self.machine.settings, site=self.machine.site)
         context = SimpleNamespace(obj=found, call_on_close=closing.append)

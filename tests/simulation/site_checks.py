@@ -23,6 +23,8 @@ from tests.simulation.machine import SimMachine
 from tests.simulation.mirror_machine import MirrorMachine
 
 EVERY_S = 0.1
+MADE_ANEW = "anew"
+"""A topic that an operator deletes: what was called copied of it may go."""
 EPOCH_FREE = 16
 """Where a batch's bytes begin that are the same at both sites: behind its leader epoch."""
 
@@ -180,6 +182,8 @@ class SiteClaims:
                 self._newest[key] = newest
                 is_newest = partition.is_leader and partition.leader_epoch == newest
                 if key not in self._copied or not is_newest or key in self._reported:
+                    continue
+                if partition.topic == MADE_ANEW:
                     continue
                 if partition.log.end_offset < self._copied[key]:
                     self._reported.add(key)

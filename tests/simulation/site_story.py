@@ -38,6 +38,7 @@ from tests.simulation.network import Cut
 from tests.simulation.observer import Observer
 from tests.simulation.producer import ProducerKind, SimProducer
 from tests.simulation.site_checks import (
+    MADE_ANEW,
     Ends,
     SiteClaims,
     both_sites,
@@ -48,6 +49,7 @@ from tests.simulation.site_checks import (
     tail_values,
 )
 from tests.simulation.story import Outcome
+from tests.simulation.topic_made_anew import TopicMadeAnew
 from tests.simulation.world import SimWorld
 
 TOPICS = {"cars": 2, "faces": 1}
@@ -246,7 +248,7 @@ class SiteSeedRun:
         return MirrorSettings(
             source_bootstrap_servers=self.first.mirror_listeners,
             target_bootstrap_servers=self.second.mirror_listeners,
-            white_list=tuple(COPIED), carries_state=False, topic_refresh_s=2.0,
+            white_list=(*COPIED, MADE_ANEW), carries_state=False, topic_refresh_s=2.0,
             proof_recent_s=10.0, proof_interval_s=5.0,
         )  # fmt: skip
 
@@ -299,12 +301,15 @@ class SiteSeedRun:
     async def _keep_and_hand_over(self) -> None:
         loop = self.world.loop
         until = loop.time() + self.trouble_s
+        anew = TopicMadeAnew(self)
         busy = [
             loop.create_task(self.first.faults.run(until)),
             loop.create_task(self.second.faults.run(until)),
             loop.create_task(self._harm_the_mirror(until)),
             loop.create_task(self._harm_the_edge(until)),
         ]
+        if self.fate is Fate.STAYS:
+            busy.append(loop.create_task(anew.harm(until)))
         switching = None
         if self.fate is Fate.HANDS_OVER:
             await asyncio.sleep(self.trouble_s * self.dice.random())
@@ -319,6 +324,7 @@ class SiteSeedRun:
                 if not await self._handed_over(switching, self.second, self.first):
                     return
         await self._settle()
+        await anew.settle()
 
     async def _handed_over(
         self, switching: asyncio.Task[SwitchStatement], former: SimSite, new: SimSite

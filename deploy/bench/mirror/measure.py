@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from deploy.bench.mirror import copying, flipped_bit, long_link, switching
+from deploy.bench.mirror import copying, flipped_bit, group_offsets, long_link, switching
 from deploy.bench.mirror.copying import CPU, DELAY, MEMORY
 from deploy.bench.mirror.sides import (
     AT_LEAST_ONCE,
@@ -44,6 +44,7 @@ OURS_ALONE: dict[str, Callable[[], dict[str, float]]] = {
     "switch": switching.planned_ms,
     "forced": switching.forced_ms,
     "switch-stored": switching.stored_ms,
+    "group": group_offsets.behind_s,
     "flipped": flipped_bit.named_s,
 }
 

@@ -78,25 +78,25 @@ class SteadyProducer:
 
 def planned_ms() -> dict[str, float]:
     """From the last record that the former primary has acknowledged to the first of the new one."""
-    with _running() as (run, at_source, at_target):
-        _switch(run)
+    with running() as (run, at_source, at_target):
+        switch(run)
         _wait_for_first(at_target)
         return {"switch": (at_target.first_s - at_source.last_s) * 1000}
 
 
 def forced_ms() -> dict[str, float]:
     """From the command's start, the primary being dead, to the first record at the new one."""
-    with _running() as (run, _, at_target):
+    with running() as (run, _, at_target):
         run.pair.clusters[0].kill(1)
         begin = time.monotonic()
-        _switch(run, "--force")
+        switch(run, "--force")
         _wait_for_first(at_target)
         return {"forced": (at_target.first_s - begin) * 1000}
 
 
 def stored_ms() -> dict[str, float]:
-    """From the site epoch of a planned switch of two whole sites to the first record of its own in
-    the new primary's store."""
+    """From the last record that the former primary has acknowledged, at a planned switch of two
+    whole sites, to the first one of its own in the new primary's store."""
     with tempfile.TemporaryDirectory(prefix="databus-bench-") as folder:
         command = [
             sys.executable, "-m", "deploy", "--set", f"site.data_dir={folder}", "demo", "--sites",
@@ -109,7 +109,8 @@ def stored_ms() -> dict[str, float]:
     return {"switch-stored": float(found)}
 
 
-def _switch(run: MirroringRun, *words: str) -> None:
+def switch(run: MirroringRun, *words: str) -> None:
+    """To the target, to its end. Raises OperatorError where it fails."""
     command = [*command_of(run.folder, run.pair), "mirror", "switch", "--to", "B", *words]
     _run(command, SWITCH_TIMEOUT_S, "the switch")
 
@@ -134,7 +135,7 @@ def _wait_for_first(producer: SteadyProducer) -> None:
 
 
 @contextmanager
-def _running() -> Iterator[tuple[MirroringRun, SteadyProducer, SteadyProducer]]:
+def running() -> Iterator[tuple[MirroringRun, SteadyProducer, SteadyProducer]]:
     """The mirror copies, a producer sends to each site; the one at the target is refused."""
     with mirroring(OURS, pair_of_ours, warm_s=WARM_S) as run, ExitStack() as producers:
         at_source, at_target = SteadyProducer(run.pair.source), SteadyProducer(run.pair.target)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from bus.domain.times import DAY_MS, HOUR_MS, MINUTE_MS
 from bus.wall_clock import now_ms
@@ -18,7 +19,8 @@ from monitor.api.services import ConsoleServices
 DEVICES, DISTRICTS = 10_000, 16
 KINDS = ("vehicle", "face", "video")
 MAX_GROWTH_BYTES = 50 << 20
-MAX_SECONDS = 2.0  # 0.05 to 0.2 s alone on two cores; what read all cells took minutes
+MAX_CPU_SECONDS = 0.3
+"""Of an answer, by this process's own clock of work: other work on the machine is not in it."""
 _NUMBERS = ("WITH RECURSIVE {0}(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM {0} WHERE n + 1 < {1})")
 
 
@@ -30,30 +32,47 @@ async def test_a_week_of_ten_thousand_devices_is_a_small_question(
     end_ms = now_ms()
     make_week(data_path, end_ms)
     client = as_role()
+    await client.get("/api/quality")  # what is loaded once
+    before = resident_bytes()
+    for address in week_addresses(end_ms):
+        assert (await client.get(address)).status_code == 200
+    grown = resident_bytes() - before
+    print(f"grown by {grown / 1e6:.1f} MB")
+    assert grown < MAX_GROWTH_BYTES
+    body = (await client.get(week_addresses(end_ms)[0])).json()
+    assert body["devices_total"] >= DEVICES
+    assert len(body["devices"]) == 500
+    assert 168 <= len(body["curve"]) <= 169
+
+
+@pytest.mark.slow
+async def test_the_page_of_a_week_costs_a_third_of_a_second(
+    services: ConsoleServices, data_path: Path, as_role: Any
+) -> None:
+    """Each of its questions, the best of five. It was held to two seconds, of the wall's clock."""
+    end_ms = now_ms()
+    make_week(data_path, end_ms)
+    client = as_role()
+    await client.get("/api/quality")
+    for address in week_addresses(end_ms):
+        took = []
+        for _ in range(5):
+            begun = time.process_time()
+            answer = await client.get(address)
+            took.append(time.process_time() - begun)
+            assert answer.status_code == 200
+        print(f"{address}: {min(took) * 1000:.0f} ms, {len(answer.content)} bytes")
+        assert min(took) < MAX_CPU_SECONDS, address
+
+
+def week_addresses(end_ms: int) -> list[str]:
+    """What the pages ask of a week."""
     week = f"?from={end_ms - 7 * DAY_MS}&until={end_ms}"
-    addresses = [
+    return [
         f"/api/quality{week}", f"/api/latency{week}",
         f"/api/latency{week}&scope=district&scope_id=d1",
         f"/api/quality{week}&camera=10.0.7.1",
     ]  # fmt: skip
-    await client.get("/api/quality")  # what is loaded once
-    before = resident_bytes()
-    for address in addresses:
-        took = []
-        for _ in range(3):
-            begun = time.monotonic()
-            answer = await client.get(address)
-            took.append(time.monotonic() - begun)
-            assert answer.status_code == 200
-        print(f"{address.split('?')[0]}: {min(took) * 1000:.0f} ms, {len(answer.content)} bytes")
-        assert min(took) < MAX_SECONDS, address
-    grown = resident_bytes() - before
-    print(f"grown by {grown / 1e6:.1f} MB")
-    assert grown < MAX_GROWTH_BYTES
-    body = (await client.get(addresses[0])).json()
-    assert body["devices_total"] >= DEVICES
-    assert len(body["devices"]) == 500
-    assert 168 <= len(body["curve"]) <= 169
 
 
 def resident_bytes() -> int:

@@ -6,16 +6,19 @@ import random
 from zoneinfo import ZoneInfo
 
 import msgspec
+import pytest
 
 from monitor.models.shown_mirror import (
     MirroredDifference,
     MirroredPictures,
     MirroredProof,
     MirroredStatus,
+    MirroredTopic,
     ShownMirror,
+    ShownPartition,
 )
 from monitor.watch.judge import WatchBounds, WatchJudge
-from monitor.watch.mirror import MAX_KNOWN, MAX_RANGES, MirrorJudge
+from monitor.watch.mirror import ANOTHER_LOG, MAX_KNOWN, MAX_RANGES, MirrorJudge
 
 START_MS = 1_790_000_000_000
 
@@ -65,6 +68,39 @@ def test_pictures_that_are_not_what_was_copied_are_one_condition_with_their_name
     assert told.detail["names"] == "20261010/c/r-vehicle.jpg, 20261010/c/x.jpg"
     (ended,) = judge.observe(whole)
     assert (ended.subject, ended.is_bad) == ("pictures", False)
+
+
+@pytest.mark.parametrize("state", sorted(ANOTHER_LOG))
+@pytest.mark.parametrize("of_topic", [True, False])
+def test_a_topic_of_which_both_sites_hold_another_log_is_an_incident_that_names_the_command(
+    state: str, of_topic: bool
+) -> None:
+    """A topic that was deleted and made anew at the source: nobody was told, the mirror stood."""
+    judge, at_ms = WatchJudge(START_MS, ZoneInfo("Asia/Shanghai"), WatchBounds()), START_MS
+    topics = [MirroredTopic(topic="data.face", state="copying", detail="")]
+    partitions: list[ShownPartition] = []
+    if of_topic:
+        topics.append(MirroredTopic(topic="data.vehicle", state=state, detail="topic id 01 was"))
+    else:
+        partitions.append(ShownPartition(
+            topic="data.vehicle", partition=3, state=state, detail="topic id 01 was",
+            lag_records=-1, lag_bytes=0, lag_s=-1.0, missing=0,
+        ))  # fmt: skip
+    well = shown()
+    status = msgspec.structs.replace(
+        well.status, topics=tuple(topics), partitions=tuple(partitions)
+    )
+    changes = []
+    for second in range(40):
+        at_ms += 1_000
+        judge.on_mirror(msgspec.structs.replace(well, status=status) if second < 20 else well)
+        changes += judge.tick(at_ms)
+        assert len(changes) > 0, "it opens at once"
+    opened, closed = changes
+    assert (opened.kind, opened.detail["subject"]) == ("differs", "data.vehicle")
+    assert "topic id 01 was" in opened.detail["why"]
+    assert opened.detail["remedy"] == "databus mirror copy-anew data.vehicle"
+    assert (closed.state, closed.incident_id) == ("closed", opened.incident_id)
 
 
 def test_what_is_told_and_remembered_is_bounded(dice: random.Random) -> None:
