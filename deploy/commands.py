@@ -263,6 +263,10 @@ def run_tests(
         int,
         typer.Option(min=0, help="Repeat the chosen tests so often, beside load on every core."),
     ] = 0,
+    repeat: Annotated[
+        int,
+        typer.Option(min=0, help="So often, each with a seed; kept in docs/runs_by_hand.jsonl."),
+    ] = 0,
     write_times: Annotated[
         bool, typer.Option(help="Write where the time goes into docs/test-times.md.")
     ] = False,
@@ -279,6 +283,7 @@ def run_tests(
         all_stories=all_stories,
         every_member=every_member,
         stress=stress,
+        repeat=repeat,
         write_times=write_times,
         words=tuple(ctx.args),
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from deploy.paths import PROJECT_ROOT
 from deploy.setup.test_packages import ensure_test_packages, ensure_test_tools
-from deploy.test_runs import stress, times
+from deploy.test_runs import by_hand, stress, times
 from deploy.test_runs.outcomes import OUTCOMES_VARIABLE, Outcomes, read_outcomes
 from deploy.test_runs.second_runs import refusal, run_again
 from deploy.test_runs.turn import turn_of_this_run
@@ -32,12 +32,14 @@ TESTS_FAILED = 1  # pytest's status where tests ran and some failed
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What one call is to run. `stress`: how often beside load, 0 for once without it.
+    `repeat`: how often with a seed of its own and a line in the record, 0 for once without one.
     `words`: pytest's own."""
 
     quick: bool = False
     all_stories: bool = False
     every_member: bool = False
     stress: int = 0
+    repeat: int = 0
     write_times: bool = False
     words: tuple[str, ...] = ()
 
@@ -71,6 +73,10 @@ def run(wanted: Wanted) -> int:
     if wanted.all_stories:  # one after the other: each has three brokers and its clients
         words = [STORIES, "-n", "0", *words]
     call = commands(quick=wanted.quick, words=words)
+    if wanted.repeat:
+        return by_hand.repeat(
+            lambda one: _call(call, environment, one)[0], words, wanted.repeat
+        )
     if wanted.stress:
         return stress.repeat(wanted.stress, seed, lambda one: _call(call, environment, one)[0])
     status, outcomes = _call(call, environment, seed)

@@ -60,7 +60,7 @@ class AcknowledgedEnds:
                 for each in admin.describe_topic(topic).partitions
             ]
             while not self._stopping.wait(LOOK_S):
-                found = dict(admin.end_offsets(places))
+                found = {(p.topic, p.partition): n for p, n in admin.end_offsets(places).items()}
                 if not self._seen or found != self._seen[-1][1]:
                     self._seen.append((now_ms(), found))
         except BusError:

@@ -308,8 +308,7 @@ class SiteSeedRun:
             loop.create_task(self._harm_the_mirror(until)),
             loop.create_task(self._harm_the_edge(until)),
         ]
-        if self.fate is Fate.STAYS:
-            busy.append(loop.create_task(anew.harm(until)))
+        making = loop.create_task(anew.harm(until)) if self.fate is Fate.STAYS else None
         switching = None
         if self.fate is Fate.HANDS_OVER:
             await asyncio.sleep(self.trouble_s * self.dice.random())
@@ -323,6 +322,8 @@ class SiteSeedRun:
                 switching = loop.create_task(self.operator.switch("A"))
                 if not await self._handed_over(switching, self.second, self.first):
                     return
+        if making is not None:
+            await making  # what it asked for may have waited for the brokers that were down
         await self._settle()
         await anew.settle()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dr_mirror.plan.states import MirrorState
@@ -20,7 +21,7 @@ from tests.simulation.site_checks import MADE_ANEW as TOPIC
 from tests.simulation.site_checks import both_sites, log_ends
 
 if TYPE_CHECKING:
-    from tests.simulation.site_story import SiteSeedRun
+    from tests.simulation.site_story import SimSite, SiteSeedRun
 
 ONE = {TOPIC: 1}
 MADE_S, NAMED_S, EQUAL_S = 60.0, 60.0, 90.0
@@ -53,19 +54,18 @@ class TopicMadeAnew:
             if loop.time() > until + MADE_S:
                 self._run.world.complain(f"{TOPIC} cannot be deleted")
                 return
-        world = self._run.world
-        if not await world.until(lambda: not log_ends(self._run.first.cluster, ONE), MADE_S):
-            world.complain(f"{TOPIC} was deleted, and is led still")
-            return
+        is_gone = partial(self._is_gone, self._run.first)
+        if not await self._run.world.until(is_gone, MADE_S):
+            return  # with ZooKeeper a deletion waits for all brokers
         self.is_anew = await self._make(loop.time() + MADE_S)
         await self._write()
 
     async def settle(self) -> None:
         """All is healed: it is named, or copied where nothing of the old one was; the operator of
         the second site begins it anew; both sites are the same then, and the old one is in files."""
-        if not self.is_anew:
-            return
         world = self._run.world
+        if not self.is_anew or not log_ends(self._run.first.cluster, ONE):
+            return  # ZooKeeper deletes later: it was there still when it was to be made again
         held = log_ends(self._run.second.cluster, ONE).get((TOPIC, 0), 0)
         if not await world.until(self._is_named_or_equal, NAMED_S):
             world.complain(f"{TOPIC} was made anew, and the mirror does not say so: {self._said()}")
@@ -86,6 +86,9 @@ class TopicMadeAnew:
         ]
         if len(kept) != held:
             world.complain(f"{TOPIC}: {held} records of the old one were there, {len(kept)} are kept")
+
+    def _is_gone(self, site: SimSite) -> bool:
+        return not log_ends(site.cluster, ONE)
 
     def _differs(self) -> list[str]:
         return both_sites(self._run.first.cluster, self._run.second.cluster, ONE)

@@ -33,20 +33,20 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     commit: str
     tests: tuple[str, ...]
-    seed: str
+    seed: int
     outcome: str
     seconds: int
     cores: int
 
 
 def repeat(
-    run: Callable[[str], int], tests: Sequence[str], times: int, record: Path = RECORD
+    run: Callable[[int], int], tests: Sequence[str], times: int, record: Path = RECORD
 ) -> int:
     """`run` gets the seed of each run, and returns pytest's exit status."""
     dice = random.SystemRandom()
     failed = 0
     for number in range(times):
-        seed = str(dice.randrange(1 << 32))
+        seed = dice.randrange(1 << 32)
         print(f"databus: run {number + 1} of {times}", flush=True)
         begun_s, outcome = time.monotonic(), INTERRUPTED
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deploy.repeated_tests import RecordedRun, repeat
+from deploy.test_runs.by_hand import RecordedRun, repeat
 
 
 def lines(record: Path) -> list[RecordedRun]:
@@ -21,7 +21,7 @@ def test_every_run_has_a_seed_of_its_own_and_a_line_and_a_failure_is_the_exit_st
     record, seeds = tmp_path / "docs" / "runs.jsonl", []
     statuses = iter([0, 1, 0, 3])
 
-    def run(seed: str) -> int:
+    def run(seed: int) -> int:
         seeds.append(seed)
         return next(statuses)
 
@@ -39,10 +39,10 @@ def test_every_run_has_a_seed_of_its_own_and_a_line_and_a_failure_is_the_exit_st
 def test_a_run_that_was_interrupted_is_not_forgotten(tmp_path: Path, ends: type[BaseException]):
     record = tmp_path / "runs.jsonl"
 
-    def interrupted(_: str) -> int:
+    def interrupted(_: int) -> int:
         raise ends
 
-    run: Callable[[str], int] = interrupted
+    run: Callable[[int], int] = interrupted
     with pytest.raises(ends):
         repeat(run, ["x"], 3, record)
     assert [one.outcome for one in lines(record)] == ["interrupted"]
