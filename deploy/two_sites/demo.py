@@ -126,7 +126,7 @@ class TwoSitesRun:
             self._a.kill_all()
             self.line.say("site A is dead: kill -9 of all its brokers and applications")
         self._switch = await self._command(self._switch_words())
-        self._acknowledged.stop()
+        await asyncio.to_thread(self._acknowledged.stop)
         took_ms = self._switch.get("took_ms", -1)
         self.line.say(f"B is the primary; from the site epoch to the opening: {took_ms} ms")
         await self._until(self._has_moved, MOVE_TIMEOUT_S, lambda: "the edge moves to B")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.two_sites.first_stored import last_growth_ms
+from bus.domain.kinds import KIND_OF_TOPIC
+from deploy.settings import load
+from deploy.two_sites.first_stored import AcknowledgedEnds, last_growth_ms
+from tests.dr_mirror.test_copying import create
+from tests.dr_mirror.two_sites import start_site, wait_until
 
 FACE, CAR = ("data.face", 0), ("data.vehicle", 0)
 
@@ -32,3 +40,31 @@ def test_the_last_growth_of_its_own_counts_not_what_comes_from_the_new_primary(
         ends = {FACE: face, CAR: car}
     assert last_growth_ms(seen, ends) == expected
     assert last_growth_ms(seen[:1], ends) is None
+
+
+@pytest.mark.slow
+def test_what_a_cluster_acknowledges_is_seen_until_it_dies(tmp_path: Path):
+    """By its ends, asked all the time; its death ends the looking, and not the demo."""
+    cluster = start_site(tmp_path / "a", 1)
+    for topic in KIND_OF_TOPIC:
+        create(cluster, topic, 2)
+    site = load(environment={}, flags=[
+        f"site.data_dir={tmp_path}", f"bus.bootstrap_servers={cluster.bootstrap}",
+    ])  # fmt: skip
+    looking = AcknowledgedEnds(site, list(KIND_OF_TOPIC))
+    looking.start()
+    everything = {(topic, index): 1 << 62 for topic in KIND_OF_TOPIC for index in range(2)}
+    try:
+        producer = Producer({"bootstrap.servers": cluster.bootstrap})
+
+        def grows() -> bool:
+            producer.produce(FACE[0], b"x", partition=FACE[1])
+            assert producer.flush(30) == 0
+            return looking.last_ms(everything) is not None
+
+        wait_until(grows, "growth is seen")
+    finally:
+        cluster.kill(1)
+    before = looking.last_ms(everything)
+    looking.stop()
+    assert looking.last_ms(everything) == before
