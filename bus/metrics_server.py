@@ -11,9 +11,10 @@ import logging
 import threading
 from functools import partial
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 from bus.metrics_page import NO_PAGES, JsonPages, MetricsConnection
+from bus.metrics_text import metrics_text
 
 log = logging.getLogger(__name__)
 
@@ -66,4 +67,4 @@ class MetricsServer:
 
 
 def _text(registry: CollectorRegistry) -> str:
-    return generate_latest(registry).decode()
+    return metrics_text(registry).decode()

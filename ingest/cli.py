@@ -219,6 +219,8 @@ def _print_records(rows: Iterable[RecordRow], pictures: PictureStore, zone: str)
 def _latency(row: RecordRow) -> str:
     if row.is_ordered_by_arrival:
         return f"clock {row.clock_off_ms / 3_600_000:+.1f} h"
+    if row.has_untrue_arrival:
+        return "no arrival"  # its producer's clock is wrong
     latency = f"{(row.stored_at_ms - row.captured_at_ms) / 1000:.1f} s"
     if not row.clock_off_ms:
         return latency

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bus.contracts.meters import LatencyCell
 from ingest.store.hbase import aggregates
 from ingest.store.hbase.keys import cell_kind
-from ingest.store.port import Applied, QualitySum, StoreBatch
+from ingest.store.port import Applied, QualitySum, RecordRow, StoreBatch
 from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED, Total
 from monitor.models.histogram import upper_ms
 
@@ -24,12 +24,14 @@ Numbers = Mapping[str, int]
 class CommittedBatch(NamedTuple):
     """`totals` are the store's: stored, duplicates, rejected by reason. `arrived`, by kind, is what
     edges have told since the batch before, `valid` what the judge found on the bus; `latencies` are
-    the histograms of what is new."""
+    the histograms of what is new. `unarrived`, by kind, are records whose producer gave them a time
+    that is no arrival."""
 
     totals: list[Total]
     arrived: Numbers
     valid: Numbers
     latencies: list[LatencyCell]
+    unarrived: Numbers
 
     def elapsed(self) -> Iterable[tuple[str, int, int]]:
         """Of each kind and bucket: milliseconds from the capture to the store, how many records."""
@@ -46,11 +48,21 @@ def of_store_batch(
     valid: Counter[str] = Counter()
     for cell in batch.quality:
         valid[cell.kind] += cell.valid
-    return CommittedBatch(_totals_of(batch), applied.accepted, valid, list(latencies))
+    return CommittedBatch(
+        _totals_of(batch), applied.accepted, valid, list(latencies), unarrived_of(batch.rows)
+    )
+
+
+def unarrived_of(rows: Iterable[RecordRow]) -> dict[str, int]:
+    """By kind, how many came with a time that is no arrival."""
+    return dict(Counter(row.kind for row in rows if row.has_untrue_arrival))
 
 
 def of_sums(
-    totals: list[Total], sums: Iterable[QualitySum], latencies: list[LatencyCell]
+    totals: list[Total],
+    sums: Iterable[QualitySum],
+    latencies: list[LatencyCell],
+    unarrived: Numbers,
 ) -> CommittedBatch:
     """Of a batch that executors have written: what it adds to the sums of each minute."""
     arrived: Counter[str] = Counter()
@@ -58,7 +70,7 @@ def of_sums(
     for one in sums:
         arrived[one.kind] += one.accepted
         valid[one.kind] += one.valid
-    return CommittedBatch(totals, arrived, valid, latencies)
+    return CommittedBatch(totals, arrived, valid, latencies, unarrived)
 
 
 def merged_histograms(changes: Mapping[bytes, Numbers]) -> dict[bytes, dict[str, int]]:

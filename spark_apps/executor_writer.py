@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -30,13 +31,18 @@ from ingest.store.hbase.attempt import TouchedCells, write_cells, write_rows
 from ingest.store.hbase.keys import cell_kind, parts_of
 from ingest.store.hbase.ledger import Ledger
 from ingest.store.hbase.reader import HbaseReader
-from ingest.store.port import AttemptForgotten, Position, StoreBatch
+from ingest.store.port import AttemptForgotten, Position, RecordRow, StoreBatch
 from ingest.store.totals import Total
 from spark_apps import worker_cache
 from spark_apps.arrow_rows import record_batch
 from spark_apps.broadcast import VersionedValue
 from spark_apps.cell_publisher import PublishedCell, place_of
-from spark_apps.committed_batch import CommittedBatch, merged_histograms, of_sums
+from spark_apps.committed_batch import (
+    CommittedBatch,
+    merged_histograms,
+    of_sums,
+    unarrived_of,
+)
 from spark_apps.context import Context
 from spark_apps.judge import (
     JUDGED_SCHEMA,
@@ -61,6 +67,8 @@ whose growth only that task can tell; `change`: the numbers, or the counter."""
 SUMS_SCHEMA = "sum binary, change binary"
 """What a task adds to the sums of all devices, for charts: keys and numbers. As many as there are
 minutes, kinds and districts in a batch."""
+UNARRIVED_KEY = b"unarrived"
+"""In both, how many records of each kind tell no arrival; passed on to the driver."""
 RETRY_S = 20.0  # how long a task waits for a store that is away; then the driver begins again
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -169,12 +177,16 @@ def write(
     parts = changes.repartition(tasks, "cell").mapInArrow(_writing_cells(job), SUMS_SCHEMA)
     sums, totals, latencies = AggregateUpdates(), list[Total](), list[LatencyCell]()
     delays: list[Readings] = []
+    unarrived: Counter[str] = Counter()
     for found, change in parts.collect():
         key = bytes(found)
         if key == aggregates.clocks_key():
             delays.append(_readings.decode(change))
             continue
         numbers = _numbers.decode(change)
+        if key == UNARRIVED_KEY:
+            unarrived.update(numbers)
+            continue
         if cell_kind(key) == aggregates.TOTAL:
             totals.append((*parts_of(key, "sss"), numbers[aggregates.COUNT]))
         elif cell_kind(key) == aggregates.HISTOGRAM:
@@ -182,7 +194,7 @@ def write(
         else:
             sums.add(key, numbers)
     minutes = aggregates.minute_sums(sums.numbers)
-    committed = of_sums(totals, minutes, latencies)
+    committed = of_sums(totals, minutes, latencies, unarrived)
     return BatchResult(sums.numbers, committed, merged_readings(delays))
 
 
@@ -241,6 +253,9 @@ def rows_written(
         changes.append((aggregates.clocks_key(), b"", _encode(bounded(delays, clocks))))
     if not records:
         return changes
+    rows = (one.row for one in records if isinstance(one.row, RecordRow))
+    if unarrived := unarrived_of(rows):
+        changes.append((UNARRIVED_KEY, b"", _encode(unarrived)))
     hbase = worker_cache.hbase(job.url)
 
     updates = _retried(lambda: write_rows(hbase, job.attempt, to_batch(records)).updates)
@@ -251,9 +266,10 @@ def rows_written(
 
 def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[tuple[bytes, bytes]]:
     """One part of the cells, added up, written and published; what they add to sums, the totals
-    among them, and the histogram of each kind. Delays are passed on."""
-    delays = [bytes(row["change"]) for row in changes if row["cell"] == aggregates.clocks_key()]
-    changes = [row for row in changes if row["cell"] != aggregates.clocks_key()]
+    among them, and the histogram of each kind. Delays are passed on, and what tells no arrival."""
+    passed_on = (aggregates.clocks_key(), UNARRIVED_KEY)
+    passed = [(bytes(r["cell"]), bytes(r["change"])) for r in changes if r["cell"] in passed_on]
+    changes = [row for row in changes if row["cell"] not in passed_on]
     hbase = worker_cache.hbase(job.url)
     updates, touched = _retried(lambda: _put_cells(hbase, job, changes))
     with worker_cache.publisher(job.bus, job.site.name) as publisher:
@@ -267,7 +283,7 @@ def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[tuple[byt
     }
     told = (touched.sums.numbers | totals | merged_histograms(updates.numbers)).items()
     found = [(key, _encode(more)) for key, more in told if more]
-    return found + [(aggregates.clocks_key(), one) for one in delays]
+    return found + passed
 
 
 def publish_minutes(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from bus.client.model import TopicAndPartition
-from bus.contracts import headers
+from bus.contracts import headers, topics
 from ingest.normalise import ClockLimits, Envelope
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 
@@ -95,7 +95,14 @@ def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> E
         offset=message.offset,
         replayed=message.replay == "1",
         clock=clock,
+        kept_ms=None if is_told else _kept_ms(message.topic),
     )
+
+
+def _kept_ms(topic: str) -> int:
+    """By the contract, so that every reader says the same of a record. 0: nobody knows."""
+    known = topics.TOPICS.get(topic)
+    return known.retention_ms if known is not None else 0
 
 
 def has_arrival(message: StreamMessage) -> bool:

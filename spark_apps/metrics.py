@@ -6,6 +6,7 @@ Never: a label whose values grow with devices or batches.
 
 from __future__ import annotations
 
+import logging
 import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -15,6 +16,8 @@ from bus.contracts.topics import DATA_TOPICS, QUARANTINE_RECORDS
 from spark_apps.committed_batch import CommittedBatch
 from spark_apps.message import OffsetRanges
 from spark_apps.progress import BatchProgress
+
+log = logging.getLogger(__name__)
 
 _COMMIT_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120)
 TOPICS_OF_RECORDS = frozenset((*DATA_TOPICS, QUARANTINE_RECORDS))
@@ -78,6 +81,12 @@ class StreamsMetrics:
             " or markers of transactions).",
             "topic", "partition",
         )  # fmt: skip
+        self._unarrived = self._counter(
+            "untrue_arrivals",
+            "Records whose producer gave them a time that is no arrival: further before their"
+            " capture than the topic keeps. Ordered by their capture, in no latency.",
+            "kind",
+        )
         self.clocks = self._gauge(
             "corrected_clocks", "Devices whose clock is off and whose records ingest corrects."
         )
@@ -95,6 +104,13 @@ class StreamsMetrics:
         for counter, numbers in ((self._arrived, batch.arrived), (self._valid, batch.valid)):
             for kind, count in numbers.items():
                 counter.labels(known_kind(kind)).inc(count)
+        for kind, count in batch.unarrived.items():
+            self._unarrived.labels(kind).inc(count)
+            log.warning(
+                "%d records of %s came with a time of their producer that is no arrival (%s): set"
+                " its clock, or leave the time out; ordered by their capture", count, kind,
+                "further before the capture than the topic keeps",
+            )  # fmt: skip
         for kind, elapsed_ms, records in batch.elapsed():
             self._capture.count(kind, elapsed_ms, records)
 

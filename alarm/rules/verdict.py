@@ -23,7 +23,8 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
         return None
     message = msgspec.json.decode(candidate.record, type=dict[str, object])
     attributes = attributes_of(candidate.kind, message)
-    times_ms = (candidate.captured_at_ms, candidate.received_at_ms)
+    arrived = (candidate.received_at_ms,) if candidate.received_at_ms > 0 else ()
+    times_ms = (candidate.captured_at_ms, *arrived)
     if not rule.matches(candidate.kind, attributes, times_ms):
         return None
     return _alarm(rule, candidate, message, attributes, now_ms)

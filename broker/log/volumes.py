@@ -79,10 +79,10 @@ class Volumes:
         for directory in self._seen:
             metrics.gauge("LogManager", "LogDirectoryFreeBytes",
                           self._of(directory, lambda one: one.free_bytes),
-                          logDirectory=directory)  # fmt: skip
+                          log_directory=directory)  # fmt: skip
             metrics.gauge("LogManager", "LogDirectoryTotalBytes",
                           self._of(directory, lambda one: one.total_bytes),
-                          logDirectory=directory)  # fmt: skip
+                          log_directory=directory)  # fmt: skip
 
     def _of(self, directory: str, figure: Callable[[Volume], int]) -> Callable[[], int]:
         return lambda: figure(self._seen[directory])

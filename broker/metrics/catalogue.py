@@ -162,9 +162,9 @@ _LOGS_AND_GROUPS = [
     *_rows(
         "LogManager",
         ("LogDirectoryFreeBytes", GAUGE, "Free space on the disk of a log directory.",
-         ("logDirectory",), "less than a tenth of LogDirectoryTotalBytes"),
+         ("log_directory",), "less than a tenth of LogDirectoryTotalBytes"),
         ("LogDirectoryTotalBytes", GAUGE, "Size of the disk of a log directory.",
-         ("logDirectory",)),
+         ("log_directory",)),
         ("FullLogDirectoryCount", GAUGE,
          "Log directories whose disk refused a write within the last minute.", (),
          "more than 0: producers are refused until there is room"),

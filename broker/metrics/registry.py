@@ -10,12 +10,13 @@ from bisect import insort
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from broker.metrics.catalogue import HELP
 from broker.metrics.names import base_name
+from bus.metrics_text import metrics_text
 
 Labels = tuple[tuple[str, str], ...]
 Key = tuple[str, str, Labels]
@@ -113,7 +114,7 @@ class Metrics(Collector):
 
     def text(self) -> str:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self._registry).decode()
+        return metrics_text(self._registry).decode()
 
     def collect(self) -> Iterator[Metric]:
         """Called by prometheus_client."""

@@ -44,7 +44,6 @@ class DeviceMessage(msgspec.Struct, rename=_WIRE_KEYS, gc=False):
     camera_ip: str = ""
     recognizer_ip: str = ""
     sender_record_id: str = ""
-    oddly_typed: bool = False  # a field had another type than text; set by `_read_leniently`
 
     @property
     def picture_url(self) -> str:
@@ -131,7 +130,7 @@ MESSAGE_TYPES: dict[str, type[DeviceMessage]] = {
 }
 # Attribute -> wire key; looked up once, because msgspec computes it again at every call.
 _TEXT_FIELDS: dict[type[DeviceMessage], dict[str, str]] = {
-    wire: {f.name: f.encode_name for f in msgspec.structs.fields(wire) if f.name != "oddly_typed"}
+    wire: {f.name: f.encode_name for f in msgspec.structs.fields(wire)}
     for wire in MESSAGE_TYPES.values()
 }
 _DECODERS = {kind: msgspec.json.Decoder(wire) for kind, wire in MESSAGE_TYPES.items()}
@@ -174,9 +173,8 @@ def as_text(value: Any) -> str:
 def _read_leniently(found: dict[str, Any], wire: type[DeviceMessage]) -> DeviceMessage:
     """Fields of wrong type are read as text or left out; the caller judges what is missing."""
     values = {name: found.get(key) for name, key in _TEXT_FIELDS[wire].items()}
-    is_odd = any(not isinstance(v, str) and v is not None for v in values.values())
     texts: dict[str, Any] = {name: as_text(value) for name, value in values.items()}
-    return wire(**texts, oddly_typed=is_odd)
+    return wire(**texts)
 
 
 def _damage_reason(value: bytes) -> Reason:

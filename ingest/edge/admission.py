@@ -19,7 +19,7 @@ from bus.domain.kinds import TOPIC_OF_KIND
 from bus.domain.plates import left_out
 from bus.domain.record_identity import own_identity
 from ingest.edge.inline_pictures import extract_pictures, has_inline, with_urls
-from ingest.normalise import Envelope, partition_key, rejected_row
+from ingest.normalise import Envelope, normalise, partition_key, rejected_row
 from ingest.normalise.clock import DEFAULT, ClockLimits
 from ingest.normalise.diagnostics import (
     MAX_PICTURE_BYTES,
@@ -28,7 +28,7 @@ from ingest.normalise.diagnostics import (
     losses,
     picture_faults,
 )
-from ingest.normalise.record import classify
+from ingest.normalise.field_faults import FieldFault, faults_of
 from ingest.pictures.names import ROLES, extension, picture_name
 from ingest.spool.frame import SpoolEntry
 from ingest.store.port import RecordRow, RejectedRow
@@ -69,6 +69,7 @@ class AdmittedRecord:
     reason: str = ""
     field: str = ""
     warnings: Sequence[Diagnostic] = ()
+    faults: Sequence[FieldFault] = ()
     is_clock_fault: bool = False
 
 
@@ -93,15 +94,15 @@ def admit(
     )
     given = {**(extract_pictures(value) if has_inline(value) else {}), **attachments}
     pictures = {key: data for key, data in given.items() if data}
-    row, oddly_typed = classify(
+    row = normalise(
         value, request.kind, envelope, None, request.zone, pictures_beside=bool(pictures)
     )
     if isinstance(row, RejectedRow):
         return _rejected(row, request)
-    is_clock_fault = row.clock_off_ms != 0
+    is_clock_fault, faults = row.clock_off_ms != 0, faults_of(value, request.kind)
     warnings: Sequence[Diagnostic] = ()
     suspect = [key for key, data in given.items() if _is_suspect(data, request)]
-    is_odd = oddly_typed or is_clock_fault or bool(left_out(row.plate_number))
+    is_odd = bool(faults) or is_clock_fault or bool(left_out(row.plate_number))
     if may_warn and (suspect or is_odd or _repeats_a_key(value)):
         warnings = _warnings(value, request, attachments)
     lost = [key for key in suspect if len(given[key]) > request.max_picture_bytes]
@@ -132,6 +133,7 @@ def admit(
         kept,
         row.camera_ip,
         warnings=warnings,
+        faults=faults,
         is_clock_fault=is_clock_fault,
     )
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
+from bus import wall_clock
+from bus.metrics_text import metrics_text
 from bus.tasks import RequestFailures
 from ingest.edge.admission import AdmittedRecord
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.site_route import SECOND, SiteRoute
+from ingest.edge.warned_devices import WarnedDevices
 from ingest.pictures.writer import PictureWriter
 from ingest.spool import Spool
 
@@ -67,6 +70,19 @@ class Meters:
         )
         self._clock_faults_by_device = Counter(
             "databus_edge_device_clock_faults",
+            "The same by device.",
+            ["camera_ip"],
+            registry=self._device_registry,
+        )
+        self.warned = WarnedDevices()
+        self._warned = Counter(
+            "databus_edge_warned_records",
+            "Accepted records of which something is lost or doubtful, as their answers say.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self._warned_by_device = Counter(
+            "databus_edge_device_warned_records",
             "The same by device.",
             ["camera_ip"],
             registry=self._device_registry,
@@ -138,6 +154,18 @@ class Meters:
                 self._clock_faults.labels(kind).inc()
                 self._clock_faults_by_device.labels(self._device(record.camera_ip)).inc()
 
+            if record.faults or record.warnings:
+                self._count_warned(record, kind)
+
+    def _count_warned(self, record: AdmittedRecord, kind: str) -> None:
+        camera_ip = self._device(record.camera_ip)
+        self._warned.labels(kind).inc()
+        self._warned_by_device.labels(camera_ip).inc()
+        told = {one.field: (one.message, one.message_zh) for one in record.warnings}
+        told |= {one.field: (one.message, one.message_zh) for one in record.faults}
+        for field, messages in told.items():
+            self.warned.add(camera_ip, field, *messages, wall_clock.now_ms())
+
     def count_refused(self, refused: Iterable[AdmittedRecord], kind: str) -> None:
         """Answered 503: not arrived, the sender keeps them."""
         for record in refused:
@@ -146,8 +174,8 @@ class Meters:
 
     def text(self, *, with_devices: bool) -> bytes:
         """Prometheus' text format; the series by device name the cameras' addresses."""
-        devices = generate_latest(self._device_registry) if with_devices else b""
-        return generate_latest(self.registry) + devices
+        devices = metrics_text(self._device_registry) if with_devices else b""
+        return metrics_text(self.registry) + devices
 
     def status(self) -> dict[str, object]:
         """The account's view; record totals are of the spool's whole life, not of this process."""

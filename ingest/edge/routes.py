@@ -228,6 +228,7 @@ class Edge:
             since_ms=self.refusals.since_ms,
             groups=self.refusals.table.groups(now_ms, with_peers=True),
             refused=self.refusals.table.peers(now_ms, MAX_SENDERS),
+            warned=self.meters.warned.rows(MAX_SENDERS),
         )
         return _json(found, 200)
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import difflib
 import json
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -26,19 +24,12 @@ from bus.domain.kinds import COMMON_KIND, KEYS_OF_KIND
 from bus.domain.plates import is_doubtful, left_out, plate_form, plate_key, says_no_plate
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
+from ingest.normalise.field_faults import field_faults
 from ingest.normalise.foreign import maker_of, maker_of_object, sentences
 from ingest.normalise.multipart import boundary_in
 from ingest.normalise.record import MAX_CHECKPOINT_CHARACTERS
 from ingest.pictures.names import extension
 
-_NUMBERS = {
-    "车速": (0, 400),
-    "车牌置信度": (0, 100),
-    "置信度": (0, 100),
-    "年龄下限": (0, 150),
-    "年龄上限": (0, 150),
-}
-_NOT_TEXT = frozenset(_NUMBERS) | {"目标框", "车牌逐字置信度", "设备流水号", "目标编号", "车道编号"}
 _FACE_PICTURES = ("人脸特征", "人脸图片地址", "场景图片地址", "人脸图片", "场景图片")
 _FLOAT_BYTES = 4
 _GZIP = b"\x1f\x8b"
@@ -156,7 +147,7 @@ def losses(value: bytes, given: MessageContext) -> list[Diagnostic]:
     faults += _clock(text, local_time(given.zone).to_ms(text), given)
     if kinds.KINDS[given.kind].has_plate:
         faults += plate_left_out(found)
-    return [*faults, *_types(found, given.kind)]
+    return [*faults, *_fields(found, given.kind)]
 
 
 def _faults(value: bytes, given: MessageContext) -> Iterator[Diagnostic]:
@@ -190,8 +181,7 @@ def _object_faults(found: dict[str, Any], given: MessageContext) -> Iterator[Dia
     if kind in _OF_KIND:
         yield from _OF_KIND[kind](found)
     yield from _pictures(found, given.max_picture_bytes)
-    yield from _types(found, kind)
-    yield from _unknown_keys(found, kind)
+    yield from _fields(found, kind)
     if not as_text(found.get("抓拍设备地址")).strip():
         yield _warning(
             "抓拍设备地址",
@@ -371,46 +361,10 @@ def picture_faults(key: str, data: bytes, max_bytes: int) -> Iterator[Diagnostic
         )
 
 
-def _types(found: dict[str, Any], kind: str) -> Iterator[Diagnostic]:
-    """Known keys whose value is of another type, or a number out of its range."""
-    for key in KEYS_OF_KIND[kind]:
-        value = found.get(key)
-        if key in _NUMBERS:
-            yield from _number(key, value)
-        elif value is not None and not isinstance(value, str) and key not in _NOT_TEXT:
-            read = as_text(value)
-            yield _warning(
-                key,
-                f"Should be text; {'read as ' + repr(read) if read else 'ignored'}.",
-                f"应为文本；{'按 ' + read + ' 读取' if read else '被忽略'}。",
-            )
-
-
-def _number(key: str, value: Any) -> Iterator[Diagnostic]:
-    if value is None or value in ("", keys.UNREADABLE):
-        return
-    low, high = _NUMBERS[key]
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = float("nan")
-    if not low <= number <= high:
-        yield _warning(
-            key, f"Should be a number from {low} to {high}.", f"应为 {low} 到 {high} 之间的数字。"
-        )
-
-
-def _unknown_keys(found: dict[str, Any], kind: str) -> Iterator[Diagnostic]:
-    """Unknown keys are kept; only those that look like a slip of the pen are worth a word."""
-    known = [*KEYS_OF_KIND[kind], *keys.INLINE_PICTURES]
-    absent = [key for key in known if key not in found]
-    for key in found.keys() - set(known):
-        plain = unicodedata.normalize("NFKC", key).strip()
-        near = [plain] if plain in absent else difflib.get_close_matches(plain, absent, 1, 0.75)
-        if near:
-            yield _warning(
-                key, f"Unknown key; did you mean {near[0]}?", f"未知的键；是否应为“{near[0]}”？"
-            )
+def _fields(found: dict[str, Any], kind: str) -> Iterator[Diagnostic]:
+    """Single fields, as the edge tells of them too."""
+    for fault in field_faults(found, kind):
+        yield _warning(*fault)
 
 
 def _where(value: bytes, error: Unreadable) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from bus.domain.kinds import KINDS, STORED_WITH_PLATE, DataKind
 from bus.domain.plates import plate_key
 from bus.domain.record_identity import identity_without_header
 from bus.domain.times import BadTime, local_time
-from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms
+from ingest.normalise.clock import DEFAULT, ClockLimits, clock_off_ms, is_arrival
 from ingest.normalise.partial_parse import PartialFields, parse_partial
 from ingest.store.port import RecordRow, RejectedRow
 
@@ -50,13 +50,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     offset: int = -1
     replayed: bool = False
     clock: ClockLimits = DEFAULT
-
-
-class ClassifiedRecord(NamedTuple):
-    """A row, and whether a known field had another type than text, of which something is lost."""
-
-    row: RecordRow | RejectedRow
-    oddly_typed: bool = False
+    # How long the topic keeps messages, where the arrival is what a producer says; None: an edge
+    # has noted it.
+    kept_ms: int | None = None
 
 
 class Invalid(Exception):
@@ -81,37 +77,20 @@ def normalise(
 
     `pictures_beside`: pictures came in other parts of the request and have no address yet.
     """
-    return classify(value, kind, envelope, register, zone, pictures_beside=pictures_beside).row
-
-
-def classify(
-    value: bytes | None,
-    kind: str,
-    envelope: Envelope,
-    register: Register | None,
-    zone: str,
-    *,
-    pictures_beside: bool = False,
-) -> ClassifiedRecord:
-    """As `normalise`, and whether its sender should hear a warning."""
     body = value or b""
     try:
         wire = read(body, kind)
     except Unreadable as error:
         found = PartialFields.from_bytes(body)
         envelope = with_identity(envelope, kind, body)
-        return ClassifiedRecord(
-            _rejected(found, body, kind, envelope, error.reason.value, "", zone)
-        )
+        return _rejected(found, body, kind, envelope, error.reason.value, "", zone)
     envelope = with_identity(envelope, kind, body, wire)
     try:
-        row = _valid(wire, _Given(KINDS[kind], envelope, register, body, pictures_beside), zone)
-        return ClassifiedRecord(row, wire.oddly_typed)
+        return _valid(wire, _Given(KINDS[kind], envelope, register, body, pictures_beside), zone)
     except Invalid as error:
         found = PartialFields.from_message(wire)
         reason = error.reason.value
-        rejected = _rejected(found, body, kind, envelope, reason, error.field, zone)
-        return ClassifiedRecord(rejected, wire.oddly_typed)
+        return _rejected(found, body, kind, envelope, reason, error.field, zone)
 
 
 class _Given(NamedTuple):
@@ -127,6 +106,8 @@ class _Given(NamedTuple):
 def _valid(wire: DeviceMessage, given: _Given, zone: str) -> RecordRow:
     """Raises `Invalid`."""
     captured_at_ms = _checkpoint_and_time(wire, zone)
+    if given.envelope.kept_ms is not None:
+        given = given._replace(envelope=_with_true_arrival(given.envelope, captured_at_ms))
     return _ROW_OF.get(type(wire), _plain)(wire, captured_at_ms, given)
 
 
@@ -162,6 +143,16 @@ def partition_key(row: RecordRow) -> bytes | None:
     return row.camera_ip.encode("utf-8", "replace") or None
 
 
+def _with_true_arrival(
+    envelope: Envelope, captured_at_ms: int, instead_ms: int = 0
+) -> Envelope:
+    """With no arrival where the producer's time cannot be one: its clock is wrong."""
+    told_ms, kept_ms = envelope.received_at_ms, envelope.kept_ms
+    if kept_ms is None or is_arrival(told_ms, captured_at_ms, kept_ms, envelope.clock):
+        return envelope
+    return msgspec.structs.replace(envelope, received_at_ms=instead_ms)
+
+
 def _rejected(
     found: PartialFields,
     body: bytes,
@@ -171,6 +162,9 @@ def _rejected(
     field: str,
     zone: str,
 ) -> RejectedRow:
+    captured_at_ms = _time_or_zero(found.captured_at, zone)
+    if captured_at_ms and envelope.kept_ms is not None:  # lists of rejected ones go by the arrival
+        envelope = _with_true_arrival(envelope, captured_at_ms, captured_at_ms)
     return RejectedRow(
         record_id=envelope.record_id,
         kind=kind,
@@ -182,7 +176,7 @@ def _rejected(
         source=envelope.source,
         received_at_ms=envelope.received_at_ms,
         body=body,
-        captured_at_ms=_time_or_zero(found.captured_at, zone),
+        captured_at_ms=captured_at_ms,
     )
 
 

@@ -138,6 +138,17 @@ class RecordRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.clock_off_ms != 0 and self.captured_at_ms == self.received_at_ms
 
     @property
+    def has_untrue_arrival(self) -> bool:
+        """Whether its producer gave it a time that is none of an arrival."""
+        return self.received_at_ms == 0
+
+    @property
+    def times_ms(self) -> tuple[int, ...]:
+        """When it was captured and when it arrived, as far as that is known."""
+        arrived = (self.received_at_ms,) if self.received_at_ms > 0 else ()
+        return self.captured_at_ms, *arrived
+
+    @property
     def quality_key(self) -> CellKey:
         """The cell in which its sender has counted it, even if its clock was wrong."""
         return _cell_key(self, self.claimed_at_ms)

@@ -13,11 +13,11 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    generate_latest,
 )
 
 from bus import wall_clock
 from bus.domain.kinds import KINDS
+from bus.metrics_text import metrics_text
 from ingest.store.port import Position
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
@@ -192,4 +192,4 @@ def _metrics(services: ConsoleServices) -> bytes:
         reach.labels(part).set(0 if why else 1)
     failed = Counter("databus_console_failed_requests", "Requests answered 500", registry=registry)
     failed.inc(services.failures.count)
-    return generate_latest(registry)
+    return metrics_text(registry)

@@ -92,7 +92,9 @@ def record_row(
         "received_at": clock(row.received_at_ms, zone),
         "stored_at": clock(row.stored_at_ms, zone),
         "latency_ms": (
-            None if row.is_ordered_by_arrival else row.stored_at_ms - row.captured_at_ms
+            None
+            if row.is_ordered_by_arrival or row.has_untrue_arrival
+            else row.stored_at_ms - row.captured_at_ms
         ),
         "clock_off_ms": row.clock_off_ms,
         "plate_number": row.plate_number,

@@ -253,6 +253,9 @@ TEXTS: dict[str, str] = {
     "refusal.unfinished": "request not finished",
     "refusal.no-http": "no HTTP",
     "column.last_refused": "Last",
+    "column.last_warned": "Last",
+    "column.warned_records": "Records",
+    "column.message": "What is wrong",
     "column.maker": "Maker",
     "column.requests": "Requests",
     "column.request": "Request",
@@ -375,6 +378,10 @@ TEXTS: dict[str, str] = {
     "quality.rejected": "Rejected records",
     "quality.refused": "Refused requests of the last day",
     "quality.refused_note": "Nothing of them was taken: a wrong address, type, form or token.",
+    "quality.warned": "Devices whose records lose something",
+    "quality.warned_note": (
+        "Accepted since the edge's start; the answer of each request says the same."
+    ),
     "quality.edges_away": "Not asked: {why}",
     "quality.empty": "Nothing was counted in this span.",
     "quality.partly": "Partly read",

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from bus import wall_clock
 from bus.client.model import TopicAndPartition
 from bus.contracts.headers import Reason
 from bus.contracts.meters import CumulativeCount, LatencyCell
 from bus.contracts.topics import DATA_TOPICS, METER_ARRIVED, METER_SENT, QUARANTINE_RECORDS
 from bus.domain.times import MINUTE_MS, minute_of
-from ingest.normalise import ClockEstimates, clock_limits
+from ingest.normalise import ClockEstimates, ClockLimits, clock_limits
+from ingest.normalise.clock import at_minute
 from ingest.store.attempts import StagedStore
 from ingest.store.hbase.ledger import Ledger
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
@@ -88,8 +90,9 @@ class Ingest:
         self._clocks = ClockEstimates.create(limits, offsets)
         """After the newest batch that is committed: a batch that is tried again is corrected by
         the same offsets."""
+        self._limits = self._clocks.limits
         self._known_clocks = VersionedBroadcast(
-            "clocks", lambda: self._clocks.limits, lambda: self._clocks.version
+            "clocks", lambda: self._limits, lambda: (self._clocks.version, self._limits.now_ms)
         )
         context.metrics.clocks.set(len(offsets))
         self._published_again = False
@@ -118,7 +121,7 @@ class Ingest:
         """Judge in this process; one transaction of the store."""
         site = self._context.settings.site
         judged = judge_messages(
-            messages, self._context.register.read(), site.zone, self._clocks.limits
+            messages, self._context.register.read(), site.zone, self._limits_of_batch()
         )
         self._apply(judged, offsets)
 
@@ -127,6 +130,7 @@ class Ingest:
         one transaction of the store."""
         context = self._context
         register = self._register.current(frame.sparkSession)
+        self._limits_of_batch()
         clocks = self._known_clocks.current(frame.sparkSession)
         if self._writes_by_executors:
             if not self._published_again:
@@ -165,6 +169,11 @@ class Ingest:
             self._set_clocks(after)
         context.cells.touch(applied.latency, applied.quality)
         self._group.publish(ends_of(offsets))
+
+    def _limits_of_batch(self) -> ClockLimits:
+        """What a batch is judged with, however often it is tried."""
+        self._limits = at_minute(self._clocks.limits, wall_clock.now_ms())
+        return self._limits
 
     def _set_clocks(self, after: ClockEstimates) -> None:
         """What is committed is what the next batch is corrected by."""
@@ -237,11 +246,11 @@ def store_batch(
 
 def latency_cells(stored: Sequence[RecordRow]) -> list[LatencyCell]:
     """Stored − captured of the rows that were new (L-1); what was sent again from files is left
-    out.
+    out, and what came with a clock that is known to be wrong.
     """
     counted: dict[tuple[str, str, str, int], dict[int, int]] = {}
     for row in stored:
-        if row.replayed:
+        if row.replayed or row.has_untrue_arrival:
             continue
         key = (row.kind, row.district_id, row.camera_ip, minute_of(row.stored_at_ms))
         buckets = counted.setdefault(key, {})

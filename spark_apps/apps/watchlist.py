@@ -20,14 +20,15 @@ from msgspec.structs import astuple
 
 from alarm.rules import RuleSet
 from alarm.watchlist_reader import WatchlistReader
+from bus import wall_clock
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
 from bus.contracts.topics import EVENT_CANDIDATE
 from bus.domain.kinds import KIND_OF_TOPIC, MATCHED_TOPICS, WIRE_KEYS
 from bus.domain.rule_values import attributes_from
-from bus.settings import SiteSettings
 from ingest.normalise import ClockLimits, clock_limits, normalise
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
+from ingest.normalise.clock import at_minute
 from ingest.store.port import RecordRow
 from spark_apps import worker_cache
 from spark_apps.broadcast import VersionedBroadcast
@@ -77,7 +78,8 @@ class Watchlist:
         self._catch_up()
         found = False
         site = context.settings.site
-        for candidate in candidates(self._watchlist.rules, messages, site.zone, clock_limits(site)):
+        clock = at_minute(clock_limits(site), wall_clock.now_ms())
+        for candidate in candidates(self._watchlist.rules, messages, site.zone, clock):
             context.publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
             found = True
         if found:
@@ -96,9 +98,10 @@ class Watchlist:
         settings = self._context.settings
         bus, site = settings.bus, settings.site
         rules = self._rules.current(frame.sparkSession)
+        clock = at_minute(clock_limits(site), wall_clock.now_ms())
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            found = _candidates_of_batches(batches, rules.value, site)
+            found = _candidates_of_batches(batches, rules.value, site.zone, clock)
             with worker_cache.publisher(bus, site.name) as publisher:
                 for candidate in found:
                     publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
@@ -119,11 +122,10 @@ class Watchlist:
 
 
 def _candidates_of_batches(
-    batches: Iterable[pa.RecordBatch], rules: RuleSet, site: SiteSettings
+    batches: Iterable[pa.RecordBatch], rules: RuleSet, zone: str, clock: ClockLimits
 ) -> Iterator[Candidate]:
-    clock = clock_limits(site)
     for batch in batches:
-        yield from candidates(rules, messages_of_batch(batch), site.zone, clock)
+        yield from candidates(rules, messages_of_batch(batch), zone, clock)
 
 
 def candidates(
@@ -146,7 +148,7 @@ def _of_message(
     row = normalise(message.value, kind, envelope_of(message, clock), None, zone)
     if not isinstance(row, RecordRow):
         return
-    for rule in rules.match(kind, attributes, (row.captured_at_ms, row.received_at_ms)):
+    for rule in rules.match(kind, attributes, row.times_ms):
         yield Candidate(
             rule_id=rule.rule_id,
             rule_version=rule.command.version,

@@ -13,7 +13,13 @@ from ingest.store.hbase.ledger import Cell
 from ingest.store.port import RecordRow, StoreBatch
 from ingest.store.sqlite.writer import SqliteStore
 from spark_apps.apps.ingest import latency_cells
-from spark_apps.committed_batch import CommittedBatch, merged_histograms, of_store_batch, of_sums
+from spark_apps.committed_batch import (
+    CommittedBatch,
+    merged_histograms,
+    of_store_batch,
+    of_sums,
+    unarrived_of,
+)
 from tests.ingest.store.made import MINUTE, accepted, position, quality, row
 
 STORED_MS = MINUTE + 900_000
@@ -29,7 +35,7 @@ def added_up_by_executors(batch: StoreBatch, new: list[RecordRow]) -> CommittedB
     sums = sums_of(cells, updates.numbers).of_all
     histograms = merged_histograms(updates.numbers)
     latencies = [latency_cell_of(key, more) for key, more in histograms.items()]
-    return of_sums([], minute_sums(sums.numbers), latencies)
+    return of_sums([], minute_sums(sums.numbers), latencies, unarrived_of(new))
 
 
 def elapsed(batch: CommittedBatch) -> Counter[tuple[str, int]]:
@@ -44,7 +50,8 @@ def test_driver_and_executors_count_the_same(dice: random.Random, tmp_path: Path
     which no chart adds up, are counted as well."""
     rows = [
         row(number, kind=dice.choice(("vehicle", "face")), camera_ip=f"10.0.0.{dice.randrange(9)}",
-            district_id=dice.choice(("west", "east")), captured_at_ms=STORED_MS - late_ms)
+            district_id=dice.choice(("west", "east")), captured_at_ms=STORED_MS - late_ms,
+            received_at_ms=MINUTE * (number >= 5))
         for number, late_ms in enumerate(dice.choices((-9_000, 40, 5_000, 700_000, 9 << 30), k=200))
     ]  # fmt: skip
     cells = [
@@ -61,4 +68,6 @@ def test_driver_and_executors_count_the_same(dice: random.Random, tmp_path: Path
     assert by_driver.arrived == by_executors.arrived != {}
     assert by_driver.valid == by_executors.valid != {}
     assert elapsed(by_driver) == elapsed(by_executors)
-    assert elapsed(by_driver).total() == 200
+    assert elapsed(by_driver).total() == 195
+    assert by_driver.unarrived == by_executors.unarrived
+    assert sum(by_driver.unarrived.values()) == 5  # in no latency

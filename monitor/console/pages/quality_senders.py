@@ -39,6 +39,18 @@ class SenderFaultsPanel:
             self._refused = grid(
                 t, columns, label=t("quality.refused"), height="240px", rowData=[]
             )
+        warned = [
+            column(t, "last_warned", "last", width=190),
+            column(t, "camera", "camera_ip", width=140, sortable=True),
+            column(t, "field", "field", renderer="key", width=160, sortable=True),
+            column(t, "warned_records", "records", renderer="number", number=True, width=90)
+            | {"sortable": True},
+            column(t, "message", "message", flex=1, minWidth=260),
+            column(t, "edge", "edge", width=90),
+        ]
+        with panel(t("quality.warned")):
+            ui.label(t("quality.warned_note")).classes("soft")
+            self._warned = grid(t, warned, label=t("quality.warned"), height="240px", rowData=[])
         ui.timer(REFRESH_SECONDS, self.show)
 
     async def show(self) -> None:
@@ -46,6 +58,7 @@ class SenderFaultsPanel:
         found = await senders_of_edges(self._view.services.console)
         self._tell_away(found)
         self._refused.run_grid_method("setGridOption", "rowData", self._refused_rows(found))
+        self._warned.run_grid_method("setGridOption", "rowData", self._warned_rows(found))
 
     def _tell_away(self, found: SendersOfEdges) -> None:
         self._away.set_visibility(bool(found.away))
@@ -63,4 +76,16 @@ class SenderFaultsPanel:
                 "request": one.request,
             }
             for edge, one in found.refused[:MAX_ROWS]
+        ]  # fmt: skip
+
+    def _warned_rows(self, found: SendersOfEdges) -> list[dict[str, Any]]:
+        zone, is_chinese = self._view.services.site.tz, self._view.t.language == "zh"
+        return [
+            {
+                "id": f"{edge}|{one.camera_ip}|{one.field}",
+                "edge": edge, "last": clock(one.last_ms, zone), "camera_ip": one.camera_ip,
+                "field": one.field, "records": one.records,
+                "message": one.message_zh if is_chinese else one.message,
+            }
+            for edge, one in found.warned[:MAX_ROWS]
         ]  # fmt: skip

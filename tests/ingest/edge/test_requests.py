@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from bus import wall_clock
 from ingest.edge import protocol
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.refusal_recorder import TALLY
@@ -84,7 +85,7 @@ async def test_unpacking_has_a_bound_and_what_cannot_be_unpacked_is_told(
     reply = await post(http, body, content_encoding=encoding)
     assert (reply.status_code, reply.json().get("error", "")) == (status, error)
     tally = "vehicle/rejected/not-utf8" if status == 422 else TALLY
-    assert edge.spool.totals == {tally: 1}
+    assert edge.spool.totals == ({tally: 1} if body else {})
 
 
 @pytest.mark.parametrize(
@@ -171,13 +172,16 @@ async def port(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int
      b"POST /v1/records/vehicle HTTP/1.1\r\nHost: e\r\nContent-Length: 100\r\n\r\n{",
      b"GET /healthz HTTP/1.1\r\nHost: e\r\n\r\nPOST /v1/records/vehicle HTTP/1.1\r\n"],
 )  # fmt: skip
-async def test_a_request_that_is_not_finished_ends(port: int, begun: bytes) -> None:
-    """Regression: it stayed open as long as the sender wanted."""
+async def test_a_request_that_is_not_finished_ends(edge: Edge, port: int, begun: bytes) -> None:
+    """Regression: it stayed open as long as the sender wanted. A connection alone is no refusal:
+    proxies and browsers open some in advance."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(begun)
     answer = await asyncio.wait_for(reader.read(), 30)  # to the end of the connection
     assert b"HTTP/1.1 408" in answer
     assert b'"error":"unfinished"' in answer
+    rows = edge.refusals.table.peers(wall_clock.now_ms(), 10)
+    assert [(one.reason, one.peer) for one in rows] == [("unfinished", "127.0.0.1")] * bool(begun)
     writer.close()
 
 
@@ -211,15 +215,17 @@ async def test_a_client_that_leaves_is_counted_and_writes_no_traceback(
 
 @pytest.mark.parametrize("begun", [b"\x16\x03\x01\x02\x00\x01\x00", b"POST / HTTP/9\r\n\r\n"])
 async def test_what_is_no_http_is_told_in_the_shape_of_every_answer(
-    port: int, begun: bytes
+    edge: Edge, port: int, begun: bytes
 ) -> None:
-    """A device that was set to TLS, above all."""
+    """A device that was set to TLS, above all; a street of them is one group."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(begun)
     head, _, body = (await asyncio.wait_for(reader.read(), 30)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400")
     problem = json.loads(body)
     assert (problem["error"], "TLS" in problem["message_zh"]) == ("no-http", True)
+    [group] = edge.refusals.table.groups(wall_clock.now_ms(), with_peers=True)
+    assert (group.reason, group.first_peers) == ("no-http", ["127.0.0.1"])
     writer.close()
 
 

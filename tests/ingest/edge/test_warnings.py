@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ingest.edge import warned_devices
 from ingest.edge.routes import Edge
 from ingest.normalise.diagnostics import explain
 from ingest.settings import EdgeSettings
@@ -162,3 +163,37 @@ async def test_warnings_of_one_request_are_bounded(http: httpx.AsyncClient) -> N
     body = text([{**GOOD, "车牌号码": ["x"]}] * 150)
     reply = (await http.post(URL, content=body)).json()
     assert (reply["accepted"], len(reply["warnings"])) == (150, 100)
+
+
+async def test_what_check_message_knows_is_told_counted_by_device_and_shown(
+    http: httpx.AsyncClient,
+) -> None:
+    """A misspelt key lost the plate with 200 and no word. Counted of all records, told of the first
+    hundred."""
+    misspelt = {("车牌号" if key == "车牌号码" else key): value for key, value in GOOD.items()}
+    records = [misspelt] * 150 + [{**GOOD, "车速": "fast", "抓拍设备地址": "999.1.1.1"}]
+    told = await warned(http, text(records))
+    assert {(one["field"], one["index"] < 100) for one in told} == {("车牌号", True)}
+    assert len(told) == 100
+    rows = (await http.get("/v1/senders")).json()["warned"]
+    assert {(one["camera_ip"], one["field"]): one["records"] for one in rows} == {
+        ("10.0.0.1", "车牌号"): 150, ("999.1.1.1", "车速"): 1, ("999.1.1.1", "抓拍设备地址"): 1,
+    }  # fmt: skip
+    assert all(one["message"] and one["message_zh"] for one in rows)
+    metrics = (await http.get("/metrics")).text
+    assert 'databus_edge_warned_records_total{kind="vehicle"} 151.0' in metrics
+    assert 'databus_edge_device_warned_records_total{camera_ip="10.0.0.1"} 150.0' in metrics
+
+
+def test_the_table_of_warned_devices_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses and keys are what devices write: the oldest row goes, names are cut."""
+    monkeypatch.setattr(warned_devices, "MAX_ROWS", 3)
+    table = warned_devices.WarnedDevices()
+    for number in (1, 2, 3, 4, 2):
+        table.add(f"10.0.0.{number}", "k" * 1000, "m" * 1000, "m", number)
+    rows = table.rows(10)
+    assert [(one.camera_ip, one.records) for one in rows] == [
+        ("10.0.0.2", 2), ("10.0.0.4", 1), ("10.0.0.3", 1),
+    ]  # fmt: skip
+    assert (len(rows[0].field), len(rows[0].message)) == (64, 300)
+    assert len(table.rows(2)) == 2

@@ -53,7 +53,7 @@ def captured_at(offset: int, moment_ms: int, **headers: str) -> StreamMessage:
     """A vehicle of that moment, as the device writes it."""
     time = datetime.fromtimestamp(moment_ms / 1000, ZoneInfo(ZONE)).strftime("%Y-%m-%d %H:%M:%S")
     body = json.dumps(VEHICLE | {"抓拍时间": time}, ensure_ascii=False).encode()
-    return vehicle(offset, **headers)._replace(value=body)
+    return vehicle(offset, **headers)._replace(value=body, timestamp_ms=moment_ms)
 
 
 class IngestRun:
