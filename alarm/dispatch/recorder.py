@@ -26,7 +26,7 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.retention import SLICE
 from alarm.dispatch.said_events import SaidEvents
 from alarm.dispatch.shadow import SETTLED_S
-from alarm.rules import RuleSet
+from alarm.rules import NewestCommands
 from alarm.settings import DispatcherSettings
 from alarm.topic_reader import CatchUpTimeout
 from alarm.watchlist_reader import command_of
@@ -226,7 +226,7 @@ class OperationsRecorder:
             publish_outbox(operations, raised_before)
         hand_over_position(operations, stored, self._bus, cluster)
         self.settled.set()
-        rules = RuleSet()
+        newest = NewestCommands()
         with (
             Consumer(self._bus, client_id=RECORDER, overrides=FOLLOWS_LEADERS) as consumer,
             closing(SiteRole(self._bus, f"{RECORDER}-role").start()) as role,
@@ -242,7 +242,7 @@ class OperationsRecorder:
                     return
                 messages = consumer.poll(self._settings.max_batch, POLL_TIMEOUT_S)
                 if messages:
-                    changes = self._changes(messages, rules, cluster, role.secondary_since_ms)
+                    changes = self._changes(messages, newest, cluster, role.secondary_since_ms)
                     self._note_acknowledged(changes.acknowledged)
                     operations.apply(changes)
                     if changes.foreign_alarms:
@@ -395,7 +395,7 @@ class OperationsRecorder:
     def _changes(
         self,
         messages: Sequence[ConsumedRecord],
-        rules: RuleSet,
+        newest: NewestCommands,
         cluster: ClusterIdentity,
         shadow_since_ms: int | None,
     ) -> BatchChanges:
@@ -407,7 +407,7 @@ class OperationsRecorder:
         for reason in [*found.unreadable, *foreign.unreadable]:
             log.error("%s", reason)
         return BatchChanges(
-            commands=_commands(messages, rules),
+            commands=_commands(messages, newest),
             alarms=found.alarms,
             incidents=found.incidents,
             shadow_since_ms=shadow_since_ms,
@@ -424,10 +424,10 @@ class OperationsRecorder:
         )
 
 
-def _commands(messages: Iterable[ConsumedRecord], rules: RuleSet) -> list[WatchCommand]:
+def _commands(messages: Iterable[ConsumedRecord], newest: NewestCommands) -> list[WatchCommand]:
     """Those that change the rules in force."""
     read = (command_of(each) for each in messages if each.topic == CONTROL_WATCHLIST)
-    return [command for command in read if command is not None and rules.apply(command)]
+    return [command for command in read if command is not None and newest.apply(command)]
 
 
 def _starting_positions(

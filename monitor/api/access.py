@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
 from fastapi import Depends, HTTPException, Request, Response
+from fastapi.responses import StreamingResponse
 
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal, authorise
+
+PIECE_BYTES = 256 << 10
 
 
 def principal_of(request: Request) -> ConsolePrincipal:
@@ -34,6 +37,18 @@ def allow(operation: ConsoleOperation) -> Callable[[Request], ConsolePrincipal]:
 
 VIEW = Depends(allow(ConsoleOperation.VIEW))
 """What most routes need."""
+
+
+def large_response(text: bytes, **headers: str) -> Response:
+    """JSON that may be some megabytes, in pieces: between two of them others have their turn.
+    Who makes such a text makes it in a thread."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for begin in range(0, len(text), PIECE_BYTES):
+            yield text[begin : begin + PIECE_BYTES]
+
+    told = {"Cache-Control": "no-store", "Content-Length": str(len(text)), **headers}
+    return StreamingResponse(pieces(), headers=told, media_type="application/json")
 
 
 def json_response(body: Any, status: int = 200) -> Response:

@@ -28,6 +28,7 @@ from monitor.api.records import record_routes
 from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BusUnavailable
+from monitor.http_client import prepare
 from monitor.live.command_sender import CommandNotAcknowledged
 
 
@@ -77,6 +78,7 @@ class SessionCookie:
 def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(prepare)
         work = [
             tasks.spawn(services.hub.run(), name="console-hub"),
             tasks.spawn(services.kpis.run(), name="console-kpis"),

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
+import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from bus.domain.times import DAY_MS, HOUR_MS, MINUTE_MS
 from bus.wall_clock import now_ms
 from ingest.store.port import QualityDevices, RecordReader
-from monitor.api.access import VIEW, json_response
+from monitor.api.access import VIEW, json_response, large_response
 from monitor.api.clock_estimates import Estimates, clock_estimates, estimate_rows
 from monitor.api.latency_totals import LatencyOfSpan, latency_scope
 from monitor.api.quality_question import QualityQuestion
@@ -143,19 +144,23 @@ def _add_hour(router: APIRouter, services: ConsoleServices) -> None:
             raise HTTPException(422, f"time: {error}") from error
         hour_ms = moment - moment % HOUR_MS
 
-        def ask(reader: RecordReader) -> QualityDevices:
-            return reader.quality_devices(
+        def ask(reader: RecordReader) -> bytes:
+            found = reader.quality_devices(
                 step_ms=HOUR_MS, from_ms=hour_ms, until_ms=hour_ms + HOUR_MS, limit=MAX_OF_HOUR
             )
+            return _hour_text(hour_ms, found)
 
-        found = await services.records.run(ask)
-        rows = [
-            [one.kind, one.camera_ip, one.recognizer_ip, one.sent, one.arrived, one.valid,
-            one.stored] for one in found.widest
-        ]
-        return json_response(
-            {"hour_ms": hour_ms, "columns": HOUR_COLUMNS, "total": found.total, "rows": rows}
-        )
+        return large_response(await services.records.run(ask))
+
+
+def _hour_text(hour_ms: int, found: QualityDevices) -> bytes:
+    rows = [
+        [one.kind, one.camera_ip, one.recognizer_ip, one.sent, one.arrived, one.valid, one.stored]
+        for one in found.widest
+    ]
+    return msgspec.json.encode(
+        {"hour_ms": hour_ms, "columns": HOUR_COLUMNS, "total": found.total, "rows": rows}
+    )
 
 
 def _bounded(between: tuple[int, int], longest_ms: int) -> tuple[int, int]:

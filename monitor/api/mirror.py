@@ -13,6 +13,7 @@ from fastapi import APIRouter, Depends, Response
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
 from monitor.api.services import ConsoleServices
+from monitor.http_client import http_client
 from monitor.models.shown_mirror import ShownMirror
 
 TIMEOUT_S = 3.0
@@ -34,7 +35,7 @@ async def mirror_report(url: str) -> ShownMirror:
     if not url:
         raise MirrorUnavailable("console.mirror is empty", is_configured=False)
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+        async with http_client(TIMEOUT_S) as client:
             reply = await client.get(url.rstrip("/") + STATUS_PATH)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise MirrorUnavailable(f"{url}: {type(error).__name__}: {error}".rstrip(": ")) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import Counter
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,8 +21,7 @@ from monitor.api.access import VIEW, allow, json_response
 from monitor.api.incidents import acknowledged, incident_page
 from monitor.api.register import add_register
 from monitor.api.services import ConsoleServices
-from monitor.api.views import alarm_detail, alarm_row, incident_row, parse_time
-from monitor.live.rule_table import rule_row
+from monitor.api.views import alarm_detail, alarm_row, incident_row, parse_time, rule_row
 
 MAX_PAGE = 500
 MAX_RULE_BYTES = 64 * 1024
@@ -159,11 +159,20 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
     """The rules in force; put one, take one off."""
 
     @router.get("/watch", dependencies=[Depends(allow(ConsoleOperation.WATCH_READ))])
-    async def watch() -> Response:
-        rules = services.hub.live.rules.in_force(now_ms())
+    async def watch(
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100, cursor: str = ""
+    ) -> Response:
+        live, zone = services.hub.live, services.site.tz
+        try:
+            page = live.rules.page(now_ms(), limit=limit, cursor=cursor)
+        except ValueError as error:
+            raise HTTPException(422, f"cursor: {error}") from error
+        hits = Counter(alarm.rule_id for alarm in live.alarms)
         return json_response(
             {
-                "rows": [rule_row(r) for r in rules],
+                "rows": [rule_row(r, zone) | {"hits": hits[r.rule_id]} for r in page.rules],
+                "cursor": page.cursor,
+                "count": live.rules.count(now_ms()),
                 "attributes": MATCHABLE,
                 "away": services.hub.consumer.unavailable,
             }
@@ -179,7 +188,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         except RecursionError as error:
             raise HTTPException(400, "nested too deeply") from error
         command = await services.send_rule(put_command(services, rule, who.name))
-        return json_response(rule_row(command), 201)
+        return json_response(rule_row(command, services.site.tz), 201)
 
     @router.delete("/watch/{rule_id:path}")
     async def remove(
@@ -188,7 +197,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         command = remove_command(services, rule_id, who.name)
         if command is None:
             raise HTTPException(404, "no such rule in force")
-        return json_response(rule_row(await services.send_rule(command)))
+        return json_response(rule_row(await services.send_rule(command), services.site.tz))
 
 
 async def _body(request: Request) -> bytes:

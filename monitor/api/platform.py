@@ -25,6 +25,7 @@ from monitor.api.mirror import MirrorUnavailable, mirror_report
 from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog, group_positions
+from monitor.http_client import http_client
 
 HEALTH_TIMEOUT_SECONDS = 2.0
 API_EVENTS = 200
@@ -150,7 +151,7 @@ async def _positions(services: ConsoleServices, application: str) -> list[Positi
 
 async def health(services: ConsoleServices) -> list[dict[str, Any]]:
     """Ask every configured process for its pulse, all at once."""
-    async with httpx.AsyncClient(timeout=HEALTH_TIMEOUT_SECONDS, trust_env=False) as client:
+    async with http_client(HEALTH_TIMEOUT_SECONDS) as client:
         names = sorted(services.console.health)
         return list(
             await asyncio.gather(
@@ -180,7 +181,7 @@ def _metrics(services: ConsoleServices) -> bytes:
     for kind in KINDS:
         rate.labels(kind).set(last.rates[kind] if last else 0)
     Gauge("databus_console_rules_in_force", "Rules of the watch list", registry=registry).set(
-        len(live.rules.in_force(wall_clock.now_ms()))
+        live.rules.count(wall_clock.now_ms())
     )
     Gauge("databus_console_open_incidents", "Incidents without an end", registry=registry).set(
         len(live.open_incidents())

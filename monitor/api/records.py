@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Callable
@@ -198,13 +199,9 @@ async def _csv(
 ) -> AsyncIterator[str]:
     """The first page is asked for before the answer begins, so that an absent store is a 503."""
     yield "\ufeff" + _line(CSV_COLUMNS)  # the mark with which spreadsheets take it for UTF-8
-    register, zone = services.register.read(), services.site.tz
     sent = 0
     while True:
-        views = (
-            record_row(row, register, zone, services.tail_epoch(row.record_id)) for row in rows
-        )
-        yield "".join(_line(tuple(view[c] for c in CSV_COLUMNS)) for view in views)
+        yield await asyncio.to_thread(_lines, services, rows)
         sent += len(rows)
         if not cursor or sent >= MAX_CSV_ROWS:
             return
@@ -213,6 +210,12 @@ async def _csv(
 
 def _next_page(q: Question, cursor: str) -> Callable[[RecordReader], tuple[list[RecordRow], str]]:
     return lambda r: r.query(q, PageRequest(limit=CSV_PAGE, cursor=cursor))
+
+
+def _lines(services: ConsoleServices, rows: list[RecordRow]) -> str:
+    register, zone = services.register.read(), services.site.tz
+    views = (record_row(row, register, zone, services.tail_epoch(row.record_id)) for row in rows)
+    return "".join(_line(tuple(view[c] for c in CSV_COLUMNS)) for view in views)
 
 
 def _line(cells: tuple[object, ...]) -> str:

@@ -11,7 +11,7 @@ from bus.contracts.register import encode_register
 from bus.contracts.register_entry import RegisterEntry
 from bus.domain.register_formats import LineFault
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
-from monitor.api.access import VIEW, allow, json_response
+from monitor.api.access import VIEW, allow, json_response, large_response
 from monitor.api.register_rows import KINDS_OF_PLACE, place_rows
 from monitor.api.services import ConsoleServices
 from monitor.live.register_writes import ImportOutcome, RegisterUnavailable
@@ -27,11 +27,8 @@ def add_register(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.get("/register", dependencies=[VIEW])
     async def register_() -> Response:
-        return Response(
-            encode_register(services.register.read()),
-            media_type="application/json",
-            headers={"Cache-Control": "private, max-age=3600"},
-        )
+        text = await asyncio.to_thread(lambda: encode_register(services.register.read()))
+        return large_response(text, **{"Cache-Control": "private, max-age=3600"})
 
     @router.get("/places", dependencies=[VIEW])
     async def places(
@@ -44,7 +41,7 @@ def add_register(router: APIRouter, services: ConsoleServices) -> None:
             raise HTTPException(422, f"kind: one of {', '.join(KINDS_OF_PLACE)}")
         if not cursor.isascii() or not (cursor == "" or cursor.isdigit()) or len(cursor) > 9:
             raise HTTPException(422, "cursor: none of this list")
-        rows = await asyncio.to_thread(place_rows, services.register.read(), kind, text)
+        rows = await asyncio.to_thread(lambda: place_rows(services.register.read(), kind, text))
         begin = int(cursor or "0")
         more = begin + limit < len(rows)
         following = str(begin + limit) if more else ""

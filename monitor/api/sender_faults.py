@@ -16,6 +16,7 @@ from fastapi import APIRouter, Response
 from bus.contracts.sender_faults import SENDERS_PATH, RefusedPeer, SenderFaults, WarnedDevice
 from monitor.api.access import VIEW, json_response
 from monitor.api.services import ConsoleServices
+from monitor.http_client import http_client
 from monitor.settings import ConsoleSettings
 
 TIMEOUT_S = 3.0
@@ -45,7 +46,7 @@ async def senders_of_edges(console: ConsoleSettings) -> SendersOfEdges:
     """Ask all of them at once."""
     addresses, found = edge_addresses(console), SendersOfEdges()
     headers = {"Authorization": f"Bearer {console.edge_token}"} if console.edge_token else {}
-    async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, headers=headers) as client:
+    async with http_client(TIMEOUT_S, headers=headers) as client:
         answers = await asyncio.gather(*(_ask(client, url) for url in addresses.values()))
     for name, answer in zip(addresses, answers, strict=True):
         if isinstance(answer, str):

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.commands import WatchCommand
 from bus.contracts.pictures import PICTURES_PREFIX, name_in_address
 from bus.contracts.register import Register
 from ingest.store.port import RecordRow, RejectedRow
@@ -211,6 +212,15 @@ def incident_row(incident: Incident, register: Register, zone: ZoneInfo) -> Row:
         "district_id": incident.district_id,
         "opened_at": clock(incident.opened_at_ms, zone),
         "closed_at": clock(incident.closed_at_ms, zone),
+    }
+
+
+def rule_row(command: WatchCommand, zone: ZoneInfo) -> Row:
+    """One rule of the watch list; an open end of its time is an empty text."""
+    return {
+        **msgspec.to_builtins(command),
+        "valid_from": clock(command.valid_from_ms, zone)[:16],
+        "valid_until": clock(command.valid_until_ms, zone)[:16],
     }
 
 

@@ -28,6 +28,7 @@ from monitor.cluster.snapshot import ClusterSnapshot, build_snapshot
 from monitor.cluster.traffic import BrokerTraffic
 from monitor.cluster.tree import MetadataTree, Tree
 from monitor.cluster.znodes import ZnodeReader, ZooKeeperUnavailable
+from monitor.http_client import http_client
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class ClusterPoller:
         """The brokers' own pages; one that does not answer has no rates, and that is all."""
         if not self._metrics_urls or not self.watched():
             return
-        async with httpx.AsyncClient(timeout=METRICS_TIMEOUT_S, trust_env=False) as client:
+        async with http_client(METRICS_TIMEOUT_S) as client:
             for broker_id, url in sorted(self._metrics_urls.items()):
                 try:
                     reply = await client.get(url)

@@ -80,6 +80,7 @@ def paged_grid(
             "rowModelType": "infinite",
             "cacheBlockSize": 100,
             "maxBlocksInCache": 30,
+            "maxConcurrentDatasourceRequests": 1,  # a block begins where the one before it ended
             "blockLoadDebounceMillis": 120,
             ":getRowId": f"p => String(p.data[{json.dumps(id_field)}])",
             **options,
@@ -97,6 +98,11 @@ def load_rows(made: ui.aggrid, address: str, parameters: Mapping[str, str]) -> N
     ui.run_javascript(
         f"databus.ask({made.id}, {json.dumps(address)}, {json.dumps(dict(parameters))})"
     )
+
+
+def refresh_rows(made: ui.aggrid) -> None:
+    """Ask the loaded blocks of a paged grid again; it keeps its scroll."""
+    ui.run_javascript(f"databus.refresh({made.id})")
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> None:

@@ -40,7 +40,18 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
 }
 STATUS_SECONDS = 2.0
 # Groups of words that the browser needs.
-_WORDS = ("kind", "severity", "state", "reason", "incident", "connection", "grid", "list")
+_WORDS = (
+    "kind",
+    "severity",
+    "state",
+    "reason",
+    "incident",
+    "connection",
+    "grid",
+    "list",
+    "attribute",
+    "watch",
+)
 # Not NiceGUI's `value=None`: it asks the browser, and a page that is left at once does not answer.
 # In pixels; up to 700 `theme.css` and `console.js` call a screen narrow too.
 DRAWER = "show-if-above width=176 breakpoint=700"

@@ -10,7 +10,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bus.contracts.alarms import Alarm
-from bus.contracts.commands import WatchCommand
 from bus.contracts.keys import PLACE_AND_TIME
 from bus.contracts.register import Register
 from bus.domain.kinds import KEYS_AS_STORED, KEYS_OF_KIND
@@ -202,23 +201,6 @@ def match_text(match: Mapping[str, list[str]], t: Texts) -> str:
 def _alternatives(attribute: str, values: list[str], t: Texts) -> list[str]:
     """Once each: a rule may ask for a value in both languages."""
     return list(dict.fromkeys(t.value(attribute, value) for value in values))
-
-
-def rule_view(rule: WatchCommand, hits: int, zone: ZoneInfo, t: Texts) -> Row:
-    """One row of the watch list."""
-    until = clock(rule.valid_until_ms, zone)[:16] or t("watch.forever")
-    begin = clock(rule.valid_from_ms, zone)[:16]
-    return {
-        "id": rule.rule_id,
-        "severity": rule.severity,
-        "kind": rule.kind,
-        "name": rule.name,
-        "match": match_text(rule.match, t),
-        "validity": f"{begin} – {until}" if begin else until,
-        "author": rule.author,
-        "note": rule.note,
-        "hits": hits,
-    }
 
 
 def values_of(text: str, *, by_space: bool) -> list[str]:

@@ -1,51 +1,147 @@
 """The watch list as its topic tells it: the newest command per rule is the state (pure).
 
-In: commands in any order. Out: the rules in force at a moment. Never: matching, Kafka.
+In: commands in any order. Out: the rules in force at a moment, page by page. Never: matching,
+Kafka, a call whose cost follows the number of rules.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from bisect import bisect_left, bisect_right, insort
+from typing import TypeVar
 
 import msgspec
 
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_check import is_over
 
+MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: some milliseconds
+
+
+_Place = tuple[int, str]
+"""Where a rule stands: its version, then its id."""
+_CURSOR = re.compile(r"(-?[0-9]{1,4000}):(.*)", re.DOTALL)
+T = TypeVar("T")
+
+
+class RulePage(msgspec.Struct, frozen=True):
+    """Some rules in force, newest first; `cursor` is empty where no more follow. A page may be
+    short and have a cursor: rules whose time is over were passed on the way."""
+
+    rules: list[WatchCommand]
+    cursor: str
+
 
 class RuleTable:
-    """Invariant: per rule id the command with the highest version; a removed one stays as
-    removed.
+    """Holds commands as they are encoded: of 100,000 rules a person looks at some hundred.
+
+    Invariant: `_newest` has per rule id the command with the highest version, a removed one too;
+    `_order` has those that are put and that `expire` has not yet taken out, oldest first; `_ends`
+    has the ends of just these, of those that have one, the next first.
     """
 
     def __init__(self) -> None:
-        self._newest: dict[str, WatchCommand] = {}
+        self._newest: dict[str, bytes | WatchCommand] = {}
+        self._order: list[_Place] = []
+        self._ends: list[tuple[int, _Place]] = []
 
     def apply(self, command: WatchCommand) -> bool:
         """Take a command; False when a later version is already known."""
-        known = self._newest.get(command.rule_id)
+        rule_id, known = command.rule_id, self.get(command.rule_id)
         if known is not None and known.version >= command.version:
             return False
-        self._newest[command.rule_id] = command
+        self._take_out(known)
+        self._newest[rule_id] = _held(command)
+        if command.op == "put":
+            insort(self._order, _place(command))
+            if command.valid_until_ms > 0:
+                insort(self._ends, (command.valid_until_ms, _place(command)))
         return True
 
     def forget(self, rule_id: str) -> None:
         """A tombstone on the topic: nothing is known of the rule any more."""
+        self._take_out(self.get(rule_id))
         self._newest.pop(rule_id, None)
 
     def get(self, rule_id: str) -> WatchCommand | None:
         """The newest command of a rule, removed or not."""
-        return self._newest.get(rule_id)
+        held = self._newest.get(rule_id)
+        return _decode(held) if isinstance(held, bytes) else held
 
-    def in_force(self, now_ms: int) -> list[WatchCommand]:
-        """Rules put and not removed nor expired (those of the future too), newest first."""
-        rules = [c for c in self._newest.values() if c.op == "put" and not is_over(c, now_ms)]
-        return sorted(rules, key=lambda c: (-c.version, c.rule_id))
+    def expire(self, now_ms: int) -> None:
+        """Take rules whose time is over out of the order, so many a call that no other work
+        waits for it."""
+        most = min(len(self._ends), MAX_EXPIRED_PER_CALL)
+        over = bisect_right(self._ends, now_ms, hi=most, key=_end)
+        for _, place in self._ends[:over]:
+            _remove(self._order, place)
+        del self._ends[:over]
+
+    def page(self, now_ms: int, *, limit: int, cursor: str = "") -> RulePage:
+        """Rules in force (those of the future too) after `cursor`, newest first. Raises
+        `ValueError` for a cursor that is none of this list."""
+        self.expire(now_ms)
+        end = bisect_left(self._order, _place_of(cursor)) if cursor else len(self._order)
+        begin, found = max(0, end - limit - MAX_EXPIRED_PER_CALL), []
+        while end > begin and len(found) < limit:
+            end -= 1
+            rule = self.get(self._order[end][1])
+            if rule is not None and not is_over(rule, now_ms):
+                found.append(rule)
+        return RulePage(found, _cursor_of(self._order[end]) if end else "")
+
+    def count(self, now_ms: int) -> int:
+        """How many are in force; some that have just ended may still be counted."""
+        self.expire(now_ms)
+        return len(self._order)
 
     def next_version(self, rule_id: str, now_ms: int) -> int:
         """A version that wins over what is known, even when a clock went back."""
-        known = self._newest.get(rule_id)
+        known = self.get(rule_id)
         return max(now_ms, known.version + 1 if known else 0)
+
+    def _take_out(self, known: WatchCommand | None) -> None:
+        if known is not None and known.op == "put":
+            _remove(self._order, _place(known))
+            if known.valid_until_ms > 0:
+                _remove(self._ends, (known.valid_until_ms, _place(known)))
+
+
+def _held(command: WatchCommand) -> bytes | WatchCommand:
+    """As bytes, which are a quarter; a number that they cannot hold is not refused here."""
+    try:
+        return msgspec.msgpack.encode(command)
+    except OverflowError:
+        return command
+
+
+def _remove(ordered: list[T], one: T) -> None:
+    at = bisect_left(ordered, one)  # type: ignore[type-var]  # tuples of numbers and texts
+    if at < len(ordered) and ordered[at] == one:
+        del ordered[at]
+
+
+def _place(command: WatchCommand) -> _Place:
+    return command.version, command.rule_id
+
+
+def _end(ending: tuple[int, _Place]) -> int:
+    return ending[0]
+
+
+_decode = msgspec.msgpack.Decoder(WatchCommand).decode
+
+
+def _cursor_of(place: _Place) -> str:
+    """Names the last rule of a page; the next page begins after it, whatever came meanwhile."""
+    return f"{place[0]}:{place[1]}"
+
+
+def _place_of(cursor: str) -> _Place:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise ValueError("none of this list")
+    return int(found[1]), found[2]
 
 
 def decode_command(value: bytes) -> WatchCommand | None:
@@ -54,9 +150,3 @@ def decode_command(value: bytes) -> WatchCommand | None:
         return msgspec.json.decode(value, type=WatchCommand)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def rule_row(command: WatchCommand) -> dict[str, Any]:
-    """A rule as the API shows it."""
-    row: dict[str, Any] = msgspec.to_builtins(command)
-    return row

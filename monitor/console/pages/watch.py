@@ -13,19 +13,19 @@ from nicegui.events import GenericEventArguments
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.domain.rule_check import MATCHABLE, RuleError
-from bus.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import parse_time
-from monitor.console.elements import grid, panel
+from monitor.console.elements import paged_grid, panel, refresh_rows, source
 from monitor.console.feed import Update
 from monitor.console.layout import View
-from monitor.console.rows import Row, column, rule_view, severity_column, values_of
+from monitor.console.rows import Row, column, match_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import CommandNotAcknowledged
 
 REFRESH_SECONDS = 5.0  # rules end by time without a message
+STALE_SECONDS = 0.5  # between two looks for rules and alarms: 100,000 may come at once
 
 
 def build(view: View) -> None:
@@ -155,71 +155,44 @@ class RuleForm:
 
 
 class RuleList:
-    """The rules in force as the topic tells them, not as this page hopes."""
+    """The rules in force as the topic tells them, not as this page hopes; the browser asks for
+    them page by page.
+    """
 
     def __init__(self, view: View) -> None:
-        self._view = view
+        self._view, self._is_stale = view, False
         t = view.t
-        columns = [
-            severity_column(t),
-            column(t, "name", "name", flex=2, minWidth=120, cellClass="strong"),
-            column(t, "kind", "kind", renderer="kind", width=76),
-            column(t, "match", "match", flex=4, minWidth=200, tooltipField="match"),
-            {
-                "headerName": t("watch.hits"),
-                "field": "hits",
-                "width": 76,
-                "cellClass": ["num", "ag-right-aligned-cell"],
-            },
-            column(t, "validity", "validity", width=210),
-            column(t, "author", "author", width=100),
-            column(t, "note", "note", flex=2, minWidth=100),
-        ]
-        if view.may(ConsoleOperation.WATCH_WRITE):
-            columns.append(
-                {
-                    "headerName": "",
-                    "colId": "remove",
-                    "width": 84,
-                    "valueGetter": json.dumps(t("watch.remove")),
-                    "cellClass": "bad",
-                }
-            )
         with panel(t("watch.rules"), "rest"):
-            self._grid = grid(t, columns, label=t("watch.rules"), rowData=self._rows())
-            self._grid.classes("pick")
+            self._grid = paged_grid(
+                t, _columns(view), label=t("watch.rules"), id_field="rule_id",
+                **{":datasource": source("/api/watch", {})},
+            )  # fmt: skip
         self._grid.on("cellClicked", self._clicked, args=["colId", "data"])
         view.feed.updates.subscribe(self._on_update)
-        ui.timer(REFRESH_SECONDS, self._show)
+        ui.timer(STALE_SECONDS, self._refresh_stale)
+        ui.timer(REFRESH_SECONDS, lambda: refresh_rows(self._grid))
 
     def _on_update(self, update: Update) -> None:
-        if update.delta.rules_changed or update.delta.alarms:
-            self._show()
+        self._is_stale |= bool(update.delta.rules_changed or update.delta.alarms)
 
-    def _show(self) -> None:
-        rows = json.dumps(self._rows(), ensure_ascii=False)
-        ui.run_javascript(f"databus.update({self._grid.id}, {rows})")
-
-    def _rows(self) -> list[Row]:
-        services = self._view.services
-        hits: dict[str, int] = {}
-        for alarm in services.hub.live.alarms:
-            hits[alarm.rule_id] = hits.get(alarm.rule_id, 0) + 1
-        return [
-            rule_view(rule, hits.get(rule.rule_id, 0), services.site.tz, self._view.t)
-            for rule in services.hub.live.rules.in_force(now_ms())
-        ]
+    def _refresh_stale(self) -> None:
+        if self._is_stale:
+            self._is_stale = False
+            refresh_rows(self._grid)
 
     async def _clicked(self, event: GenericEventArguments) -> None:
         if event.args.get("colId") == "remove":
-            await self._ask(event.args["data"])
+            await self._ask(str(event.args["data"]["rule_id"]))
 
-    async def _ask(self, row: Row) -> None:
+    async def _ask(self, rule_id: str) -> None:
         view, t = self._view, self._view.t
+        rule = view.services.hub.live.rules.get(rule_id)
+        if rule is None:
+            return
         with ui.dialog() as dialog, ui.card().classes("dialog-card"):
             with ui.element("h2"):
-                ui.label(t("watch.remove_ask", name=row["name"]))
-            ui.label(row["match"]).classes("soft")
+                ui.label(t("watch.remove_ask", name=rule.name))
+            ui.label(match_text(rule.match, t)).classes("soft")
             with ui.element("div").classes("bar"):
                 ui.button(
                     t("watch.cancel"), color=None, on_click=lambda: dialog.submit(False)
@@ -231,7 +204,7 @@ class RuleList:
         dialog.delete()
         if not sure or not view.may(ConsoleOperation.WATCH_WRITE):
             return
-        command = remove_command(view.services, row["id"], view.principal.name)
+        command = remove_command(view.services, rule_id, view.principal.name)
         if command is not None:
             await self._remove(command)
 
@@ -243,3 +216,35 @@ class RuleList:
             ui.notify(t("watch.failed", why=str(error)), type="negative")
             return
         ui.notify(t("watch.removed", name=command.name), type="positive")
+
+
+def _columns(view: View) -> list[Row]:
+    t = view.t
+    columns = [
+        severity_column(t),
+        column(t, "name", "name", flex=2, minWidth=120, cellClass="strong"),
+        column(t, "kind", "kind", renderer="kind", width=76),
+        column(t, "match", "match", renderer="match", flex=4, minWidth=200)
+        | {":tooltipValueGetter": "databus.match"},
+        {
+            "headerName": t("watch.hits"),
+            "field": "hits",
+            "width": 76,
+            "cellClass": ["num", "ag-right-aligned-cell"],
+        },
+        column(t, "validity", "valid_until", renderer="validity", width=210),
+        column(t, "author", "author", width=100),
+        column(t, "note", "note", flex=2, minWidth=100),
+    ]
+    if view.may(ConsoleOperation.WATCH_WRITE):
+        remove = json.dumps(t("watch.remove"))
+        columns.append(
+            {
+                "headerName": "",
+                "colId": "remove",
+                "width": 84,
+                ":valueGetter": f"params => params.data ? {remove} : ''",
+                "cellClass": "bad",
+            }
+        )
+    return columns

@@ -65,6 +65,14 @@ window.databus = (() => {
   const severityClass = (params) => ["sev", "sev-" + String(params.value).replace(/[^a-z]/g, "")];
   const reasons = (params) =>
     Object.entries(params.value || {}).map(([key, count]) => `${word("reason", key)} ${count}`).join(word("list", "comma"));
+  /* The conditions of a rule; a value that was asked for in both languages is said once. */
+  const match = (params) => Object.entries(params.value || {})
+    .map(([attribute, values]) => `${word("attribute", attribute)} = ${[...new Set(values.map((one) => value({ value: one })))].join(" / ")}`)
+    .join(word("list", "semicolon"));
+  const validity = (params) => {
+    const { valid_from: from, valid_until: until } = params.data || {};
+    return from === undefined ? "" : (from ? `${from} – ` : "") + (until || word("watch", "forever"));
+  };
   const clock = (params) => (params.value || "").slice(11);
   const number = (params) => (params.value == null ? "" : Number(params.value).toLocaleString("en-US"));
   const percent = (params) => (params.value == null ? "" : Number(params.value).toFixed(1) + " %");
@@ -82,12 +90,19 @@ window.databus = (() => {
       getRows: async (request) => {
         const query = new URLSearchParams({ ...parameters, limit: request.endRow - request.startRow, cursor: cursors[request.startRow] || "" });
         try {
-          const reply = await fetch(`${address}?${query}`);
-          if (reply.status === 401) return leave();
-          if (!reply.ok) return request.failCallback();
-          const page = await reply.json();
-          if (page.cursor) cursors[request.endRow] = page.cursor;
-          request.successCallback(page.rows, page.cursor ? -1 : request.startRow + page.rows.length);
+          const rows = [];
+          do { // a page may be short and have a cursor all the same
+            const reply = await fetch(`${address}?${query}`);
+            if (reply.status === 401) return leave();
+            if (!reply.ok) return request.failCallback();
+            const page = await reply.json();
+            rows.push(...page.rows);
+            query.set("cursor", page.cursor);
+            query.set("limit", request.endRow - request.startRow - rows.length);
+          } while (query.get("cursor") && rows.length < request.endRow - request.startRow);
+          const following = query.get("cursor");
+          if (following) cursors[request.endRow] = following;
+          request.successCallback(rows, following ? -1 : request.startRow + rows.length);
         } catch {
           request.failCallback();
         }
@@ -95,6 +110,8 @@ window.databus = (() => {
     };
   };
   const ask = (grid, address, parameters) => getElement(grid)?.api?.setGridOption("datasource", source(address, parameters));
+
+  const refresh = (grid) => getElement(grid)?.api?.refreshInfiniteCache();
 
   /* New rows on top, old ones out; the grid keeps its scroll and selection. */
   const prepend = (grid, rows, most) => {
@@ -207,6 +224,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { told, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask,
+  return { told, match, validity, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer
 from console_city import alarms, incidents
 from console_services import make_services
 from console_traffic import make_topics, producer, send_events, send_records
+from rules_in_force import in_force
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.mirror_tails import MirrorTail, encode_tail
@@ -91,13 +92,13 @@ async def test_a_rule_put_and_removed_is_what_every_reader_of_the_topic_sees(
     rule = NewRule(name="被盗车辆", match={"plate_number": ["浙AWL999"]}, severity="critical")
     sent = await live.send_rule(put_command(live, rule, "li"))
     await until(lambda: live.hub.live.rules.get(sent.rule_id) is not None)
-    assert live.hub.live.rules.in_force(now_ms()) == [sent]
+    assert in_force(live.hub.live.rules, now_ms()) == [sent]
     assert sent.author == "li"
     removal = remove_command(live, sent.rule_id, "wang")
     assert removal is not None
     assert removal.version > sent.version
     await live.send_rule(removal)
-    await until(lambda: live.hub.live.rules.in_force(now_ms()) == [])
+    await until(lambda: in_force(live.hub.live.rules, now_ms()) == [])
     assert remove_command(live, sent.rule_id, "wang") is None
 
 
@@ -109,7 +110,7 @@ async def test_a_console_started_later_knows_the_rules_in_force(
     sent = await live.send_rule(put_command(live, rule, "li"))
     second = make_services(data_path, filled[1], topics)
     hub = asyncio.create_task(second.hub.run())
-    await until(lambda: sent in second.hub.live.rules.in_force(now_ms()))
+    await until(lambda: sent in in_force(second.hub.live.rules, now_ms()))
     hub.cancel()
     await asyncio.gather(hub, return_exceptions=True)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rules_in_force import in_force
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT, METER_SENT
 from bus.domain.rule_check import MATCHABLE
 from monitor.live.live_consumer import LiveBatch, _event
-from monitor.live.rule_table import RuleTable, decode_command
+from monitor.live.rule_table import MAX_EXPIRED_PER_CALL, RuleTable, decode_command
 from spark_apps.apps.latency import DECODER
 from spark_apps.judge import counters_of
 from spark_apps.message import decoded
@@ -52,13 +55,76 @@ def test_any_order_of_commands_and_any_repetition_gives_the_same_list(
     again = data.draw(st.lists(st.sampled_from(commands), max_size=5)) if commands else []
     for command in data.draw(st.permutations([*commands, *again])):
         second.apply(command)
-    assert first.in_force(NOW_MS) == second.in_force(NOW_MS)
+    assert in_force(first, NOW_MS) == in_force(second, NOW_MS)
     newest = {c.rule_id: c for c in sorted(commands, key=lambda c: c.version)}
     wanted = {
         c.rule_id for c in newest.values()
         if c.op == "put" and not 0 < c.valid_until_ms <= NOW_MS
     }  # fmt: skip
-    assert {c.rule_id for c in first.in_force(NOW_MS)} == wanted
+    assert {c.rule_id for c in in_force(first, NOW_MS)} == wanted
+
+
+@given(st.lists(COMMANDS, max_size=12), st.integers(0, 2 * NOW_MS), st.integers(1, 5), st.data())
+def test_pages_have_every_rule_in_force_once_newest_first_whatever_comes_between_two_of_them(
+    commands: list[WatchCommand], now_ms: int, limit: int, data: st.DataObject
+) -> None:
+    """A person leafs while others put and remove: what was there all the time is seen just once."""
+    book = RuleTable()
+    late = data.draw(st.integers(0, len(commands)))
+    for command in commands[:late]:
+        book.apply(command)
+    before, seen, cursor = in_force(book, now_ms), [], ""
+    for number in range(len(commands) + 2):
+        page = book.page(now_ms, limit=limit, cursor=cursor)
+        assert len(page.rules) <= limit
+        seen += page.rules
+        if number == 0:
+            for command in commands[late:]:
+                book.apply(command)
+        if not page.cursor:
+            break
+        cursor = page.cursor
+    assert [c.version for c in seen] == sorted((c.version for c in seen), reverse=True)
+    assert len({(c.rule_id, c.version) for c in seen}) == len(seen)
+    stayed = [c for c in before if book.get(c.rule_id) == c]
+    assert [c for c in seen if c in stayed] == [c for c in before if c in stayed]
+    assert book.count(now_ms) == len(in_force(book, now_ms))
+
+
+@given(st.text(max_size=30))
+def test_a_cursor_of_no_list_is_refused_and_says_so(text: str) -> None:
+    """Never everything, never another error."""
+    book = RuleTable()
+    book.apply(WatchCommand(rule_id="a", op="put", version=5))
+    if text and not re.fullmatch(r"-?[0-9]+:.*", text, re.DOTALL):
+        with pytest.raises(ValueError, match="none of this list"):
+            book.page(NOW_MS, limit=5, cursor=text)
+    else:
+        assert len(book.page(NOW_MS, limit=5, cursor=text).rules) <= 1
+
+
+def test_a_version_beyond_every_machine_number_is_shown_and_can_be_overcome() -> None:
+    """Commands come from other hands as well."""
+    book = RuleTable()
+    book.apply(WatchCommand(rule_id="a", op="put", version=10**30))
+    book.apply(WatchCommand(rule_id="b", op="put", version=10**31))
+    page = book.page(NOW_MS, limit=1)
+    assert [c.rule_id for c in page.rules] == ["b"]
+    assert [c.rule_id for c in book.page(NOW_MS, limit=1, cursor=page.cursor).rules] == ["a"]
+    assert book.apply(WatchCommand(rule_id="a", op="remove", version=book.next_version("a", NOW_MS)))
+
+
+def test_what_has_ended_leaves_the_list_a_slice_at_a_time() -> None:
+    """A hundred thousand rules that end together hold nobody up; a page is never without its rest."""
+    book, count = RuleTable(), 3 * MAX_EXPIRED_PER_CALL
+    for number in range(count):
+        book.apply(WatchCommand(rule_id=f"w{number}", op="put", version=number, valid_until_ms=1))
+    book.apply(WatchCommand(rule_id="stays", op="put", version=0))
+    assert book.count(0) == count + 1
+    first = book.page(1, limit=10)
+    assert (first.rules, bool(first.cursor)) == ([], True)
+    assert [c.rule_id for c in in_force(book, 1)] == ["stays"]
+    assert book.count(1) == 1
 
 
 @given(st.lists(COMMANDS, max_size=8), st.integers(0, 2 * NOW_MS), st.sampled_from(["a", "new"]))
@@ -71,7 +137,7 @@ def test_the_next_command_always_wins_even_when_the_clock_went_back(
         book.apply(command)
     version = book.next_version(rule_id, clock_ms)
     assert book.apply(WatchCommand(rule_id=rule_id, op="remove", version=version))
-    assert rule_id not in {c.rule_id for c in book.in_force(NOW_MS)}
+    assert rule_id not in {c.rule_id for c in in_force(book, NOW_MS)}
 
 
 @given(COMMANDS)
