@@ -17,7 +17,7 @@ from alarm.dispatch.schema import version_of
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
-from ingest.store.port import PageRequest, Position, StoreError, StoreUnavailable
+from ingest.store.port import PageRequest, Position, StoreUnavailable, cursor_numbers
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.plate_facets import Condition, fits_form
 
@@ -108,7 +108,7 @@ class OperationsReader:
         limit = max(1, min(page.limit, MAX_PAGE))
         conditions = [sql for sql, _ in where] + (["id < ?"] if page.cursor else [])
         values = [value for _, some in where for value in some]
-        values += [_row_id(page.cursor)] if page.cursor else []
+        values += cursor_numbers(page.cursor, 1) if page.cursor else ()
         clause = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         sql = f"SELECT id, body FROM {table}{clause} ORDER BY id DESC LIMIT {limit + 1}"
         found = self._rows(sql, *values)
@@ -118,9 +118,3 @@ class OperationsReader:
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         with sqlite_errors(self._path):
             return self._db.execute(sql, values).fetchall()
-
-
-def _row_id(cursor: str) -> int:
-    if not cursor.isascii() or not cursor.isdigit():
-        raise StoreError(f"{cursor[:40]!r} is no cursor of this store")
-    return int(cursor)

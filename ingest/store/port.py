@@ -5,6 +5,7 @@ In: rows and positions. Out: counts and pages of rows. Never: SQL or an HBase ty
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -259,6 +260,21 @@ class PageRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     limit: int = 100
     cursor: str = ""
+
+
+class InvalidCursor(ValueError):
+    """None of this store's: nothing was read, and the store is well."""
+
+
+def cursor_numbers(cursor: str, count: int) -> tuple[int, ...]:
+    """The whole numbers of a cursor that is made of so many. Raises `InvalidCursor`."""
+    parts = cursor.split(".")
+    if len(parts) != count or not all(_CURSOR_NUMBER.fullmatch(part) for part in parts):
+        raise InvalidCursor("cursor: none of this list")
+    return tuple(int(part) for part in parts)
+
+
+_CURSOR_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 class PlatesFound(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,13 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bus import tasks
 from bus.domain.rule_check import RuleError
 from bus.tasks import HeardRequests
+from ingest.store.port import InvalidCursor
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response
 from monitor.api.auth import AuthMiddleware
@@ -22,6 +23,7 @@ from monitor.api.charts import chart_routes
 from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
+from monitor.api.parameters import only_known
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
 from monitor.api.records import record_routes
@@ -37,6 +39,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
     app = FastAPI(
         title="surveillance-data-bus",
         lifespan=_lifespan(services),
+        dependencies=[Depends(only_known)],
         docs_url=None,
         redoc_url=None,  # their pages load scripts from another host
     )
@@ -126,6 +129,7 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(BusUnavailable, 503)
     on(CommandNotAcknowledged, 503)
     on(RuleError, 422, lambda e: getattr(e, "field", ""))
+    on(InvalidCursor, 422)
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)
     on(UnicodeDecodeError, 400)

@@ -16,13 +16,13 @@ from ingest.store.port import QualityDevices, RecordReader
 from monitor.api.access import VIEW, json_response, large_response
 from monitor.api.clock_estimates import Estimates, clock_estimates, estimate_rows
 from monitor.api.latency_totals import LatencyOfSpan, latency_scope
+from monitor.api.parameters import KindName, ShortText, moment
 from monitor.api.quality_question import QualityQuestion
 from monitor.api.series import (
     CURVE_COLUMNS,
     clock_rows,
 )
 from monitor.api.services import ConsoleServices
-from monitor.api.views import parse_time
 
 MAX_SPAN_MS = 31 * DAY_MS
 MAX_DEVICES = 500
@@ -49,11 +49,8 @@ def _span(zone: ZoneInfo) -> Span:
     """The dependency that reads from when until when; by default the last day."""
 
     def span(since: Annotated[str, Query(alias="from")] = "", until: str = "") -> tuple[int, int]:
-        try:
-            end = parse_time(until, zone) or now_ms()
-            begin = parse_time(since, zone) or end - DAY_MS
-        except ValueError as error:
-            raise HTTPException(422, f"time: {error}") from error
+        end = moment("until", until, zone) or now_ms()
+        begin = moment("from", since, zone) or end - DAY_MS
         if begin >= end:
             raise HTTPException(422, "from must lie before until")
         return begin - begin % MINUTE_MS, end
@@ -69,8 +66,8 @@ def _add_latency(router: APIRouter, services: ConsoleServices, span: Span) -> No
     async def latency(
         between: tuple[int, int] = Depends(span),
         scope: Scope = "all",
-        scope_id: str = "",
-        kind: str = "",
+        scope_id: ShortText = "",
+        kind: KindName = "",
     ) -> Response:
         begin, end = _bounded(between, MAX_SPAN_MS)
         if (scope == "all") != (scope_id == ""):
@@ -112,7 +109,7 @@ def _add_quality(router: APIRouter, services: ConsoleServices, span: Span) -> No
 
     @router.get("/quality")
     async def quality(
-        between: tuple[int, int] = Depends(span), kind: str = "", camera: str = ""
+        between: tuple[int, int] = Depends(span), kind: KindName = "", camera: ShortText = ""
     ) -> Response:
         begin, end = _bounded(between, MAX_SPAN_MS)
         question = QualityQuestion(begin, end, kind, camera, MAX_DEVICES)
@@ -138,11 +135,10 @@ def _add_hour(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.get("/quality/hour")
     async def quality_hour(at: str) -> Response:
-        try:
-            moment = parse_time(at, zone)
-        except ValueError as error:
-            raise HTTPException(422, f"time: {error}") from error
-        hour_ms = moment - moment % HOUR_MS
+        at_ms = moment("at", at, zone)
+        if not at.strip():
+            raise HTTPException(422, "at: a time of the hour that is asked for")
+        hour_ms = at_ms - at_ms % HOUR_MS
 
         def ask(reader: RecordReader) -> bytes:
             found = reader.quality_devices(

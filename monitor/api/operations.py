@@ -19,9 +19,10 @@ from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response
 from monitor.api.incidents import acknowledged, incident_page
+from monitor.api.parameters import Cursor, SeverityName, ShortText, moment
 from monitor.api.register import add_register
 from monitor.api.services import ConsoleServices
-from monitor.api.views import alarm_detail, alarm_row, incident_row, parse_time, rule_row
+from monitor.api.views import alarm_detail, alarm_row, incident_row, rule_row
 
 MAX_PAGE = 500
 MAX_RULE_BYTES = 64 * 1024
@@ -74,19 +75,16 @@ def _add_alarms(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.get("/alarms", dependencies=[VIEW])
     async def alarms(
-        severity: str = "",
-        rule: str = "",
-        plate: str = "",
-        checkpoint: str = "",
+        severity: SeverityName = "",
+        rule: ShortText = "",
+        plate: ShortText = "",
+        checkpoint: ShortText = "",
         since: Annotated[str, Query(alias="from")] = "",
         until: str = "",
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-        cursor: str = "",
+        cursor: Cursor = "",
     ) -> Response:
-        try:
-            begin, end = parse_time(since, zone), parse_time(until, zone)
-        except ValueError as error:
-            raise HTTPException(422, f"time: {error}") from error
+        begin, end = moment("from", since, zone), moment("until", until, zone)
         rows, following = await services.alarms.run(
             lambda r: r.alarms(
                 page=PageRequest(limit=limit, cursor=cursor),
@@ -127,7 +125,7 @@ def _add_incidents(router: APIRouter, services: ConsoleServices) -> None:
     async def incidents(
         open_only: bool = False,
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-        cursor: str = "",
+        cursor: Cursor = "",
     ) -> Response:
         page = await incident_page(
             services, PageRequest(limit=limit, cursor=cursor), open_only=open_only
@@ -160,7 +158,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.get("/watch", dependencies=[Depends(allow(ConsoleOperation.WATCH_READ))])
     async def watch(
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100, cursor: str = ""
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100, cursor: Cursor = ""
     ) -> Response:
         live, zone = services.hub.live, services.site.tz
         try:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
+from ingest.store.port import InvalidCursor
+
 log = logging.getLogger(__name__)
 
 MAX_WAITING = (
@@ -66,6 +68,8 @@ class ReaderPool(Generic[R]):
     def _run(self, query: Callable[[R], A]) -> A:
         try:
             answer = query(self._reader())
+        except InvalidCursor:
+            raise
         except (
             Exception
         ) as error:  # any error of a reader means the same: query again later

@@ -16,8 +16,9 @@ from ingest.store.port import PageRequest, RecordReader, RecordRow
 from ingest.store.port import Query as Question
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import VIEW, allow, json_response
+from monitor.api.parameters import Cursor, KindName, ShortText, moment
 from monitor.api.services import ConsoleServices
-from monitor.api.views import parse_time, record_detail, record_row, rejected_row
+from monitor.api.views import record_detail, record_row, rejected_row
 
 MAX_PAGE = 1000
 MAX_CSV_ROWS = 1_000_000  # what a spreadsheet opens; more is a job for Spark
@@ -66,28 +67,25 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
     """The dependency that reads a question out of the query's parameters."""
 
     def question(
-        kind: str = "",
-        plate: str = "",
-        checkpoint: str = "",
-        district: str = "",
-        camera: str = "",
+        kind: KindName = "",
+        plate: ShortText = "",
+        checkpoint: ShortText = "",
+        district: ShortText = "",
+        camera: ShortText = "",
         since: Annotated[str, Query(alias="from")] = "",
         until: str = "",
-        text: str = "",
+        text: ShortText = "",
     ) -> Question:
-        try:
-            return Question(
-                kind=kind,
-                plate=plate.strip(),
-                checkpoint_id=checkpoint,
-                district_id=district,
-                camera_ip=camera,
-                captured_from_ms=parse_time(since, zone),
-                captured_until_ms=parse_time(until, zone),
-                text=text,
-            )
-        except ValueError as error:
-            raise HTTPException(422, f"time: {error}") from error
+        return Question(
+            kind=kind,
+            plate=plate,
+            checkpoint_id=checkpoint,
+            district_id=district,
+            camera_ip=camera,
+            captured_from_ms=moment("from", since, zone),
+            captured_until_ms=moment("until", until, zone),
+            text=text,
+        )
 
     return question
 
@@ -101,7 +99,7 @@ def _add_search(
     async def records(
         q: Question = Depends(question),
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-        cursor: str = "",
+        cursor: Cursor = "",
     ) -> Response:
         rows, following = await services.records.run(
             lambda r: r.query(q, PageRequest(limit=limit, cursor=cursor))
@@ -127,7 +125,7 @@ def _add_plates(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.get("/plates", dependencies=[VIEW])
     async def plates(
-        contains: Annotated[str, Query(min_length=1, max_length=MAX_PLATE_PART)],
+        contains: Annotated[ShortText, Query(min_length=1, max_length=MAX_PLATE_PART)],
         limit: Annotated[int, Query(ge=1, le=MAX_PLATES)] = OFFERED_PLATES,
     ) -> Response:
         found = await services.records.run(
@@ -172,10 +170,10 @@ def _add_rejected(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.get("/rejected", dependencies=[VIEW])
     async def rejected(
-        kind: str = "",
-        reason: str = "",
+        kind: KindName = "",
+        reason: ShortText = "",
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-        cursor: str = "",
+        cursor: Cursor = "",
     ) -> Response:
         rows, following = await services.records.run(
             lambda r: r.rejected(

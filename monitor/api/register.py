@@ -12,6 +12,7 @@ from bus.contracts.register_entry import RegisterEntry
 from bus.domain.register_formats import LineFault
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response, large_response
+from monitor.api.parameters import ShortText
 from monitor.api.register_rows import KINDS_OF_PLACE, place_rows
 from monitor.api.services import ConsoleServices
 from monitor.live.register_writes import ImportOutcome, RegisterUnavailable
@@ -26,14 +27,15 @@ def add_register(router: APIRouter, services: ConsoleServices) -> None:
     """Where the devices stand."""
 
     @router.get("/register", dependencies=[VIEW])
-    async def register_() -> Response:
+    async def register_(v: ShortText = "") -> Response:
+        """`v` is what a page knows the register by, so that a browser asks again after a change."""
         text = await asyncio.to_thread(lambda: encode_register(services.register.read()))
         return large_response(text, **{"Cache-Control": "private, max-age=3600"})
 
     @router.get("/places", dependencies=[VIEW])
     async def places(
         kind: str = "",
-        text: str = "",
+        text: ShortText = "",
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: str = "",
     ) -> Response:

@@ -15,6 +15,7 @@ import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.headers import RecordKind
 from bus.contracts.pictures import PICTURES_PREFIX, name_in_address
 from bus.contracts.register import Register
 from ingest.store.port import RecordRow, RejectedRow
@@ -22,6 +23,10 @@ from monitor.live.live_record import LiveRecord
 
 Row = dict[str, Any]
 _NO_COPIES: Mapping[str, str] = MappingProxyType({})
+KINDS = ("", *(kind.value for kind in RecordKind))
+"""What a question may name as a kind of data; empty: all of them."""
+SEVERITIES = ("", "critical", "warning", "info")
+MAX_TEXT = 256  # characters of one value; an address has to fit into a message
 LAST_TIME_MS = 253_402_300_799_999  # the last of the year 9999 in UTC
 
 

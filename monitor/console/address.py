@@ -1,8 +1,8 @@
 """What a page's address says beyond its path (pure): search, filters, the open record.
 
-In: a query as a browser sends it, values as a page shows them. Out: values by name, an address.
-Never: an error for a broken address: what is not valid is as if it were not
-there.
+In: a query as a browser sends it, values as a page shows them. Out: values by name, which of them
+cannot be read, an address. Never: a value that is dropped: the page would answer another question
+than the one asked.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from urllib.parse import parse_qsl, urlencode
 
-from bus.contracts.headers import RecordKind
+from monitor.api.views import KINDS as KINDS
+from monitor.api.views import MAX_TEXT as MAX_TEXT
+from monitor.api.views import SEVERITIES as SEVERITIES
 
-KINDS = ("", *(kind.value for kind in RecordKind))
-SEVERITIES = ("", "critical", "warning", "info")
 PLACES = ("", "device", "checkpoint", "district")
 SCOPES = ("all", "district", "device")
 SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
-MAX_TEXT = 256  # characters of one value; an address has to fit into a message
 FIRST_YEAR, LAST_YEAR = 1970, 9998  # what has epoch milliseconds in every zone
 
 
@@ -32,21 +31,35 @@ class AddressField:
     default: str = ""
 
 
-def read_address(fields: tuple[AddressField, ...], query: str) -> dict[str, str]:
-    """The value of every field: the query's where it is valid, else the default."""
-    return valid_values(fields, dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True)))
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What an address says of a page's fields: as it was given, and what of it cannot be read."""
+
+    given: Mapping[str, str]
+    """By field; the default where the address has none."""
+    wrong: frozenset[str]
+
+    def value(self, field: str) -> str:
+        """What is asked; empty for a field that cannot be read, or that the page does not have."""
+        return "" if field in self.wrong else self.given.get(field, "")
 
 
-def valid_values(fields: tuple[AddressField, ...], given: Mapping[str, str]) -> dict[str, str]:
-    """A value for every field, and for nothing else: the given one where it is valid."""
-    wanted = {field.name: given.get(field.name, field.default) for field in fields}
-    return {f.name: wanted[f.name] if f.valid(wanted[f.name]) else f.default for f in fields}
+def read_address(fields: tuple[AddressField, ...], query: str) -> Address:
+    """Every field of the page; what else the query says is not looked at."""
+    return address_of(fields, dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True)))
 
 
-def format_address(path: str, fields: tuple[AddressField, ...], values: Mapping[str, str]) -> str:
-    """The shortest address that `read_address` reads as these values."""
-    sound = valid_values(fields, values)
-    said = {f.name: sound[f.name] for f in fields if sound[f.name] != f.default}
+def address_of(fields: tuple[AddressField, ...], given: Mapping[str, str]) -> Address:
+    """These values, or the default where one is not given. A longer one than any that is valid is
+    cut, and stays invalid."""
+    wanted = {f.name: given.get(f.name, f.default)[: MAX_TEXT + 1] for f in fields}
+    return Address(wanted, frozenset(f.name for f in fields if not f.valid(wanted[f.name])))
+
+
+def format_address(path: str, fields: tuple[AddressField, ...], given: Mapping[str, str]) -> str:
+    """The shortest address that `read_address` reads as these values, wrong ones among them."""
+    found = address_of(fields, given).given
+    said = {f.name: found[f.name] for f in fields if found[f.name] != f.default}
     return f"{path}?{urlencode(said)}" if said else path
 
 
@@ -111,3 +124,6 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
     "metadata": (AddressField("find", is_text),),
 }
 """By page; a page that is not here has nothing that an address could carry."""
+SEARCHES = ("records", "alarms")
+"""Pages that show beside each of their fields what cannot be read; for the others there is a page
+of its own, `pages.wrong_address`."""

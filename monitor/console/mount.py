@@ -16,6 +16,7 @@ from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, principal_of
 from monitor.api.auth import is_for_machines
 from monitor.api.services import ConsoleServices
+from monitor.console.address import SEARCHES
 from monitor.console.feed import Feed
 from monitor.console.layout import PAGES, STATIC, View, page_layout, view_of
 from monitor.console.pages import (
@@ -32,6 +33,7 @@ from monitor.console.pages import (
     search,
     system,
     watch,
+    wrong_address,
 )
 
 CHECK_SECONDS = 1.0  # how long a page may outlive its session; a look costs two stats and a list
@@ -107,7 +109,10 @@ def _page(
         may(request)
         view = view_of(services, feed, request, name)
         with page_layout(view, name):
-            build(view)
+            if view.address.wrong and name not in SEARCHES:
+                wrong_address.build(view)
+            else:
+                build(view)
 
 
 def _missing_page(services: ConsoleServices, feed: Feed) -> None:

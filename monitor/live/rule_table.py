@@ -21,7 +21,7 @@ MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: 
 _Place = tuple[int, str]
 """Where a rule stands: its version, then its id."""
 _CURSOR = re.compile(r"(-?[0-9]{1,4000}):(.*)", re.DOTALL)
-T = TypeVar("T")
+T = TypeVar("T", tuple[int, str], tuple[int, tuple[int, str]])
 
 
 class RulePage(msgspec.Struct, frozen=True):
@@ -82,7 +82,8 @@ class RuleTable:
         `ValueError` for a cursor that is none of this list."""
         self.expire(now_ms)
         end = bisect_left(self._order, _place_of(cursor)) if cursor else len(self._order)
-        begin, found = max(0, end - limit - MAX_EXPIRED_PER_CALL), []
+        begin = max(0, end - limit - MAX_EXPIRED_PER_CALL)
+        found: list[WatchCommand] = []
         while end > begin and len(found) < limit:
             end -= 1
             rule = self.get(self._order[end][1])
@@ -116,7 +117,7 @@ def _held(command: WatchCommand) -> bytes | WatchCommand:
 
 
 def _remove(ordered: list[T], one: T) -> None:
-    at = bisect_left(ordered, one)  # type: ignore[type-var]  # tuples of numbers and texts
+    at = bisect_left(ordered, one)
     if at < len(ordered) and ordered[at] == one:
         del ordered[at]
 

@@ -20,7 +20,14 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.meters import QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
 from ingest.store.open import open_store
-from ingest.store.port import PageRequest, Position, RecordRow, RejectedRow, StoreBatch
+from ingest.store.port import (
+    PageRequest,
+    Position,
+    RecordRow,
+    RejectedRow,
+    StoreBatch,
+    cursor_numbers,
+)
 from monitor.models.latency import cells_of, latency_window
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -433,7 +440,7 @@ class ListedAlarms:
             and a.raised_at_ms >= raised_from_ms
             and (not raised_until_ms or a.raised_at_ms < raised_until_ms)
         ]
-        start = int(page.cursor or 0)
+        (start,) = cursor_numbers(page.cursor or "0", 1)
         more = len(found) > start + page.limit
         return found[start : start + page.limit], str(start + page.limit) if more else ""
 
@@ -442,7 +449,9 @@ class ListedAlarms:
         return next((a for a in self._alarms if a.alarm_id == alarm_id), None)
 
     def incidents(self, *, page: PageRequest, open_only: bool = False) -> tuple[list[Incident], str]:
-        """All."""
+        """All, on one page."""
+        if page.cursor:
+            cursor_numbers(page.cursor, 1)
         return [i for i in self._incidents if not open_only or i.state == "open"][: page.limit], ""
 
     def positions(self, application: str) -> list[Position]:

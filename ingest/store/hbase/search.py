@@ -18,7 +18,7 @@ from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.keys import BEHIND_ALL, Facet, newest_first, prefixes
 from ingest.store.hbase.plate_places import Place, places_asked
 from ingest.store.hbase.tables import CLASSES
-from ingest.store.port import Query, RecordRow
+from ingest.store.port import Query, RecordRow, cursor_numbers
 
 WITH_PLATE = tuple(name for name in CLASSES if KINDS[name].has_plate)
 EVER = 1 << 62
@@ -102,7 +102,8 @@ def ranges(path: AccessPath, from_ms: int = 0, until_ms: int = 0, cursor: str = 
             stop = prefix + (newest_first(from_ms - 1) if from_ms else BEHIND_ALL)
             if cursor:
                 moment_ms, _, identity = cursor.partition(".")
-                behind = newest_first(int(moment_ms)) + identity.encode() + b"\x00"
+                (captured_at_ms,) = cursor_numbers(moment_ms, 1)
+                behind = newest_first(captured_at_ms) + identity.encode() + b"\x00"
                 start = max(start, prefix + behind)
             found.append(Range(prefix, start, stop))
     return found

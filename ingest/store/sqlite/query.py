@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bus.domain.plate_search import asks_as_written
-from ingest.store.port import COMMON_STORED, PageRequest, Query, RecordRow
+from ingest.store.port import COMMON_STORED, PageRequest, Query, RecordRow, cursor_numbers
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
     FACET_KIND,
@@ -149,9 +149,9 @@ def _page(statement: Statement, page: PageRequest) -> None:
     time = _time_column(statement)
     number = "f.id" if time.startswith("f.") else "r.id"
     if page.cursor:
-        captured_at_ms, _, row_number = page.cursor.partition(".")
-        statement.add(f"({time}, {number}) < (?, ?)", int(captured_at_ms), int(row_number))
-        _from_hour(statement, "<=", int(captured_at_ms))
+        captured_at_ms, row_number = cursor_numbers(page.cursor, 2)
+        statement.add(f"({time}, {number}) < (?, ?)", captured_at_ms, row_number)
+        _from_hour(statement, "<=", captured_at_ms)
     hours = "h.hour DESC, " if time.startswith("f.") else ""
     order = f"{hours}{time} DESC, {number} DESC"
     statement.sql += f" ORDER BY {order} LIMIT {bounded(page.limit) + 1}"

@@ -30,6 +30,7 @@ from ingest.store.port import (
     Query,
     RecordRow,
     RejectedRow,
+    cursor_numbers,
 )
 from ingest.store.sqlite import cells
 from ingest.store.sqlite.errors import sqlite_errors
@@ -92,7 +93,8 @@ class SqliteReader:
             f"SELECT id,{_REJECTED_COLUMNS} FROM rejected WHERE id < ? AND (? = '' OR kind = ?)"
             " AND (? = '' OR reason = ?) ORDER BY id DESC LIMIT ?"
         )
-        before, limit = int(page.cursor or cells.FOREVER_MS), bounded(page.limit)
+        (before,) = cursor_numbers(page.cursor, 1) if page.cursor else (cells.FOREVER_MS,)
+        limit = bounded(page.limit)
         found = self._rows(Statement(sql, [before, kind, kind, reason, reason, limit + 1]))
         rows = [_struct(RejectedRow, row[1:]) for row in found[:limit]]
         return rows, str(found[limit - 1][0]) if len(found) > limit else ""

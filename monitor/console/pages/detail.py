@@ -78,7 +78,7 @@ class DetailPanel:
             await self._view.address.go(dict.fromkeys(self._fill, ""))
 
     async def _show(self) -> None:
-        for name, fill in self._fill.items():
+        for name, fill in self._fill.items() if not self._view.address.wrong else ():
             if given := self._view.address[name]:
                 await self._open(partial(fill, given))
                 return

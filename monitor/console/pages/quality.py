@@ -67,10 +67,13 @@ class QualityPage:
         self._show_choice()
         self._span.on_value_change(lambda e: view.address.go({"span": e.value}))
         self._kind.on_value_change(lambda e: view.address.go({"kind": e.value}))
-        self._camera.on("change", lambda: view.address.go({"camera": self._camera.value or ""}))
+        self._camera.on("change", self._choose_camera)
         self._grid.on("cellClicked", self._choose_device)
         view.address.watch(("span", "kind", "camera"), self._follow)
         ui.timer(REFRESH_SECONDS, self.show)
+
+    async def _choose_camera(self) -> None:
+        await self._view.address.go({"camera": (self._camera.value or "").strip()})
 
     async def _follow(self) -> None:
         self._show_choice()

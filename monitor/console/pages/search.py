@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
-from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import ui
-from nicegui.elements.mixins.value_element import ValueElement
 
 from ingest.store.port import PageRequest, Query
 from monitor.accounts.roles import ConsoleOperation
@@ -43,7 +41,7 @@ def build_records(view: View) -> None:
             _record_columns(view),
             label=t("nav.records"),
             id_field="record_id",
-            **{":datasource": source("/api/records", form.parameters())},
+            **{":datasource": form.source("/api/records")},
         )
     made.on("cellClicked", lambda e: detail.open(record=e.args["data"]["record_id"]))
     with bar:
@@ -52,18 +50,18 @@ def build_records(view: View) -> None:
             ui.button(
                 t("search.csv"),
                 color=None,
-                on_click=lambda: ui.navigate.to("/api/records.csv?" + urlencode(form.parameters())),
+                on_click=form.export,
             ).classes("header-button")
 
     async def show_count() -> None:
         asked = form.parameters()
         count.set_text("")
-        found = await _count(view, asked)
+        found = None if form.wrong else await _count(view, asked)
         count.set_text("" if found is None else t("search.count", count=f"{found:,}"))
         await offer.show(asked.get("plate", ""), found)
 
     async def search() -> None:
-        load_rows(made, "/api/records", form.parameters())
+        form.load(made, "/api/records")
         await show_count()
 
     form.on_search(search)
@@ -127,16 +125,17 @@ def build_alarms(view: View) -> None:
             columns,
             label=t("nav.alarms"),
             id_field="alarm_id",
-            **{":datasource": source("/api/alarms", form.parameters())},
+            **{":datasource": form.source("/api/alarms")},
         )
     made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["alarm_id"]))
 
     async def offer_plates() -> None:
         asked = form.parameters()
-        await offer.show(asked.get("plate", ""), await _count_alarms(view, asked))
+        found = None if form.wrong else await _count_alarms(view, asked)
+        await offer.show(asked.get("plate", ""), found)
 
     async def search() -> None:
-        load_rows(made, "/api/alarms", form.parameters())
+        form.load(made, "/api/alarms")
         await offer_plates()
 
     form.on_search(search)
@@ -162,6 +161,7 @@ class SearchForm:
 
     def __init__(self, view: View, bar: ui.element, choice: str, choices: dict[str, str]) -> None:
         t, self._address = view.t, view.address
+        self._t = t
         english = place_field(t) == "checkpoint_en"
         self._places = {"": t("search.any")} | {
             c.checkpoint_id: c.name_en if english else c.name
@@ -178,12 +178,32 @@ class SearchForm:
             until = moment_field(t, t("search.until"))
             self.button = ui.button(t("search.go")).props("unelevated dense padding='6px 18px'")
             self._reset = ui.button(t("search.reset"), color=None).classes("header-button")
-        fields: tuple[ValueElement[Any], ...] = (kind, plate, self._place, since, until)
+        fields: tuple[ui.input | ui.select, ...] = (kind, plate, self._place, since, until)
         self._fields = dict(zip(self._names, fields, strict=True))
         for field in fields:
             field.props("outlined dense")
         plate.props(f"maxlength={MAX_TEXT}")
+        self._choice, self._choices = kind, choices
+        self._notice = ui.label("").classes("notice").props("role=alert")
         self._show()
+
+    @property
+    def wrong(self) -> bool:
+        """Whether something in the address cannot be read; then nothing is asked."""
+        return bool(self._address.wrong)
+
+    def source(self, address: str) -> str:
+        """The code of the grid's source of rows."""
+        return source("", {}) if self.wrong else source(address, self.parameters())
+
+    def load(self, made: ui.aggrid, address: str) -> None:
+        """Ask again."""
+        load_rows(made, *(("", {}) if self.wrong else (address, self.parameters())))
+
+    def export(self) -> None:
+        """All that is found, as a file."""
+        if not self.wrong:
+            ui.navigate.to("/api/records.csv?" + urlencode(self.parameters()))
 
     def parameters(self) -> dict[str, str]:
         """As the API wants them; empty ones left out."""
@@ -218,11 +238,18 @@ class SearchForm:
         self._address.watch(self._names, follow)
 
     def _show(self) -> None:
-        """The address in the fields; a checkpoint that the register does not have by its id."""
-        place = self._address["checkpoint"]
+        """The address in the fields, what cannot be read there with an error beside it; a
+        checkpoint that the register does not have by its id."""
+        given, wrong, t = self._address.given, self._address.wrong, self._t
+        place, choice = given("checkpoint"), given(self._names[0])
         self._place.set_options({place: place} | self._places)
+        self._choice.set_options({choice: choice} | self._choices)
         for name, field in self._fields.items():
-            field.set_value(self._address[name])
+            field.set_value(given(name))
+            field.error = t("address.wrong", field=name) if name in wrong else None
+        named = t("list.comma").join(t("address.wrong", field=name) for name in wrong)
+        self._notice.set_text(f"{t('address.nothing_shown')} {named}" if wrong else "")
+        self._notice.set_visibility(bool(wrong))
 
 
 async def _finished(result: Awaitable[object] | object) -> None:

@@ -88,6 +88,7 @@ window.databus = (() => {
     const cursors = { 0: "" };
     return {
       getRows: async (request) => {
+        if (!address) return request.successCallback([], 0);
         const query = new URLSearchParams({ ...parameters, limit: request.endRow - request.startRow, cursor: cursors[request.startRow] || "" });
         try {
           const rows = [];

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from console_city import ZONE
@@ -23,7 +23,6 @@ from monitor.console.address import (
     SPANS,
     format_address,
     read_address,
-    valid_values,
 )
 from monitor.console.layout import PAGES
 
@@ -53,17 +52,28 @@ def test_what_is_written_is_read_again(data: st.DataObject) -> None:
     address = urlsplit(format_address(f"/{page}", fields, values))
     assert address.path == f"/{page}"
     assert not address.fragment  # the name of a checkpoint has a # in it
-    assert read_address(fields, address.query) == values
+    found = read_address(fields, address.query)
+    assert (found.given, found.wrong) == (values, frozenset())
 
 
 @given(st.sampled_from(sorted(FIELDS)), st.text() | st.dictionaries(st.text(), st.text()).map(urlencode))
-def test_an_address_that_somebody_broke_gives_a_view(page: str, query: str) -> None:
-    """Never an error; what was read is valid, and written and read again the same."""
+def test_an_address_that_somebody_broke_is_read_and_written_the_same(page: str, query: str) -> None:
+    """Never an error; a reload and a copied link say what is wrong, too."""
     fields = FIELDS[page]
-    values = read_address(fields, query)
-    assert valid_values(fields, values) == values
-    written = format_address(f"/{page}", fields, values)
-    assert read_address(fields, urlsplit(written).query) == values
+    found = read_address(fields, query)
+    written = format_address(f"/{page}", fields, found.given)
+    assert read_address(fields, urlsplit(written).query) == found
+
+
+@given(st.data())
+def test_what_cannot_be_read_is_named_and_is_no_value(data: st.DataObject) -> None:
+    """A bound that was dropped showed everything."""
+    page = data.draw(st.sampled_from(sorted(FIELDS)))
+    field = data.draw(st.sampled_from(FIELDS[page]))
+    junk = data.draw((st.text() | st.just("x" * 300) | st.just("9999-12-31 23:59")).filter(lambda s: not field.valid(s)))
+    found = read_address(FIELDS[page], urlencode({field.name: junk}))
+    assert found.wrong == {field.name}
+    assert found.value(field.name) == ""
 
 
 @pytest.mark.parametrize(
@@ -77,23 +87,23 @@ def test_an_address_that_somebody_broke_gives_a_view(page: str, query: str) -> N
         ("bus", "internal=yes"),
     ],
 )
-def test_values_that_are_not_valid_are_the_defaults(page: str, query: str) -> None:
-    """As if they were not there."""
-    assert read_address(FIELDS[page], query) == read_address(FIELDS[page], "")
+def test_every_value_that_is_not_valid_is_named(page: str, query: str) -> None:
+    """All of them at once."""
+    assert read_address(FIELDS[page], query).wrong == set(dict(parse_qsl(query)))
 
 
 @given(_MINUTES)
 def test_every_time_that_is_valid_can_be_asked_for(moment: str) -> None:
     """The search reads it in the site's zone without an error."""
-    values = read_address(FIELDS["records"], urlencode({"from": moment}))
-    assert values["from"] == moment
-    assert parse_time(values["from"], ZONE) >= parse_time(f"{FIRST_YEAR}-01-01", ZONE)
+    found = read_address(FIELDS["records"], urlencode({"from": moment}))
+    assert found.value("from") == moment
+    assert parse_time(moment, ZONE) >= parse_time(f"{FIRST_YEAR}-01-01", ZONE)
 
 
 def test_defaults_are_not_written() -> None:
     """A page as it opens has the shortest address."""
     for page, fields in FIELDS.items():
-        assert format_address(f"/{page}", fields, read_address(fields, "")) == f"/{page}"
+        assert format_address(f"/{page}", fields, read_address(fields, "").given) == f"/{page}"
 
 
 def test_only_pages_that_exist_have_fields() -> None:

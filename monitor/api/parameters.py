@@ -1,0 +1,76 @@
+"""What the parameters of a query may be: one that cannot be read is refused by its name, and
+nothing is shown.
+
+Never: a parameter that is dropped because it is not understood; that would answer another
+question than the one asked.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from fastapi import HTTPException, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from pydantic import AfterValidator
+
+from monitor.api.views import KINDS, MAX_TEXT, SEVERITIES, parse_time
+
+MAX_CURSOR = 512
+
+
+def _one_of(choices: tuple[str, ...]) -> AfterValidator:
+    def check(value: str) -> str:
+        if value not in choices:
+            raise ValueError(f"one of {', '.join(filter(None, choices))}")
+        return value
+
+    return AfterValidator(check)
+
+
+def _check_text(value: str) -> str:
+    if value and (not value.strip() or not value.isprintable() or len(value) > MAX_TEXT):
+        raise ValueError(f"at most {MAX_TEXT} printable characters, not blanks alone")
+    return value.strip()
+
+
+def _check_cursor(value: str) -> str:
+    if len(value) > MAX_CURSOR:
+        raise ValueError("none of this list")
+    return value
+
+
+KindName = Annotated[str, _one_of(KINDS)]
+"""A kind of data; empty: all of them."""
+SeverityName = Annotated[str, _one_of(SEVERITIES)]
+ShortText = Annotated[str, AfterValidator(_check_text)]
+"""Empty: no restriction."""
+Cursor = Annotated[str, AfterValidator(_check_cursor)]
+
+
+def moment(name: str, text: str, zone: ZoneInfo) -> int:
+    """Epoch milliseconds; 0 for an empty text. A time that cannot be read is a 422."""
+    try:
+        if text and not text.strip():
+            raise ValueError("a time, not blanks alone")
+        return parse_time(text, zone)
+    except ValueError as error:
+        raise HTTPException(422, f"{name}: {error}") from error
+
+
+def only_known(request: Request) -> None:
+    """A dependency of every route of the API: a misspelt name is no parameter left out."""
+    route = request.scope.get("route")
+    if not isinstance(route, APIRoute) or not request.url.path.startswith("/api/"):
+        return
+    known = _names(route.dependant)
+    for name in request.query_params:
+        if name not in known:
+            told = ", ".join(sorted(known)) or "none"
+            raise HTTPException(422, f"{name[:MAX_TEXT]}: no parameter of this address; {told}")
+
+
+def _names(dependant: Dependant) -> set[str]:
+    own = {field.alias for field in dependant.query_params}
+    return own.union(*map(_names, dependant.dependencies))
