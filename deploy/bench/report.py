@@ -163,6 +163,17 @@ FIGURES: dict[str, Figure] = {
                must=15_000, aim=40_000, compared=False),
         Figure(name="second-start", title="demo, second start → first record stored", unit="s",
                must=25, aim=15, compared=False, less_is_better=True),
+        *(
+            Figure(name=f"rules-{name}", title=f"100,000 rules in force: {title}", unit=unit,
+                   must=must, aim=aim, compared=False, less_is_better=True)
+            for name, title, unit, must, aim in (
+                ("api", "500 of them by the API, p99", "s", 0.5, 0.1),
+                ("page", "the page of rules, p99", "s", 0.5, 0.1),
+                ("others", "another operator's question meanwhile, p99", "s", 0.2, 0.05),
+                ("console", "memory of the console", "MB", 300, 200),
+                ("dispatcher", "memory of the dispatcher", "MB", 400, 250),
+            )
+        ),
         Figure(name="cluster-single", title="three copies: single records, acks=all",
                unit="records/s", must=1.0, aim=2.0, compared=True),
         Figure(name="cluster-batches", title="three copies: 16 KiB batches", unit="MB/s",

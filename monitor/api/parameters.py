@@ -59,7 +59,7 @@ def moment(name: str, text: str, zone: ZoneInfo) -> int:
         raise HTTPException(422, f"{name}: {error}") from error
 
 
-def only_known(request: Request) -> None:
+async def only_known(request: Request) -> None:
     """A dependency of every route of the API: a misspelt name is no parameter left out."""
     route = request.scope.get("route")
     if not isinstance(route, APIRoute) or not request.url.path.startswith("/api/"):
