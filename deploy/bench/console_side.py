@@ -63,9 +63,9 @@ def _run() -> dict[str, float]:
                 role("console", folder, flags) as console,
             ):
                 wait_for_port(console, port, folder)
-                one = Operator(port, folder)
+                one = BenchOperator(port, folder)
                 _wait_until_read(one)
-                found = _answers(one, Operator(port, folder))
+                found = _answers(one, BenchOperator(port, folder))
                 return found | {
                     "rules-console": psutil.Process(console.pid).memory_info().rss / 1e6,
                     "rules-dispatcher": psutil.Process(dispatcher.pid).memory_info().rss / 1e6,
@@ -86,7 +86,7 @@ def _put_rules(bootstrap_servers: str) -> None:
         raise OperatorError("the rules could not be written")
 
 
-class Operator:
+class BenchOperator:
     """A person with a session, as a browser has it."""
 
     def __init__(self, port: int, folder: Path) -> None:
@@ -113,7 +113,7 @@ class Operator:
         return time.perf_counter() - began
 
 
-def _wait_until_read(one: Operator) -> None:
+def _wait_until_read(one: BenchOperator) -> None:
     deadline = time.monotonic() + READY_S
     while json.loads(one.get("/api/watch?limit=1"))["count"] < RULES:
         if time.monotonic() > deadline:
@@ -121,7 +121,7 @@ def _wait_until_read(one: Operator) -> None:
         time.sleep(POLL_S)
 
 
-def _answers(one: Operator, other: Operator) -> dict[str, float]:
+def _answers(one: BenchOperator, other: BenchOperator) -> dict[str, float]:
     """p99 of one who leafs through the rules and opens their page, and of another one who asks for
     places meanwhile; in seconds."""
     done, waited = threading.Event(), list[float]()

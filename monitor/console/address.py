@@ -32,7 +32,7 @@ class AddressField:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PageAddress:
     """What an address says of a page's fields: as it was given, and what of it cannot be read."""
 
     given: Mapping[str, str]
@@ -44,16 +44,16 @@ class Address:
         return "" if field in self.wrong else self.given.get(field, "")
 
 
-def read_address(fields: tuple[AddressField, ...], query: str) -> Address:
+def read_address(fields: tuple[AddressField, ...], query: str) -> PageAddress:
     """Every field of the page; what else the query says is not looked at."""
     return address_of(fields, dict(parse_qsl(query.removeprefix("?"), keep_blank_values=True)))
 
 
-def address_of(fields: tuple[AddressField, ...], given: Mapping[str, str]) -> Address:
+def address_of(fields: tuple[AddressField, ...], given: Mapping[str, str]) -> PageAddress:
     """These values, or the default where one is not given. A longer one than any that is valid is
     cut, and stays invalid."""
     wanted = {f.name: given.get(f.name, f.default)[: MAX_TEXT + 1] for f in fields}
-    return Address(wanted, frozenset(f.name for f in fields if not f.valid(wanted[f.name])))
+    return PageAddress(wanted, frozenset(f.name for f in fields if not f.valid(wanted[f.name])))
 
 
 def format_address(path: str, fields: tuple[AddressField, ...], given: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ from nicegui.events import GenericEventArguments
 from monitor.console.address import (
     FIELDS,
     SEARCHES,
-    Address,
     address_of,
     format_address,
     read_address,
@@ -80,7 +79,7 @@ class AddressBar:
         self._typing = ""
         await self._change(read_address(self._fields, str(event.args)))
 
-    async def _change(self, wanted: Address) -> None:
+    async def _change(self, wanted: PageAddress) -> None:
         before, self._now = self._now.given, wanted
         changed = {name for name in wanted.given if wanted.given[name] != before[name]}
         for names, show in self._watching:
