@@ -224,7 +224,7 @@ def _columns(view: View) -> list[Row]:
         severity_column(t),
         column(t, "name", "name", flex=2, minWidth=120, cellClass="strong"),
         column(t, "kind", "kind", renderer="kind", width=76),
-        column(t, "match", "match", renderer="match", flex=4, minWidth=200)
+        column(t, "match", "match", renderer="match", flex=4, minWidth=200, cellDataType=False)
         | {":tooltipValueGetter": "databus.match"},
         {
             "headerName": t("watch.hits"),
