@@ -15,6 +15,7 @@ from nicegui.events import GenericEventArguments
 from monitor.console.address import (
     FIELDS,
     SEARCHES,
+    PageAddress,
     address_of,
     format_address,
     read_address,
