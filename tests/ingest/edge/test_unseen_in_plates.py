@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from alarm.rules import compile_rules, verdict
 from bus.contracts.alarms import Alarm, Candidate
@@ -17,6 +21,7 @@ from ingest.normalise import Envelope, normalise
 from ingest.normalise.diagnostics import explain
 from ingest.store import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, StoreBatch
+from tests.bus.domain.test_plates import OTHERS
 
 AT_MS = 1_795_876_287_000
 REQUEST = RequestInfo(
@@ -72,3 +77,24 @@ def test_a_car_is_found_whatever_stands_unseen_in_its_plate(written: str, clean:
         assert [each.plate_number for each in found] == [written], asked
         assert store.count(Query(plate=asked)) == 1
     store.close()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(OTHERS.filter(lambda one: not "\ud800" <= one <= "\udfff"), st.integers(0, 7)), min_size=20, max_size=20))
+def test_one_search_finds_a_plate_with_any_odd_character_at_any_place(drawn: list[tuple[str, int]]) -> None:
+    """All of Unicode, through the edge into the store; each record has the key of its partition and
+    meets the rule."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, closing(open_store(f"sqlite://{folder}/r.db", "write")) as store:
+        for number, (odd, at) in enumerate(drawn):
+            written = "浙A12345"[:at] + odd + "浙A12345"[at:]
+            one = admit(message(written), number, REQUEST, number.to_bytes(10, "big"), {}, str)
+            assert one.entry.key == "浙A12345".encode(), ascii(odd)
+            envelope = Envelope(received_at_ms=AT_MS, record_id=one.record_id)
+            row = normalise(one.entry.value, "vehicle", envelope, None, "Asia/Shanghai")
+            assert isinstance(row, RecordRow)
+            assert len(alarms("浙A12345", row)) == 1
+            rows.append(row)
+        store.apply(StoreBatch(rows=rows), [])
+        assert store.count(Query(plate="浙A12345")) == len(rows)
+        assert store.count(Query(plate="浙A12346")) == 0
