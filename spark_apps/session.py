@@ -42,6 +42,16 @@ _SHOWN = MappingProxyType(
         "spark.sql.streaming.metricsEnabled": "true",
     }
 )  # fmt: skip
+_UNSEEN = MappingProxyType(
+    {
+        # Spark keeps jobs, stages and plans for its pages, also where it shows none: of a thousand
+        # executions each, which at six batches a second is three minutes' worth of the heap.
+        "spark.ui.retainedJobs": "10",
+        "spark.ui.retainedStages": "10",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "10",
+    }
+)
 
 
 class SessionError(Exception):
@@ -86,8 +96,8 @@ def configuration(
     `spark-submit` over `[streams.conf]` over ours."""
     said = {**settings.conf, **given}
     master = said.get("spark.master") or settings.wanted_master or f"local[{slots(queries)}]"
-    shown = _SHOWN if said.get("spark.ui.enabled", "").lower() == "true" else EMPTY
-    return {**_own_configuration(settings, jars, master), **shown, **said}
+    pages = _SHOWN if said.get("spark.ui.enabled", "").lower() == "true" else _UNSEEN
+    return {**_own_configuration(settings, jars, master), **pages, **said}
 
 
 def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) -> dict[str, str]:
@@ -144,6 +154,9 @@ def _own_options() -> str:
     """Each with its reason; measured in docs/decisions/0021-micro-batches.md."""
     reasons = {
         "-XX:+UseSerialGC": "one small heap on few shared cores: least overhead, fewest threads",
+        "-Xmn128m": "else a third of the heap, all of it touched before a collection",
+        "-XX:SurvivorRatio=4": "what a batch holds must fit there, or it fills the old generation",
+        "-Xms256m": "the old generation begins with 128 MB and grows by what is alive in it",
         "-XX:TieredStopAtLevel=1": "short batches: the second compiler costs more than it wins",
         "-Xss4m": "Spark searches long error texts with regular expressions; they need a stack",
         "-Djdk.lang.Process.launchMechanism=VFORK": "no helper process before each `chmod`",

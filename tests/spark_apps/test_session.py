@@ -54,6 +54,15 @@ def test_every_option_of_the_jvm_is_in_the_one_key() -> None:
     assert {"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss4m", "-Da=1", "-Db=2"} <= set(words)
 
 
+def test_what_no_page_shows_is_not_kept_for_one() -> None:
+    """A thousand plans and jobs were, in the heap of every driver; an operator's pages have them."""
+    kept = "spark.sql.ui.retainedExecutions"
+    assert int(configuration(StreamsSettings(), [], 4)[kept]) < 100
+    assert kept not in configuration(StreamsSettings(conf={"spark.ui.enabled": "true"}), [], 4)
+    own = StreamsSettings(conf={kept: "7"})
+    assert configuration(own, [], 4)[kept] == "7"
+
+
 def test_executors_of_a_cluster_get_options_and_those_of_one_machine_are_the_driver() -> None:
     key = "spark.executor.extraJavaOptions"
     on_a_cluster = StreamsSettings(master="spark://h:7077")
