@@ -26,6 +26,7 @@ from deploy.cluster.layout import (
     ControllerKind,
     plan,
 )
+from deploy.demo_folders import arrangement, folder_of, new_folder_of_two_sites
 from deploy.distributed.layout import (
     FIRST_HBASE_PORT,
     FIRST_SPARK_PORT,
@@ -114,6 +115,7 @@ def demo(
     Prints the console's address and one live line. At the end comes the account: what was sent,
     arrived, valid, stored, rejected and why, duplicates, latency, alarms expected and raised. Exit
     status 0 only if it balances to the record. The data stay; the next start goes on with them.
+    Brokers, controller and HBase make another arrangement, with data of its own below `demo/`.
     """
     from bus import tasks
     from deploy import demo as work
@@ -122,7 +124,6 @@ def demo(
     settings = with_changes(ctx.obj, {k: v for k, v in changes.items() if v is not None})
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
-    folder = settings.site.data_path
     if sites > 1:
         if brokers is not None or kill_broker_at or spark_workers or region_servers:
             raise OperatorError(
@@ -131,12 +132,16 @@ def demo(
             )
         from deploy.two_sites.demo import TIME_S, demo_sites
 
+        settings = _with_data_in(settings, new_folder_of_two_sites(settings.site.data_path))
         run = demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
         raise typer.Exit(tasks.run(run))
     if planned:
         raise OperatorError("--planned is about a switch between two sites: --sites 2 --planned")
     if brokers is None and (kill_broker_at or controller is not ControllerKind.KRAFT):
         raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
+    name = arrangement(brokers, controller, hbase=region_servers > 0)
+    settings = _with_data_in(settings, folder_of(settings.site.data_path, name))
+    folder = settings.site.data_path
     wanted = None if brokers is None else plan(
         folder, brokers=brokers, controller=controller,
         first_port=port, first_zookeeper_port=zookeeper_port)  # fmt: skip
@@ -149,6 +154,17 @@ def demo(
                       kill_at_s=kill_at_s)
         )
     )  # fmt: skip
+
+
+def _with_data_in(settings: Settings, folder: Path) -> Settings:
+    """The same in another folder, which is told: other commands are about the data directory."""
+    if folder == settings.site.data_path:
+        return settings
+    typer.echo(
+        f"the data of this arrangement are in {folder}; other commands see it with"
+        f" --data-dir {folder}", err=True,
+    )  # fmt: skip
+    return with_changes(settings, {"site.data_dir": folder})
 
 
 def parse_seconds(text: str) -> float:

@@ -35,9 +35,11 @@ POLL_S = 0.2
 
 @dataclass(frozen=True)
 class RunningProduct:
-    """A data directory and free ports; `databus` on them, and the directory's content."""
+    """A data directory and free ports; `databus` on them, and the directory's content. `data_dir`:
+    what is given to the commands, where the data of the arrangement are in a folder below."""
 
     folder: Path
+    data_dir: Path | None = None
     broker: int = field(default_factory=free_port)
     edge: int = field(default_factory=free_port)
     console: int = field(default_factory=free_port)
@@ -53,7 +55,7 @@ class RunningProduct:
     @property
     def flags(self) -> list[str]:
         settings = {
-            "site.data_dir": self.folder, "broker.metrics.port": 0,
+            "site.data_dir": self.data_dir or self.folder, "broker.metrics.port": 0,
             "broker.listeners": f"PLAINTEXT://{self.bootstrap}",
             "bus.bootstrap_servers": self.bootstrap, "edge.port": self.edge,
             "console.port": self.console,
@@ -127,7 +129,7 @@ class Demo:
     def __init__(self, place: RunningProduct, *words: str, started_s: float = STARTED_S) -> None:
         self.place = place
         self._started_s = started_s
-        self._errors = place.folder.parent / "demo.err"
+        self._errors = (place.data_dir or place.folder).parent / "demo.err"
         with self._errors.open("ab") as errors:
             self.process = subprocess.Popen(
                 [*place.command, "demo", "--city-hour", "8", "--json", *words],

@@ -21,6 +21,8 @@ import pytest
 from running_product import Demo, RunningProduct
 from test_hbase import stored
 
+from deploy.cluster.layout import ControllerKind
+from deploy.demo_folders import arrangement, folder_of
 from deploy.distributed.layout import CORES, plan
 from deploy.distributed.processes import STORE_NAME
 from deploy.distributed.tables import NAME as TABLES
@@ -125,7 +127,9 @@ def test_the_account_balances_after_a_death_among_a_city_s_servers(
     victims = given_victims() or [dice.choice(VICTIMS)]
     dice.shuffle(victims)
     print(f"the victims: {', '.join(victims)}")
-    place, first = RunningProduct(tmp_path / "data"), free_range(80)
+    root, first = tmp_path / "data", free_range(80)
+    name = arrangement(3, ControllerKind.KRAFT, hbase=True)
+    place = RunningProduct(folder_of(root, name), data_dir=root)
     wanted = plan(place.folder, workers=2, region_servers=2, first_hbase_port=first + 60)
     assert wanted.hbase is not None
     url = wanted.hbase.store_url(STORE_NAME)

@@ -46,6 +46,36 @@ def test_the_account_balances_though_a_broker_was_killed(
 
 @pytest.mark.slow
 @pytest.mark.java
+@pytest.mark.timeout(900)
+def test_demos_of_different_arrangements_balance_one_after_the_other(
+    tmp_path: Path, dice: random.Random
+) -> None:
+    """The second one found the first one's records in its store, and never balanced again. The
+    plain one goes on with its own data afterwards."""
+    command = [sys.executable, "-m", "deploy", "--data-dir", str(tmp_path / "data")]
+    port = free_port()
+    for setting in (
+        f"edge.port={free_port()}", f"console.port={free_port()}", "broker.metrics.port=0",
+        f"broker.listeners=PLAINTEXT://127.0.0.1:{port}", f"bus.bootstrap_servers=127.0.0.1:{port}",
+    ):  # fmt: skip
+        command += ["--set", setting]
+    arrived = []
+    for words in ([], ["--brokers=3", f"--port={first_port(dice)}"], []):
+        done = subprocess.run(
+            [*command, "demo", *words, "--for=10s", "--rate=100", "--city-hour=8", "--json"],
+            cwd=PROJECT_ROOT, timeout=280, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert done.stdout.strip(), done.stderr[-3000:]
+        account = json.loads(done.stdout.splitlines()[-1])
+        assert account["faults"] == [], words
+        assert done.returncode == 0
+        arrived.append(sum(flow["arrived"] for flow in account["flows"]))
+    assert arrived[2] > arrived[0] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.java
 @pytest.mark.timeout(1200)
 def test_after_a_site_is_lost_the_account_is_that_of_the_report_to_the_record(tmp_path: Path) -> None:
     """It ended with 0 whatever was lost without an edge, and never looked at its report."""
