@@ -418,29 +418,32 @@ def restore(
 
 
 def size(
-    cameras: Annotated[int, typer.Option(min=1, help="How many cameras.")],
-    rate: Annotated[float, typer.Option(min=0, help="Records a second of each, over the day.")],
+    cameras: Annotated[int, typer.Option(help="How many cameras.")],
+    rate: Annotated[float, typer.Option(help="Records a second of each, over the day.")],
     keep: Annotated[str, typer.Option(help="How long records are kept (30d).")] = "30d",
     peak: Annotated[
-        float, typer.Option(min=1, help="The rush hour's rate over the day's average.")
+        float, typer.Option(help="The rush hour's rate over the day's average.")
     ] = 3.0,
     picture_kib: Annotated[
-        float, typer.Option(min=0, help="KiB of a record's pictures; 0: kept elsewhere.")
+        float, typer.Option(help="KiB of a record's pictures; 0: kept elsewhere.")
     ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """How many brokers, executors and region servers a city needs, with the sums behind them.
 
-    From the costs of a record that `bench` has measured; docs/sizing.md says on what, and what is
-    only assumed.
+    Memory and disks too. From the costs of a record that `bench` has measured; docs/sizing.md says
+    on what, and what is only assumed.
     """
     from deploy import size as work
     from deploy.bench.run import KEPT
     from deploy.size_costs import measured_costs, sources
 
-    demand = work.Demand(
-        cameras, rate, parse_seconds(keep) / work.DAY_S, peak, picture_kib=picture_kib
-    )
+    try:
+        demand = work.Demand(
+            cameras, rate, parse_seconds(keep) / work.DAY_S, peak, picture_kib=picture_kib
+        )
+    except work.DemandError as error:
+        raise OperatorError(str(error)) from error
     costs, days = measured_costs(KEPT)
     needs = work.size(demand, costs)
     if as_json:

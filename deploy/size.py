@@ -1,7 +1,8 @@
 """`size`: what a city needs of brokers, executors and region servers, with the sums. Pure.
 
-In: cameras, their rate, how long records are kept. Out: `Sizing`, each number with the line that
-made it. Never: a cost that was not measured without saying so (docs/sizing.md).
+In: cameras, their rate, how long records are kept. Out: `Need`s, each number with the line that
+made it; `DemandError` for a demand that is none. Never: a cost that was not measured without saying
+so (docs/sizing.md).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 DAY_S = 86_400
 GIB = 1 << 30
+DRIVERS = 4  # each application has one of its own in a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +22,36 @@ class RecordCosts:
 
     broker_us: float = 113.0  # at its leader, one record a request, acks=all, 4,000 connections
     copy_us: float = 25.0  # at each follower
-    edge_us: float = 260.0  # parse, spool with fsync, forward
+    edge_rate: float = 3_000.0  # records/s that one edge acknowledges after fsync: one process
     executor_us: float = 620.0  # judge, match, write to HBase: driver and executors
     region_us: float = 250.0  # region servers and Thrift servers
     bus_bytes: float = 600.0  # of vehicles and faces as the city mixes them
     store_bytes: float = 1_500.0  # a record, its index entries and its share of cells
+    broker_mb: float = 100.0  # of a process; what is left of its server is page cache
+    edge_mb: float = 300.0
+    driver_mb: float = 1_500.0  # with its Python processes, of all applications together
+    executor_mb: float = 1_500.0  # of each core: heap and Python worker
+    region_mb: float = 8_000.0  # heap of a region server and of the Thrift server beside it
+
+
+class DemandError(ValueError):
+    """A city that cannot be: the sentence says what of it."""
+
+
+BOUNDS = {
+    "cameras": (1, 10_000_000, "cameras"),
+    "rate": (1e-6, 1_000, "records a second of each camera"),
+    "keep_days": (1e-3, 36_525, "days for which records are kept"),
+    "peak": (1, 100, "times the average at the peak"),
+    "copies": (1, 10, "copies"),
+    "bus_days": (1e-3, 36_525, "days on the bus"),
+    "cores_per_server": (1, 1_024, "cores of a server"),
+    "disk_per_server_gib": (1, 10_000_000, "GiB of a server's disk"),
+    "busy": (0.01, 1, "of a server's cores at the peak"),
+    "picture_kib": (0, 1_000_000, "KiB of a record's pictures"),
+    "outage_h": (0, 8_784, "hours without the bus"),
+}
+"""What each part of a demand may be; a number beyond is a slip of the hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +70,13 @@ class Demand:
     picture_kib: float = 0.0  # of a record's pictures together; 0: they are kept elsewhere
     outage_h: float = 24.0  # without the bus, which the edges' spools must last
 
+    def __post_init__(self) -> None:
+        """Raises `DemandError`; no comparison with NaN holds, so it is refused as well."""
+        for name, (low, high, what) in BOUNDS.items():
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise DemandError(f"{value:g} {what}: must be from {low:g} to {high:,}")
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -59,15 +93,24 @@ def size(demand: Demand, costs: RecordCosts = RecordCosts()) -> list[Need]:
     average = demand.cameras * demand.rate
     peak = average * demand.peak
     usable = demand.cores_per_server * demand.busy
+    edges, brokers = _edges(demand, costs, peak), _brokers(demand, costs, average, peak, usable)
+    executors, meters = _executors(costs, peak), _meters()
+    regions, store_disk = _store(demand, costs, average, peak, usable)
     return [
         _records(demand, average, peak),
-        _servers("edges", peak, costs.edge_us, usable),
-        _brokers(demand, costs, average, peak, usable),
+        edges,
+        brokers,
         _partitions(costs, peak),
-        _executors(costs, peak),
-        _meters(),
-        *_store(demand, costs, average, peak, usable),
+        executors,
+        meters,
+        regions,
+        store_disk,
         *_disks(demand, costs, average),
+        _memory("edges", edges.count, costs.edge_mb),
+        _memory("brokers", brokers.count, costs.broker_mb),
+        _memory("drivers", DRIVERS, costs.driver_mb),
+        _memory("executors", executors.count + meters.count, costs.executor_mb),
+        _memory("region servers", regions.count, costs.region_mb),
     ]
 
 
@@ -79,10 +122,16 @@ def _records(demand: Demand, average: float, peak: float) -> Need:
     return Need("records at the peak", math.ceil(peak), "a second", told)
 
 
-def _servers(what: str, peak: float, cost_us: float, usable: float) -> Need:
-    cores = peak * cost_us / 1e6
-    told = f"{peak:,.0f}/s × {cost_us:g} µs = {cores:.1f} cores; {usable:g} usable in each"
-    return Need(what, max(2, math.ceil(cores / usable)), "servers", told + "; 2 at least")
+def _edges(demand: Demand, costs: RecordCosts, peak: float) -> Need:
+    """An edge is one process: its rate is measured as a whole, more cores do not raise it."""
+    edges = peak / (costs.edge_rate * demand.busy)
+    told = f"{peak:,.0f}/s / ({costs.edge_rate:,.0f}/s × {demand.busy:g}) = {edges:.1f}"
+    return Need("edges", max(2, math.ceil(edges)), "processes", told + "; 2 at least")
+
+
+def _memory(what: str, count: int, each_mb: float) -> Need:
+    told = f"{count:,} × {each_mb:,.0f} MB"
+    return Need(f"memory of {what}", math.ceil(count * each_mb / 1_000), "GB", told)
 
 
 def _brokers(

@@ -16,10 +16,12 @@ from deploy.size import RecordCosts
 
 FIGURES: Mapping[str, str] = {
     "broker_us": "cameras-4000-cpu",
-    "edge_us": "ingest-edge-us",
+    "edge_rate": "ingest-edge",
     "executor_us": "ingest-executors-us",
     "region_us": "ingest-regions-us",
     "store_bytes": "ingest-store-bytes",
+    "broker_mb": "cluster-memory",
+    "driver_mb": "ingest-memory",
 }
 """Which figure of the bench measures which cost."""
 
