@@ -5,7 +5,7 @@ In: registers, entries in the order of their topic. Out: registers, entries, fau
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -74,11 +74,15 @@ def merged(before: Mapping[str, RegisterEntry], given: Mapping[str, RegisterEntr
     return dict(before) | dict(given)
 
 
-def faults(entries: Mapping[str, RegisterEntry]) -> Iterator[RegisterFault]:
+def faults(
+    entries: Mapping[str, RegisterEntry], unread: Collection[str] = ()
+) -> Iterator[RegisterFault]:
     """What would be refused: places that are none, references to nothing, texts that are too
-    long."""
-    districts = {one.id for one in entries.values() if one.kind == "district"}
-    checkpoints = {one.id for one in entries.values() if one.kind == "checkpoint"}
+    long. `unread`: keys that are there, too, although what they stand for could not be read."""
+    districts, checkpoints = (
+        {key.partition("/")[2] for key in (*entries, *unread) if key.startswith(kind)}
+        for kind in ("district/", "checkpoint/")
+    )
     for key, one in entries.items():
         yield from _texts(key, one)
         if one.checkpoint is not None:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from bus.contracts.register import Checkpoint, Device, District, Register, Road, decode_register
+from bus.contracts.register import Checkpoint, Device, District, Register, Road
 from bus.contracts.register_entry import RegisterEntry
 from bus.domain.kinds import COMMON_KIND
-from bus.domain.register_changes import Entries, entries_from, entries_of
+from bus.domain.register_changes import Entries, entries_from
 
 Part = District | Checkpoint | Device | Road
 COLUMNS = (
@@ -36,24 +38,32 @@ class LineFault(NamedTuple):
 
 
 class ReadFile(NamedTuple):
-    """What a file holds. `lines`: in which line each key stands."""
+    """What a file holds. `lines`: in which line each key stands. `unread`: keys of which the file
+    says something that could not be read, so that who refers to them is not at fault."""
 
     entries: Entries
     lines: dict[str, int]
     faults: list[LineFault]
+    unread: set[str]
+
+
+class _FormError(ValueError):
+    """One thing that cannot be read, in both languages."""
+
+    def __init__(self, text: str, text_zh: str) -> None:
+        super().__init__(text)
+        self.text, self.text_zh = text, text_zh
 
 
 def read_file(data: bytes, form: str) -> ReadFile:
     """A file in one of `FORMATS`; whatever is in it, only its faults are told."""
-    read = ReadFile({}, {}, [])
+    read = ReadFile({}, {}, [], set())
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         why = f"not UTF-8 at byte {error.start}"
         return read._replace(faults=[LineFault(0, why, "文件不是 UTF-8 编码")])
-    if form == "json":
-        return _read_json(text, read)
-    parts = _csv_parts(text) if form == "csv" else _geojson_parts(text)
+    parts = _PARTS[form](text, read.unread)
     for line, found in parts:
         if isinstance(found, LineFault):
             read.faults.append(found)
@@ -73,29 +83,76 @@ def _add(read: ReadFile, line: int, entry: RegisterEntry) -> None:
     before = read.lines.get(entry.key)
     if before is not None:
         text = f"{entry.key} stands in line {before} already: keep one of the two"
-        read.faults.append(LineFault(line, text, f"{entry.key} 已在第 {before} 行出现，请保留其一"))
+        text_zh = f"{entry.key} 已在第 {before} 行出现，请保留其一"
+        if not line:
+            text = f"{entry.key} stands there twice: keep one of the two"
+            text_zh = f"{entry.key} 重复出现，请保留其一"
+        read.faults.append(LineFault(line, text, text_zh))
         return
     read.entries[entry.key] = entry
     read.lines[entry.key] = line
 
 
-def _read_json(text: str, read: ReadFile) -> ReadFile:
+Found = tuple[int, RegisterEntry | LineFault]
+
+
+def _note_unread(unread: set[str], *ids: object) -> None:
+    """A district or a checkpoint of that id may be what could not be read."""
+    for one in ids:
+        unread.update((f"district/{one}", f"checkpoint/{one}"))
+
+
+def _of_library(error: Exception) -> str:
+    """Where something cannot be read, in Chinese: the libraries speak English only."""
+    where = re.search(r"`(\$[^`]*)`|line (\d+) column (\d+)|byte (\d+)", str(error))
+    if where is None:
+        return "格式有误"
+    path, line, column, byte = where.groups()
+    if path:
+        return f"{path} 的格式有误"
+    return f"第 {line} 行第 {column} 列格式有误" if line else f"第 {byte} 字节处格式有误"
+
+
+# --- JSON: the register as it is kept ---
+
+
+class _Lists(msgspec.Struct):
+    site: str = Register().site
+    districts: list[Any] = []
+    checkpoints: list[Any] = []
+    devices: list[Any] = []
+    roads: list[Any] = []
+
+
+_JSON_PARTS: dict[str, type[Part]] = {
+    "districts": District, "checkpoints": Checkpoint, "devices": Device, "roads": Road,
+}  # fmt: skip
+
+
+def _json_parts(text: str, unread: set[str]) -> Iterator[Found]:
     try:
-        entries = entries_of(decode_register(text))
+        lists = msgspec.json.decode(text, type=_Lists)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-        read.faults.append(LineFault(0, f"not a register: {error}", f"不是登记表：{error}"))
-        return read
-    return read._replace(entries=entries, lines=dict.fromkeys(entries, 0))
+        yield 0, LineFault(0, f"not a register: {error}", f"不是登记表：{_of_library(error)}")
+        return
+    yield from ((0, entry) for entry in entries_from([], lists.site))
+    for name, kind in _JSON_PARTS.items():
+        for number, one in enumerate(getattr(lists, name), 1):
+            try:
+                yield 0, _only(msgspec.convert(one, kind))
+            except msgspec.ValidationError as error:
+                if isinstance(one, dict):
+                    _note_unread(unread, one.get("district_id"), one.get("checkpoint_id"))
+                text_zh = f"{name} 第 {number} 项：{_of_library(error)}"
+                yield 0, LineFault(0, f"{name}, number {number}: {error}", text_zh)
 
 
 # --- CSV ---
 
-Found = tuple[int, RegisterEntry | LineFault]
 
-
-def _csv_parts(text: str) -> Iterator[Found]:
-    lines = (f"{line}\n" for line in text.split("\n"))
-    rows = csv.DictReader(lines, restkey="", strict=True)
+def _csv_parts(text: str, unread: set[str]) -> Iterator[Found]:
+    lines = [f"{line}\n" for line in text.split("\n")]
+    rows = csv.DictReader(iter(lines), restkey="", strict=True)
     try:
         missing = {"kind", "id"} - set(rows.fieldnames or ())
         unknown = [name for name in rows.fieldnames or () if name not in COLUMNS]
@@ -104,12 +161,24 @@ def _csv_parts(text: str) -> Iterator[Found]:
             text, text_zh = f"the first line names the columns: {known}", f"首行应为列名：{known}"
             yield 1, LineFault(1, text, text_zh)
             return
-        for row in rows:
-            found = _csv_part(row, rows.line_num)
-            if found is not None:
-                yield rows.line_num, found
     except csv.Error as error:
-        yield rows.line_num, LineFault(rows.line_num, f"no CSV: {error}", f"不是 CSV：{error}")
+        yield 1, LineFault(1, f"no CSV: {error}", "不是 CSV")
+        return
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:  # the next line is read for itself
+            number = rows.reader.line_num
+            _note_unread(unread, *map(str.strip, re.split('[",]', lines[number - 1])))
+            yield number, LineFault(number, f"no CSV: {error}", "不是 CSV")
+            continue
+        if row is None:
+            return
+        found = _csv_part(row, rows.line_num)
+        if isinstance(found, LineFault):
+            _note_unread(unread, (row.get("id") or "").strip())
+        if found is not None:
+            yield rows.line_num, found
 
 
 def _csv_part(row: dict[str, Any], line: int) -> RegisterEntry | LineFault | None:
@@ -130,18 +199,23 @@ def _csv_part(row: dict[str, Any], line: int) -> RegisterEntry | LineFault | Non
         return LineFault(line, text, f"kind 应为 {known}")
     try:
         return make(cell)
-    except ValueError as error:
-        return LineFault(line, str(error), f"数值有误：{error}")
+    except _FormError as error:
+        return LineFault(line, error.text, error.text_zh)
 
 
 Cell = Callable[[str], str]
 
 
 def _degrees(text: str, name: str) -> float:
+    """`NaN` and infinities are floats, and no degrees."""
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
-        raise ValueError(f"{name}: {text[:40]!r} is no number of degrees") from None
+        found = math.nan
+    if not math.isfinite(found):
+        what = f"{name}: {text[:40]!r}"
+        raise _FormError(f"{what} is no number of degrees", f"{what} 不是以度为单位的数值")
+    return found
 
 
 def _line_of(text: str) -> tuple[tuple[float, float], ...]:
@@ -149,7 +223,8 @@ def _line_of(text: str) -> tuple[tuple[float, float], ...]:
     for place in filter(None, (one.strip() for one in text.split(";"))):
         numbers = place.split()
         if len(numbers) != 2:
-            raise ValueError(f"line: {place[:40]!r} is not `latitude longitude`")
+            what = f"line: {place[:40]!r}"
+            raise _FormError(f"{what} is not `latitude longitude`", f"{what} 应为“纬度 经度”")
         places.append((_degrees(numbers[0], "line"), _degrees(numbers[1], "line")))
     return tuple(places)
 
@@ -212,11 +287,11 @@ def _csv_text(register: Register) -> str:
 # --- GeoJSON (RFC 7946): longitude before latitude ---
 
 
-def _geojson_parts(text: str) -> Iterator[Found]:
+def _geojson_parts(text: str, unread: set[str]) -> Iterator[Found]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        yield 0, LineFault(0, f"no JSON: {error}", f"不是 JSON：{error}")
+        yield 0, LineFault(0, f"no JSON: {error}", f"不是 JSON：{_of_library(error)}")
         return
     features = found.get("features") if isinstance(found, dict) else None
     if not isinstance(features, list):
@@ -228,7 +303,11 @@ def _geojson_parts(text: str) -> Iterator[Found]:
         try:
             entries = list(entries_from(_of_feature(feature)))
         except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as error:
-            yield number, LineFault(number, f"feature: {error}", f"要素有误：{error}")
+            about = feature.get("properties") if isinstance(feature, dict) else None
+            if isinstance(about, dict):
+                _note_unread(unread, about.get("id"))
+            text_zh = error.text_zh if isinstance(error, _FormError) else _of_library(error)
+            yield number, LineFault(number, f"feature: {error}", f"要素有误：{text_zh}")
             continue
         for entry in entries:
             yield number, entry
@@ -276,13 +355,16 @@ def _of_feature(feature: Any) -> Iterator[Part]:
         line = tuple(_place(one) for one in shape.coordinates)
         yield Road(name=about.id or about.name, name_en=about.name_en, line=line)
     else:
-        raise ValueError(f"a {shape.type[:40]} is none of Point, LineString, Polygon")
+        known = "Point, LineString, Polygon"
+        raise _FormError(f"a {shape.type[:40]} is none of {known}", f"几何类型应为 {known}")
 
 
 def _place(coordinates: Any) -> tuple[float, float]:
     numbers = msgspec.convert(coordinates, list[float])
     if len(numbers) < 2:
-        raise ValueError("a place is [longitude, latitude]")
+        raise _FormError("a place is [longitude, latitude]", "位置应为 [经度, 纬度]")
+    if not all(map(math.isfinite, numbers[:2])):
+        raise _FormError("a place is two finite numbers", "经度和纬度应为有限数值")
     return numbers[1], numbers[0]
 
 
@@ -316,3 +398,8 @@ def _geojson_text(register: Register) -> str:
 
 def _feature(geometry: dict[str, Any] | None, **properties: Any) -> dict[str, Any]:
     return {"type": "Feature", "properties": properties, "geometry": geometry}
+
+
+_PARTS: dict[str, Callable[[str, set[str]], Iterator[Found]]] = {
+    "csv": _csv_parts, "geojson": _geojson_parts, "json": _json_parts,
+}  # fmt: skip

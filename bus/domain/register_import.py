@@ -1,7 +1,7 @@
 """What a file brings into the register: the changes, or every fault with its line. Pure.
 
 In: a file as it was read, what stands on the topic and what is in force. Out: entries to be sent,
-faults. Never: writing; a change where anything is wrong.
+or all faults, of form and of meaning, at once. Never: writing; a change where anything is wrong.
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ def plan_import(
     """`in_force` is what stands on the topic, or, while that is empty, the site's own file, which
     the first change brings along whole. `replace` removes what the file does not name."""
     after = dict(read.entries) if replace else merged(in_force, read.entries)
-    wrong = list(read.faults)
-    if not wrong:
-        wrong = [
-            LineFault(read.lines.get(one.key, 0), f"{one.key}: {one.text}", one.text_zh)
-            for one in faults(after)
-        ]
+    of_meaning = [
+        LineFault(read.lines.get(one.key, 0), f"{one.key}: {one.text}", f"{one.key}：{one.text_zh}")
+        for one in faults(after, read.unread)
+    ]
+    wrong = sorted([*read.faults, *of_meaning], key=lambda fault: fault.line)
     if wrong:
         return RegisterImport({}, {}, frozenset(), wrong)
     added = frozenset(after.keys() - in_force.keys())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from bus.domain.register_changes import (
     register_of,
 )
 from bus.domain.register_formats import FORMATS, read_file, write_file
+from bus.domain.register_import import plan_import
 
 # What people write: no surrogates, no control characters, no blanks around.
 NAMES = st.text(
@@ -106,6 +108,65 @@ device,10.0.0.1,,,c1,,,face
         (7, "device/10.0.0.1 stands in line 6 already: keep one of the two"),
     ]
     assert all(one.text_zh for one in read.faults)
+
+
+HEADER = "kind,id,name,district,checkpoint,latitude,longitude,device_kind"
+SOUND = {
+    "checkpoint,c{n},C,west,,30,120,": "",
+    "device,d{n},,,c,,,face": "",
+    "checkpoint,f{n},C,torn,,30,120,": "",  # its district is in a line that is no CSV
+    "device,e{n},,,half,,,face": "",  # at a checkpoint that is there, although its place is none
+}
+WRONG = {
+    "checkpoint,c{n},C,west,,NaN,120,": "latitude: 'NaN' is no number of degrees",
+    "checkpoint,c{n},C,west,,30,-inf,": "longitude: '-inf' is no number of degrees",
+    "checkpoint,c{n},C,west,,30,1e999,": "longitude: '1e999' is no number of degrees",
+    "checkpoint,c{n},C,west,,91,0,": "91.0, 0.0 is no place",
+    "checkpoint,c{n},C,east,,30,120,": "there is no district 'east'",
+    "device,d{n},,,nowhere,,,face": "there is no checkpoint 'nowhere'",
+    "device,d{n},,,c,,,lamp": "a device is one of",
+    "lamp,x{n},,,,,,": "kind is one of",
+    "district,d{n},,,,,,,,": "more cells than columns",
+    'district,"d{n}"x,,,,,,': "no CSV",
+}
+
+
+@given(st.lists(st.sampled_from([*SOUND, *WRONG]), max_size=12))
+def test_all_faults_of_a_file_are_told_at_once_and_no_others(kinds: list[str]) -> None:
+    """Regression: those of meaning came after the first ones of form were mended, one after the
+    other where a district's line was faulty."""
+    lines = ["district,west,W,,,,,", "checkpoint,c,C,west,,30,120,", "checkpoint,half,C,west,,x,1,",
+             'district,"torn"x,,,,,,']  # fmt: skip
+    lines += [kind.format(n=number) for number, kind in enumerate(kinds)]
+    read = read_file("\n".join([HEADER, *lines]).encode(), "csv")
+    found = plan_import(read, {}, {}, replace=False).faults
+    must = [(4, "latitude: 'x'"), (5, "no CSV")]
+    must += [(number, WRONG[kind]) for number, kind in enumerate(kinds, 6) if kind in WRONG]
+    assert [one.line for one in found] == [line for line, _ in must]
+    assert all(text in one.text for one, (_, text) in zip(found, must, strict=True))
+
+
+FILES = {
+    "csv": f"{HEADER}\ncheckpoint,c,C,west,,x,1,\nlamp,,,,,,,\n",
+    "geojson": """{"features": [{"properties": {"id": 5}}, {"properties": {"id": "c"},
+        "geometry": {"type": "Point", "coordinates": [NaN, 1]}},
+        {"properties": {"id": "d"}, "geometry": {"type": "Point", "coordinates": [1, 200]}},
+        {"properties": {"id": "r"}, "geometry": {"type": "Circle", "coordinates": []}}]}""",
+    "json": """{"districts": [{"district_id": 1}], "checkpoints": [{"checkpoint_id": "c", "name": "",
+        "name_en": "", "district_id": "w", "latitude": "x", "longitude": 0}],
+        "devices": [{"camera_ip": "1", "checkpoint_id": "c", "kind": "lamp"}]}""",
+}
+
+
+@pytest.mark.parametrize(("form", "count"), [("csv", 2), ("geojson", 5), ("json", 3)])
+def test_the_chinese_line_is_chinese_in_every_format(form: str, count: int) -> None:
+    """It repeated the English of a library. What the file itself says stays as it is."""
+    read = read_file(FILES[form].encode(), form)
+    found = plan_import(read, {}, {}, replace=False).faults
+    assert len(found) == count, found
+    for one in found:
+        assert re.search("[\u4e00-\u9fff]{2}", one.text_zh), one
+        assert not re.search("Expected|expected|is no |there is|got |object", one.text_zh), one
 
 
 def test_references_to_nothing_and_places_that_are_none_are_faults() -> None:
