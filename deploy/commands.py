@@ -196,26 +196,28 @@ def down(ctx: typer.Context) -> None:
 
 
 def status(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Every role: its state and since when, its process, how often it was restarted, how many
-    records wait for it.
+    """Every role: its state and since when, its process, how often it was restarted and what the
+    process before ended with, how many records wait for it.
 
     With --json also where its log is.
     """
-    from deploy.status import roles_with_backlog
+    from deploy.status import ended_with, roles_with_backlog
 
     rows = roles_with_backlog(ctx.obj)
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
     table = Table(
-        "role", "state", "process", "restarts", "since", "records that wait", "what it is"
-    )
+        "role", "state", "process", "restarts", "ended with", "since", "records that wait",
+        "what it is",
+    )  # fmt: skip
     for row in rows:
         waits = ", ".join(
             f"{place} {'?' if count is None else count}" for place, count in row["behind"].items()
         )
         table.add_row(
             row["role"], row["state"], str(row["pid"] or ""), str(row["restarts"]),
+            ended_with(row["last_exit"]),
             _local_time(row["since_ms"], ctx.obj.site.tz), waits, row["what"],
         )  # fmt: skip
     screen().print(table)

@@ -114,6 +114,7 @@ def supervised(folder: Path) -> list[ProcessStatus]:
                 pid=role["pid"],
                 restarts=role["restarts"],
                 since_ms=role["since_ms"],
+                last_exit=role.get("last_exit"),
             )
             for name, role in state["roles"].items()
         ),

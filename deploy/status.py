@@ -6,6 +6,7 @@ Never: starting or stopping anything; the bus's client where nothing runs that i
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from deploy.roles import PRODUCT, ROLES, roles_of
@@ -44,10 +45,21 @@ def roles_state(settings: Settings) -> list[dict[str, Any]]:
             "pid": one.pid,
             "restarts": one.restarts,
             "since_ms": one.since_ms,
+            "last_exit": one.last_exit,
             "log": str(folder / "log" / f"{one.role}.log"),
         }
         for one in found
     ]
+
+
+def ended_with(last_exit: int | None) -> str:
+    """What a process ended with, in the words of a shell; empty while none has."""
+    if last_exit is None or last_exit >= 0:
+        return "" if last_exit is None else f"status {last_exit}"
+    try:
+        return signal.Signals(-last_exit).name
+    except ValueError:
+        return f"signal {-last_exit}"
 
 
 def _title(name: str) -> str:

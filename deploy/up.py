@@ -20,7 +20,7 @@ from typing import Any
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
-from deploy.roles import PRODUCT, children
+from deploy.roles import PRODUCT, children, console_endpoint
 from deploy.settings import Settings
 from deploy.state_file import in_use_error, is_held, read_state
 from deploy.status_line import StatusLine
@@ -53,7 +53,13 @@ async def up(settings: Settings, names: Sequence[str] = PRODUCT) -> int:
     folder = settings.site.data_path
     check_not_running(folder, processes)
     prepare(settings)
-    return await supervise(processes, folder)
+    return await supervise(processes, folder, announcements=[console_address(settings)])
+
+
+def console_address(settings: Settings) -> str:
+    """Where the console's pages are, in words."""
+    endpoint = console_endpoint(settings)
+    return f"console: http://{endpoint.probe_host}:{endpoint.port}"
 
 
 def check_not_running(folder: Path, processes: Sequence[Child]) -> None:
@@ -98,7 +104,9 @@ async def supervise(
 def detach(settings: Settings) -> int:
     """Start `up` in the background and return when every role answers."""
     check_not_running(settings.site.data_path, children(settings, PRODUCT))
-    return in_the_background(settings, ["up"])
+    status = in_the_background(settings, ["up"])
+    print(console_address(settings))
+    return status
 
 
 def in_the_background(settings: Settings, words: Sequence[str]) -> int:

@@ -56,6 +56,7 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     restarts: int = 0
     since_ms: int | None = None  # when it came into this state
+    last_exit: int | None = None  # of the process before: its status, or the signal below zero
 
 
 # Reads files; empty where no supervisor of ours keeps the processes (systemd, containers).

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from functools import lru_cache
+
+from deploy.setup.still_at_it import still_at_it
 
 INSTALL_TIMEOUT_S = 900  # a slow mirror and a JDK; past that something is stuck
 
@@ -31,10 +32,10 @@ def install(debian: list[str], fedora: list[str]) -> bool:
     if command is None:
         return False
     names = debian if command[0] == "apt-get" else fedora
-    print(f"databus: installing {' '.join(names)} with {command[0]}", file=sys.stderr, flush=True)
-    if command[0] == "apt-get":
-        _update_lists()
-    return _run([*command, *names])
+    with still_at_it(f"installing {' '.join(names)} with {command[0]}"):
+        if command[0] == "apt-get":
+            _update_lists()
+        return _run([*command, *names])
 
 
 @lru_cache(maxsize=1)

@@ -16,6 +16,7 @@ from pathlib import Path
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.setup.packages import install
+from deploy.setup.still_at_it import say, still_at_it
 
 LOCK = PROJECT_ROOT / "requirements-test.lock"
 STAMP = Path(sys.prefix) / ".databus-test-ready"
@@ -56,11 +57,12 @@ def ensure_test_packages() -> None:
     wanted = LOCK.read_text(encoding="ascii")
     if STAMP.exists() and STAMP.read_text(encoding="ascii") == wanted:
         return
-    say("installing the packages of the tests (requirements-test.lock; this happens once)")
     uv = Path(sys.prefix) / "bin" / "uv"
     command = [str(uv), "pip", "install", "--quiet", "--python", sys.executable, "-r", str(LOCK)]
+    what = "installing the packages of the tests (requirements-test.lock; this happens once)"
     try:
-        done = subprocess.run(command, timeout=INSTALL_TIMEOUT_S, check=False)
+        with still_at_it(what):
+            done = subprocess.run(command, timeout=INSTALL_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OperatorError(f"the packages of the tests could not be installed: {error}") from error
     if done.returncode != 0:
@@ -79,7 +81,3 @@ def ensure_test_tools() -> None:
     if not FONTS.exists():
         install([FONT_PACKAGES[0]], [FONT_PACKAGES[1]])
 
-
-def say(sentence: str) -> None:
-    """One line for people, where it does not mix with what a command prints."""
-    print(f"databus: {sentence}", file=sys.stderr, flush=True)

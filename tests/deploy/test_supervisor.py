@@ -15,7 +15,7 @@ from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.settings import load
 from deploy.state_file import is_held, read_state, rotate_log, supervised
-from deploy.status import roles_state
+from deploy.status import ended_with, roles_state
 from deploy.supervisor import Child, RoleState, ServiceEndpoint, Supervisor, check_ports
 from deploy.testservers.process import free_port
 
@@ -260,3 +260,10 @@ async def test_a_process_whose_background_task_failed_is_started_again(tmp_path:
     assert (supervisor.restarts, supervisor.children["fragile"].last_exit) == (1, FAILED_STATUS)
     await supervisor.stop()
     assert "CheckFailed: planted" in (tmp_path / "log" / "fragile.log").read_text()
+
+
+def test_status_says_what_a_dead_process_ended_with() -> None:
+    """It said how often a role was restarted, and not why."""
+    assert [ended_with(one) for one in (None, 0, 70, -9, -15, -250)] == [
+        "", "status 0", "status 70", "SIGKILL", "SIGTERM", "signal 250",
+    ]  # fmt: skip

@@ -4,21 +4,26 @@ import configparser
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from deploy.paths import PROJECT_ROOT
 from deploy.roles import OPTIONAL, PRODUCT, ROLES, broker_endpoint, console_endpoint, edge_endpoint
 from deploy.run import console_settings
 from deploy.settings import SECTIONS, compose, load
 from deploy.settings_sources import from_environment
+from deploy.testservers.process import free_port
 from deploy.watch_ports import watch_settings
 
 SYSTEMD = PROJECT_ROOT / "deploy" / "systemd"
 COMPOSE = PROJECT_ROOT / "deploy" / "compose" / "compose.yaml"
+OUTSIDE_PORT = 9093  # in the broker's container
 
 
 class Unit(configparser.ConfigParser):
@@ -98,8 +103,8 @@ def test_the_compose_file_runs_every_role_of_up_with_its_needs_and_its_time_to_s
 
 
 def test_the_compose_file_gives_settings_that_exist_and_publishes_the_ports_of_the_product():
-    """The broker only to the machine itself; edge and console where the one variable says, which by
-    default is the machine itself, and records name their pictures there too."""
+    """Where the one variable says, which by default is the machine itself, and records name their
+    pictures there too."""
     address = "${ADDRESS:-127.0.0.1}"
     for name, service in services().items():
         environment = service["environment"] | {"DATABUS_STREAMS_DRIVERS": "2"}
@@ -111,9 +116,62 @@ def test_the_compose_file_gives_settings_that_exist_and_publishes_the_ports_of_t
             assert ports == []
         else:
             port = endpoint(settings).port
-            host = "127.0.0.1" if name == "broker" else address
-            assert ports == [f"{host}:{port}:{port}"]
+            inside = OUTSIDE_PORT if name == "broker" else port
+            assert ports == [f"{address}:{port}:{inside}"]
             assert str(port) in service["healthcheck"]["test"][-1]
+
+
+def broker_properties(address: str, moved: dict[str, str]) -> dict[str, str]:
+    """Of the compose file's broker, with ports of this machine instead of the containers'."""
+    found = services()["broker"]["environment"]
+    properties = {
+        name.removeprefix("DATABUS_BROKER_").lower().replace("_", "."): str(value)
+        for name, value in found.items() if name.startswith("DATABUS_BROKER_")
+    }  # fmt: skip
+    for before, after in {"${ADDRESS:-127.0.0.1}": address, **moved}.items():
+        properties = {name: value.replace(before, after) for name, value in properties.items()}
+    return properties
+
+
+@pytest.mark.slow
+def test_a_camera_outside_reaches_the_broker_of_the_compose_file_by_the_one_variable(
+    tmp_path: Path,
+) -> None:
+    """It stayed on the loopback and answered with the address `broker:9092`, which nobody outside
+    the containers can resolve. Here the published port is the container's: no engine is needed."""
+    inner, outer = free_port(), free_port()
+    moved = {
+        "0.0.0.0:9092": f"127.0.0.1:{inner}", "0.0.0.0:9093": f"127.0.0.1:{outer}",
+        "127.0.0.2:9092": f"127.0.0.1:{outer}", "broker:9092": f"broker:{inner}",
+    }  # fmt: skip
+    properties = broker_properties("127.0.0.2", moved)
+    command = [sys.executable, "-m", "deploy", "--data-dir", str(tmp_path / "data")]
+    for name, value in {**properties, "metrics.port": "0"}.items():
+        command += ["--set", f"broker.{name}={value}"]
+    log = tmp_path / "broker.log"
+    with log.open("w") as file:
+        broker = subprocess.Popen(
+            [*command, "run", "broker"], cwd=PROJECT_ROOT, stdout=file, stderr=file
+        )
+    try:
+        reached = {port: brokers_told_at(port, broker, log) for port in (inner, outer)}
+    finally:
+        broker.terminate()
+        broker.wait(60)
+    assert reached == {inner: [f"broker:{inner}"], outer: [f"127.0.0.1:{outer}"]}
+
+
+def brokers_told_at(port: int, broker: subprocess.Popen[bytes], log: Path) -> list[str]:
+    """The addresses under which the brokers can be reached, as a client of this port hears."""
+    client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
+    for _ in range(60):
+        assert broker.poll() is None, log.read_text()
+        try:
+            found = client.list_topics(timeout=1).brokers.values()
+        except KafkaException:
+            continue
+        return [f"{one.host}:{one.port}" for one in found]
+    raise AssertionError(log.read_text())
 
 
 def test_in_containers_the_watch_asks_each_process_by_its_name():
