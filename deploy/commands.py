@@ -196,10 +196,10 @@ def down(ctx: typer.Context) -> None:
 
 
 def status(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Every role: its state and since when, its process, how often it was restarted and what the
-    process before ended with, how many records wait for it.
+    """Every role: its state and since when, its process, how often it was restarted, how many
+    records wait for it.
 
-    With --json also where its log is.
+    A process that has died says what it ended with. With --json also where its log is.
     """
     from deploy.status import ended_with, roles_with_backlog
 
@@ -255,11 +255,29 @@ def run(
     raise typer.Exit(work.run(role, ctx.obj))
 
 
-def account(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Account for everything in the data directory while the broker runs; status as in `demo`."""
-    from deploy.reconcile import collect, report
+def account(
+    ctx: typer.Context,
+    as_json: AsJson = False,
+    accept: Annotated[
+        str, typer.Option(help="Answer for a difference, FLOW:NUMBER as in data.vehicle:-21.")
+    ] = "",
+    by: Annotated[str, typer.Option(help="Who answers for it.")] = "",
+    reason: Annotated[str, typer.Option(help="Why it is so.")] = "",
+) -> None:
+    """Account for everything in the data directory while the broker runs; status as in `demo`.
 
-    result = collect.reconcile(ctx.obj)
+    A difference that somebody accepts is no fault of this command any more, and stands below the
+    account for ever. Demos do not take it.
+    """
+    from deploy.reconcile import collect, report
+    from deploy.reconcile.accepted import accept as write_down
+    from deploy.reconcile.accepted import read_accepted
+
+    folder = ctx.obj.site.data_path
+    result = collect.reconcile(ctx.obj, accepted=read_accepted(folder))
+    if accept:
+        write_down(folder, result, accept, by, reason)
+        result = collect.reconcile(ctx.obj, accepted=read_accepted(folder))
     report.print_reconciliation(result, as_json=as_json)
     raise typer.Exit(0 if result.balanced else 1)
 

@@ -11,11 +11,13 @@ The equations, per kind of flow:
     valid   = stored + duplicates
     counted = tried by the city + counted by others
     stored + rejected = arrived for certain from the city + counted by others + from uncounted
+                        + differences that a person has accepted
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -30,6 +32,33 @@ class GroundTruth(msgspec.Struct, frozen=True, kw_only=True):
     tried: int = 0
     arrived: int = 0
     rejected: Mapping[str, int] = {}
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A device's minute of which senders counted another number than was stored and rejected."""
+
+    camera_ip: str
+    minute_ms: int
+    sent: int
+    kept: int
+    senders: Sequence[str] = ()
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        minute = f"{datetime.fromtimestamp(self.minute_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+        by = ", ".join(self.senders) or "a sender that the bus remembers no more"
+        return f"device {self.camera_ip}, {minute}: {self.sent} counted by {by}, {self.kept} kept"
+
+
+class AcceptedDifference(msgspec.Struct, frozen=True, kw_only=True):
+    """A difference that a person has looked into and answers for."""
+
+    kind: str
+    difference: int
+    by: str
+    reason: str
+    at_ms: int
 
 
 class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +87,14 @@ class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
     clock_off: int = 0  # records left out of the latency: their device's clock is wrong
     # Records still come: what senders counted and what is stored are of different moments.
     is_alive: bool = False
+    accepted: int = 0  # of `difference`, by people
+    differences: Sequence[Difference] = ()  # the largest first
+
+    @property
+    def difference(self) -> int:
+        """Records stored and rejected beyond those that are due, and beyond what was accepted."""
+        kept = self.stored + sum(self.rejected.values())
+        return kept - self.truth.arrived - _of_others(self) - self.uncounted - self.accepted
 
 
 class AlarmTotals(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +123,8 @@ class FlowReconciliation(msgspec.Struct, frozen=True, kw_only=True):
     latency_p99_ms: int | None
     clock_off: int
     acknowledged: int = 0  # of the city's, to their senders
+    difference: int = 0
+    differences: Sequence[Difference] = ()
 
 
 class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +140,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     alarm_latency_p99_ms: int | None
     faults: Sequence[str]
     is_alive: bool = False  # what senders say was not judged, see `_flow_faults`
+    accepted: Sequence[AcceptedDifference] = ()
 
     @property
     def balanced(self) -> bool:
@@ -111,7 +151,9 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
 SHOWN_IDS = 5  # of missing records or alarms, in a sentence; `--json` has them all
 
 
-def balance(flows: Sequence[FlowTotals], alarms: AlarmTotals) -> Reconciliation:
+def balance(
+    flows: Sequence[FlowTotals], alarms: AlarmTotals, accepted: Sequence[AcceptedDifference] = ()
+) -> Reconciliation:
     """Compare the totals."""
     faults = [fault for flow in flows for fault in _flow_faults(flow)]
     raised = set(alarms.raised)
@@ -131,6 +173,7 @@ def balance(flows: Sequence[FlowTotals], alarms: AlarmTotals) -> Reconciliation:
         alarm_latency_p99_ms=alarms.latency_p99_ms,
         faults=faults,
         is_alive=is_alive,
+        accepted=accepted,
     )
 
 
@@ -149,6 +192,8 @@ def _reconciled_flow(totals: FlowTotals) -> FlowReconciliation:
         latency_p99_ms=totals.latency_p99_ms,
         clock_off=totals.clock_off,
         acknowledged=totals.truth.arrived,
+        difference=totals.difference,
+        differences=totals.differences,
     )
 
 
@@ -186,11 +231,14 @@ def _counters(totals: FlowTotals) -> str:
 
 
 def _identities(totals: FlowTotals) -> str:
-    kept = totals.stored + sum(totals.rejected.values())
-    due = totals.truth.arrived + _of_others(totals) + totals.uncounted
-    if kept == due:
+    if not totals.difference:
         return ""
-    return f"stored and rejected are {kept} records, {due} are due; {kept - due:+d}"
+    kept = totals.stored + sum(totals.rejected.values())
+    told = "; ".join(one.text for one in totals.differences[:SHOWN_IDS])
+    return (
+        f"stored and rejected are {kept} records, {kept - totals.difference} are due; "
+        f"{totals.difference:+d}{' (' + told + ')' if told else ''}"
+    )
 
 
 def _reasons(totals: FlowTotals) -> str:

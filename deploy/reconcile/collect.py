@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from bus.contracts.alarms import Alarm
-from bus.contracts.meters import QualityCell
+from bus.contracts.meters import QualityCell, Sent
 from bus.contracts.topics import (
     DATA_TOPICS,
     EVENT_CANDIDATE,
@@ -21,9 +23,17 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
 )
 from bus.domain.kinds import KINDS
-from deploy.reconcile.balance import AlarmTotals, FlowTotals, GroundTruth, Reconciliation, balance
+from deploy.reconcile.balance import (
+    AcceptedDifference,
+    AlarmTotals,
+    Difference,
+    FlowTotals,
+    GroundTruth,
+    Reconciliation,
+    balance,
+)
 from deploy.reconcile.open_stores import open_operations, open_records
-from deploy.reconcile.topic_totals import PutAside, TopicTotals, read_topic_totals
+from deploy.reconcile.topic_totals import PutAside, TopicTotals, read_topic_totals, read_up_to
 from deploy.settings import Settings
 from ingest.senders.simulator.ground_truth import (
     VALID,
@@ -43,6 +53,7 @@ KINDS_OF_TOPIC: dict[str, tuple[str, ...]] = {
 INGEST = "ingest"
 CLOCK_OFF_MS = 15 * 60_000  # nothing takes a quarter of an hour, or less than none, on its own
 PAGE = 1000
+MAX_DIFFERENCES = 1_000  # minutes of devices that are named
 PASS_S, PASS_POLL_S = 15.0, 0.2  # ingest needs a second for what is on the bus, or it stands still
 MOMENT_TRIES = 50  # ingest commits ten times a second, reading the counts takes a millisecond
 
@@ -62,10 +73,13 @@ class _Totals:
 
 
 def reconcile(
-    settings: Settings, city: Path | None = None, lost: Iterable[RecordLine] = ()
+    settings: Settings,
+    city: Path | None = None,
+    lost: Iterable[RecordLine] = (),
+    accepted: Sequence[AcceptedDifference] = (),
 ) -> Reconciliation:
     """Read all sources and compare them. `city`: where it writes its truth, if elsewhere; records
-    that are `lost` with another site are not due."""
+    that are `lost` with another site are not due, nor are differences that people `accepted`."""
     truth = read_truth(truth_files(city or settings.site.data_path / "city"))
     for line in lost:
         truth.withdraw(line)
@@ -86,13 +100,21 @@ def reconcile(
             is_alive=_data_ends(read_topic_totals(settings.bus, TOPICS)) != _data_ends(begun),
         )
         found = [line for line in truth.unconfirmed if _is_there(line, reader)]
-        flows = [_flow(topic, totals, found) for topic in DATA_TOPICS]
+        flows = [_flow(topic, totals, found, accepted) for topic in DATA_TOPICS]
+        if any(flow.difference and flow.differences for flow in flows):
+            senders = _senders(totals.bus)
+            flows = [_with_senders(flow, senders) for flow in flows]
     finally:
         reader.close()
-    return balance(flows, _alarms(settings, truth, found))
+    return balance(flows, _alarms(settings, truth, found), accepted)
 
 
-def _flow(topic: str, totals: _Totals, found: Sequence[RecordLine]) -> FlowTotals:
+def _flow(
+    topic: str,
+    totals: _Totals,
+    found: Sequence[RecordLine],
+    accepted: Sequence[AcceptedDifference],
+) -> FlowTotals:
     kinds, counts = KINDS_OF_TOPIC[topic], totals.counts
     rejected: Counter[str] = Counter()
     for kind in kinds:
@@ -118,7 +140,52 @@ def _flow(topic: str, totals: _Totals, found: Sequence[RecordLine]) -> FlowTotal
         latency_p99_ms=p99_ms,
         clock_off=off,
         is_alive=totals.is_alive,
+        accepted=sum(one.difference for one in accepted if one.kind == topic),
+        differences=_differences(totals.cells, kinds),
     )
+
+
+def _differences(cells: Sequence[QualityCell], kinds: Sequence[str]) -> list[Difference]:
+    """Minutes of devices that count what they send, where another number is kept."""
+    counting = {(cell.kind, cell.camera_ip) for cell in cells if cell.sent}
+    sums: dict[tuple[str, int], tuple[int, int]] = {}
+    for cell in cells:
+        if cell.kind in kinds and (cell.kind, cell.camera_ip) in counting:
+            place = cell.camera_ip, cell.minute_ms
+            sent, kept = sums.get(place, (0, 0))
+            kept += cell.stored + sum(cell.rejected.values())
+            sums[place] = sent + cell.sent, kept
+    found = [
+        Difference(camera_ip=camera, minute_ms=minute_ms, sent=sent, kept=kept)
+        for (camera, minute_ms), (sent, kept) in sums.items()
+        if sent != kept
+    ]
+    return sorted(found, key=lambda one: -abs(one.sent - one.kept))[:MAX_DIFFERENCES]
+
+
+Senders = Mapping[tuple[str, int], set[str]]
+
+
+def _senders(bus: TopicTotals) -> Senders:
+    """Who has counted for a device and minute, as far as the bus remembers."""
+    ends = {p: end for (topic, p), end in bus.end_offsets.items() if topic == METER_SENT and end}
+    found: dict[tuple[str, int], set[str]] = {}
+    for message in read_up_to(bus.bus, METER_SENT, ends):
+        try:
+            sent = msgspec.json.decode(message.value or b"", type=Sent)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # whoever may write there may write anything; nobody counted it
+        found.setdefault((sent.camera_ip, sent.minute_ms), set()).add(sent.producer)
+    return found
+
+
+def _with_senders(flow: FlowTotals, senders: Senders) -> FlowTotals:
+    names = [sorted(senders.get((one.camera_ip, one.minute_ms), ())) for one in flow.differences]
+    named = [
+        msgspec.structs.replace(one, senders=found)
+        for one, found in zip(flow.differences, names, strict=True)
+    ]
+    return msgspec.structs.replace(flow, differences=named)
 
 
 def _wait_until_passed(reader: RecordReader, bus: TopicTotals) -> None:

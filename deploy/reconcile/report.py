@@ -5,6 +5,8 @@ In: an `Reconciliation`. Out: stdout. Never: judging it; `deploy.reconcile.balan
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 from rich.table import Table
 
@@ -58,10 +60,18 @@ def print_reconciliation(account: Reconciliation, *, as_json: bool) -> None:
     off = sum(flow.clock_off for flow in account.flows)
     if off:
         console.print(f"left out of the latency: {off} records of devices whose clock is wrong")
+    for one in account.accepted:
+        console.print(
+            f"accepted by {one.by} on {datetime.fromtimestamp(one.at_ms / 1000, UTC):%Y-%m-%d}: "
+            f"{one.kind} {one.difference:+d}, {one.reason}", highlight=False, markup=False,
+        )  # fmt: skip
     for fault in account.faults:
         console.print(f"[red]does not balance:[/red] {fault}", highlight=False)
     if account.is_alive:
-        console.print("records still come: bus and store agree or not, senders are not judged yet")
+        console.print(
+            "records still come: bus and store agree or not, senders are not judged yet; edges "
+            "tell later what they took, so *directly* is at most what it says"
+        )
     if account.balanced:
         console.print("[green]the account balances to the record[/green]")
 

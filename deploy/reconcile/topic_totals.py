@@ -86,7 +86,7 @@ class TopicTotals:
         passed = {each.partition: each.end_offset - each.lag for each in found}
         arrived: Counter[str] = Counter()
         in_flight: Counter[str] = Counter()
-        for received in _read(self.bus, QUARANTINE_RECORDS, ends):
+        for received in read_up_to(self.bus, QUARANTINE_RECORDS, ends):
             kind = (received.header(KIND) or b"").decode("utf-8", "replace")
             arrived[kind] += 1
             in_flight[kind] += received.offset >= passed[received.partition]
@@ -106,7 +106,7 @@ def read_topic_totals(bus: BusSettings, topics: Sequence[str]) -> TopicTotals:
     return TopicTotals(bus, cluster, ends)
 
 
-def _read(bus: BusSettings, topic: str, ends: dict[int, int]) -> Iterator[ConsumedRecord]:
+def read_up_to(bus: BusSettings, topic: str, ends: dict[int, int]) -> Iterator[ConsumedRecord]:
     """All records of a topic up to the given ends."""
     if not ends:
         return

@@ -1,11 +1,14 @@
 """The account's arithmetic: it balances to the record or says what does not add up."""
 
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from deploy.reconcile.balance import AlarmTotals, FlowTotals, GroundTruth, balance
+from deploy.errors import OperatorError
+from deploy.reconcile.accepted import accept, read_accepted
+from deploy.reconcile.balance import AlarmTotals, Difference, FlowTotals, GroundTruth, balance
 from deploy.reconcile.report import print_reconciliation
 
 GOOD = FlowTotals(
@@ -59,6 +62,51 @@ def test_an_edge_that_handed_over_more_than_the_topics_held_is_a_fault():
     assert account.faults == [
         "vehicle: edges have handed over 107 records, the topics have held 106"
     ]
+
+
+def test_a_false_counter_names_device_minute_and_sender():
+    """Regression: `-21` for ever, and nobody knew whose."""
+    wrong = Difference(camera_ip="10.0.0.1", minute_ms=1_795_878_180_000, sent=46, kept=25,
+                       senders=["film"])  # fmt: skip
+    account = balance([changed(counted=GOOD.counted + 21, differences=[wrong])], AlarmTotals())
+    (fault,) = account.faults
+    assert "-21" in fault
+    assert "device 10.0.0.1, 2026-11-28 15:03 UTC: 46 counted by film, 25 kept" in fault
+
+
+def test_a_difference_that_a_person_accepts_is_no_fault_and_is_shown_for_ever(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """Only for who asks with the file: a demo balances without it."""
+    wrong = changed(counted=GOOD.counted + 21)
+    account = balance([wrong], AlarmTotals())
+    accept(tmp_path, account, "vehicle:-21", "Li Ming", "a test wrote a counter by hand")
+    known = read_accepted(tmp_path)
+    taken = changed(counted=GOOD.counted + 21, accepted=known[0].difference)
+    again = balance([taken], AlarmTotals(), known)
+    assert again.balanced
+    assert not balance([wrong], AlarmTotals()).balanced
+    print_reconciliation(again, as_json=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "accepted by Li Ming" in shown
+    assert "vehicle -21, a test wrote a counter by hand" in shown
+    more = msgspec.structs.replace(taken, counted=taken.counted + 1)
+    assert not balance([more], AlarmTotals(), known).balanced, "no more than that"
+
+
+@pytest.mark.parametrize(
+    ("stated", "by", "reason"),
+    [("vehicle:-20", "me", "why"), ("vehicle:21", "me", "why"), ("face:-21", "me", "why"),
+     ("vehicle", "me", "why"), ("", "me", "why"), ("face:None", "me", "why"), ("vehicle:-21", " ", "why"),
+     ("vehicle:-21", "me", ""), ("vehicle:-21", "me", "x" * 501)],
+)  # fmt: skip
+def test_nothing_is_accepted_but_the_stated_difference_with_a_name_and_a_reason(
+    stated: str, by: str, reason: str, tmp_path: Path
+):
+    account = balance([changed(counted=GOOD.counted + 21)], AlarmTotals())
+    with pytest.raises(OperatorError):
+        accept(tmp_path, account, stated, by, reason)
+    assert read_accepted(tmp_path) == []
 
 
 def test_a_record_in_flight_is_a_fault_of_its_own():

@@ -6,20 +6,22 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from alarm.dispatch.operations import OperationsStore
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import admin_client, describe
 from bus.client.kafka.producer import Producer
-from bus.contracts.topics import DATA_VEHICLE, TOPICS
+from bus.contracts.topics import DATA_VEHICLE, METER_SENT, TOPICS
 from bus.settings import BusSettings
 from deploy.reconcile import collect
+from deploy.reconcile.topic_totals import read_topic_totals
 from deploy.settings import Settings, load
 from deploy.testservers.databus import RunningBroker, start_broker
 from ingest.store import open_store
 from ingest.store.port import Position, StoreBatch
-from tests.ingest.store.made import quality, row
+from tests.ingest.store.made import MINUTE, quality, row, sent
 
 LAG = 3  # records that the store is behind the topic
 
@@ -102,3 +104,28 @@ def test_an_account_of_a_living_bus_is_of_one_moment(tmp_path: Path, broker: Run
     (vehicles,) = (line for line in rested.flows if line.kind == DATA_VEHICLE)
     assert (rested.is_alive, rested.faults) == (False, [])
     assert (vehicles.arrived, vehicles.stored, vehicles.in_flight) == (flow.sent, flow.sent, 0)
+
+
+def test_the_minutes_that_differ_are_those_of_devices_that_count_the_largest_first() -> None:
+    """A device that never counts has nothing to differ from. Both senders of a device are one sum."""
+    cells = [
+        quality(sent=46, stored=25),
+        quality(minute_ms=60_000, sent=2, stored=1, rejected={"not-json": 1}),
+        quality(minute_ms=120_000, recognizer_ip="a", sent=3, stored=3),
+        quality(minute_ms=120_000, recognizer_ip="b", sent=1, stored=0),
+        quality(camera_ip="10.0.0.2", stored=7),
+        quality(kind="face", sent=9),
+    ]
+    found = collect._differences(cells, ["vehicle"])
+    assert [(one.minute_ms, one.sent, one.kept) for one in found] == [(MINUTE, 46, 25), (120_000, 4, 3)]
+
+
+def test_the_sender_of_a_count_is_read_from_the_bus(broker: RunningBroker) -> None:
+    """What is no count there is nobody's."""
+    bus = BusSettings(bootstrap_servers=broker.bootstrap)
+    producer = Producer(bus, client_id="device")
+    for value in (msgspec.json.encode(sent(46)), b"{", b"\xff"):
+        producer.send(METER_SENT, value)
+    assert producer.close() == 0
+    senders = collect._senders(read_topic_totals(bus, [METER_SENT]))
+    assert senders == {("10.0.0.1", MINUTE): {"server-1"}}
