@@ -32,7 +32,7 @@ from spark_apps.application import SharedQuery
 from spark_apps.cell_publisher import CellPublisher
 from spark_apps.cuts import CutWatch, go_back
 from spark_apps.group_positions import GroupPositions
-from spark_apps.incidents import ReadTimeout, read_incidents, still_open
+from spark_apps.incidents import ReadTimeout, lately_open, read_incidents, still_open
 from spark_apps.lost_records import LostRecords
 from spark_apps.message import OffsetRanges
 from spark_apps.metrics import StreamsMetrics
@@ -45,6 +45,7 @@ from spark_apps.topic_changes import TopicChanges
 log = logging.getLogger(__name__)
 
 LOST_TOLD_S = 5.0
+LATELY_MS = 60_000  # the watch ends an incident ten seconds after we have read on
 
 
 class StoreWriter:
@@ -191,6 +192,11 @@ class Context:
                     lost.resume(before)
                 self._tell_replaced_topics()
                 self._lost_resumed = True
+            if any(lost.is_new() for lost in self.lost.values()):
+                told = read_incidents(self.settings.bus)
+                lately = lately_open(told, "lost", now_ms() - LATELY_MS)
+                for lost in self.lost.values():
+                    lost.told_by_watch(lately)
             for lost in filter(LostRecords.is_open, self.lost.values()):
                 starts = start_offsets(self.admin, lost.partitions())
                 found = lost.incidents(starts, now_ms())

@@ -44,6 +44,13 @@ def still_open(incidents: Iterable[Incident], kind: str) -> list[Incident]:
     return list(found.values())
 
 
+def lately_open(incidents: Iterable[Incident], kind: str, since_ms: int) -> list[Incident]:
+    """The incidents of one kind that are open, or were closed since, as they were told last.
+    Pure."""
+    found = {one.incident_id: one for one in incidents if one.kind == kind}
+    return [one for one in found.values() if one.state == "open" or one.closed_at_ms >= since_ms]
+
+
 def read_incidents(bus: BusSettings) -> list[Incident]:
     """Everything that this site has raised. What the mirror has carried here is the other site's:
     its own applications end it. Raises `ReadTimeout`."""

@@ -18,6 +18,8 @@ from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import BY_WATCH, Incident
 from spark_apps.message import OffsetRanges
 
+MAX_USED = 100  # of the watch's incidents that are remembered
+
 EMPTY: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
@@ -37,6 +39,9 @@ class LostRecords:
         self._lost: Counter[TopicAndPartition] = Counter()
         self._by_reader: Counter[str] = Counter()
         self._end_unseen: set[str] = set()
+        self._names = frozenset(readers) | {query}
+        self._used: dict[str, None] = {}
+        self._covered = 0
         self._told: Incident | None = None
 
     def resume(self, incidents: Iterable[Incident]) -> None:
@@ -46,6 +51,26 @@ class LostRecords:
             is_ours = incident.notified_by != BY_WATCH
             if is_ours and incident.incident_id.startswith(self._prefix):
                 self._told = incident
+
+    def is_new(self) -> bool:
+        """Whether an incident is about to be opened."""
+        with self._lock:
+            return bool(self._unjudged or self._lost) and self._told is None
+
+    def told_by_watch(self, incidents: Iterable[Incident]) -> None:
+        """What the watch told while we stood still or were away is what we find now: it is not told
+        again. Each of its incidents counts once, for the next that we tell."""
+        covered = 0
+        for incident in incidents:
+            names = incident.detail.get("stage", "").split("+")
+            is_ours = incident.notified_by == BY_WATCH and bool(set(names) & set(self._names))
+            if is_ours and incident.incident_id not in self._used:
+                self._used[incident.incident_id] = None
+                covered += int(incident.detail.get("lost", "0"))
+        while len(self._used) > MAX_USED:
+            del self._used[next(iter(self._used))]
+        with self._lock:
+            self._covered = covered
 
     def partitions(self) -> list[TopicAndPartition]:
         """Those of which `incidents` must know where the log begins."""
@@ -96,8 +121,12 @@ class LostRecords:
             self._add(_taken(self._unjudged, starts))
             self._unjudged = {p: r for p, r in self._unjudged.items() if p not in starts}
             lost, self._lost = +self._lost, Counter()
+            covered, self._covered = self._covered, 0
+            if lost and lost.total() <= covered and not self._end_unseen:
+                self._by_reader = Counter()
+                return []
             if lost or self._end_unseen:
-                return [self._opened(lost, now_ms)]
+                return [self._opened(lost, covered, now_ms)]
             told, self._told = self._told, None
         return [] if told is None else [closed(told, now_ms)]
 
@@ -106,14 +135,14 @@ class LostRecords:
         for reader, topics in self._readers.items():
             self._by_reader[reader] += sum(n for (topic, _), n in lost.items() if topic in topics)
 
-    def _opened(self, lost: Counter[TopicAndPartition], now_ms: int) -> Incident:
+    def _opened(self, lost: Counter[TopicAndPartition], covered: int, now_ms: int) -> Incident:
         """The open incident, with what it says now; published again it has the same id."""
         told = self._told or Incident(
             incident_id=f"{self._prefix}{now_ms}", kind="lost", state="open",
             opened_at_ms=now_ms, severity="critical",
             detail={"subject": self._query, "stage": self._query},
         )  # fmt: skip
-        count = int(told.detail.get("lost", "0")) + lost.total()
+        count = int(told.detail.get("lost", "0")) + max(0, lost.total() - covered)
         end_unseen = self._end_unseen.union(told.detail.get("end_unseen", "").split())
         topics = {topic for topic, _ in lost}.union(told.detail.get("topics", "").split())
         detail = {**told.detail, "lost": str(count)}

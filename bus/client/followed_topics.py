@@ -7,9 +7,9 @@ Never: a topic called gone after one look, which may have met a broker that has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from bus.client.model import ClusterIdentity, TopicAndPartition
 
@@ -110,6 +110,26 @@ class FollowedTopics:
             while len(of_name) > FORMER_TOPICS:
                 del of_name[next(iter(of_name))]
         return of_name[topic_id]
+
+
+Place = TypeVar("Place", bound=TopicAndPartition)
+
+
+def positions_anew(
+    positions: Mapping[Place, int],
+    before: ClusterIdentity,
+    now: ClusterIdentity,
+    renewed: Collection[str],
+    place_of: Callable[[str, int], Place],
+) -> dict[Place, int]:
+    """Where a reader that keeps its own positions goes on: topics that were made anew from their
+    start, and partitions that are new; all others where it stood."""
+    other = {t for t in renewed if before.topic_ids.get(t) != now.topic_ids.get(t)}
+    found = {place: offset for place, offset in positions.items() if place[0] not in other}
+    for topic, number in now.partitions:
+        if topic in renewed:
+            found.setdefault(place_of(topic, number), 0)
+    return found
 
 
 def _numbers(cluster: ClusterIdentity, topic: str) -> set[int]:

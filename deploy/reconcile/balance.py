@@ -64,10 +64,11 @@ class AcceptedDifference(msgspec.Struct, frozen=True, kw_only=True):
 class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What each source says of one kind of flow.
 
-    `on_topic` counts records ever appended to the data topic, `edge_rejected` those the edge put
-    aside; `in_flight` those of both that the ingest query has not passed yet; `counted` is what
-    producers said of themselves, `uncounted` the distinct records of devices that never did;
-    `by_edges` what edges say that the bus has of them, the rest was written to it directly.
+    `on_topic` counts records ever appended to the data topic (of one that was made anew since,
+    those that ingest has passed), `edge_rejected` those the edge put aside; `in_flight` those of
+    both that the ingest query has not passed yet; `counted` is what producers said of themselves,
+    `uncounted` the distinct records of devices that never did; `by_edges` what edges say that the
+    bus has of them, the rest was written to it directly.
     """
 
     kind: str

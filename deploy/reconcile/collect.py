@@ -124,7 +124,7 @@ def _flow(
     p50_ms, p99_ms, off = _latency(totals.reader, kinds)
     return FlowTotals(
         kind=topic,
-        on_topic=totals.bus.on_topic(topic),
+        on_topic=totals.bus.on_topic(topic) + totals.bus.of_former(INGEST, positions, topic),
         edge_rejected=sum(each.arrived for each in aside),
         in_flight=totals.bus.behind(INGEST, positions, [topic])
         + sum(each.in_flight for each in aside),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from bus.client.committed import valid_offsets
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, describe, end_offsets
 from bus.client.kafka.consumer import BEGINNING, Consumer
@@ -46,6 +47,17 @@ class TopicTotals:
         """Records ever appended; offsets count from zero and our data topics hold no markers."""
         return sum(end for (name, _), end in self.end_offsets.items() if name == topic)
 
+    def of_former(self, application: str, positions: Iterable[Position], topic: str) -> int:
+        """Records that an application has passed of earlier topics of that name: they were made
+        anew, and their ends are nowhere else any more. What it had not passed is lost, and told."""
+        return sum(
+            p.end_offset
+            for p in positions
+            if (p.application, p.topic) == (application, topic)
+            and p.cluster_id == self.cluster.cluster_id
+            and p.topic_id != self.cluster.topic_ids.get(topic)
+        )
+
     def behind(self, application: str, positions: Sequence[Position], topics: Iterable[str]) -> int:
         """Records of these topics that an application has not passed yet."""
         wanted = set(topics)
@@ -57,14 +69,14 @@ class TopicTotals:
         """Records of these topics beyond what a group has committed. Raises `OperatorError`."""
         admin = Admin(self.bus, client_id="account")
         try:
-            committed = admin.committed(group)
+            offsets = admin.committed_offsets(group)
         except BusError as error:
             raise OperatorError(f"group {group} could not be read: {error}") from error
         finally:
             admin.close()
-        wanted = set(topics)
+        wanted, (committed, _) = set(topics), valid_offsets(offsets, self.cluster.topic_ids)
         return sum(
-            max(0, end - committed.get(TopicPartition(*place), 0))
+            max(0, end - committed.get(place, 0))
             for place, end in self.end_offsets.items()
             if place[0] in wanted
         )

@@ -180,6 +180,7 @@ TEXTS: dict[str, str] = {
     "fact.lost": "lost before they were read",
     "fact.replaced": "topics made anew",
     "fact.applications": "by application",
+    "fact.stages": "stages",
     "fact.end_unseen": "at least, for their end was not seen",
     "fact.topics": "topics",
     "fact.used_percent": "used %",

@@ -180,6 +180,7 @@ TEXTS: dict[str, str] = {
     "fact.lost": "未读取即丢失",
     "fact.replaced": "重新建立的主题",
     "fact.applications": "各应用",
+    "fact.stages": "环节",
     "fact.end_unseen": "至少（未见到末尾）",
     "fact.topics": "主题",
     "fact.used_percent": "已用百分比",

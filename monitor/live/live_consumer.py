@@ -16,9 +16,11 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from bus.client.followed_topics import positions_anew
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
-from bus.client.model import TopicPartition
+from bus.client.kafka.topic_follower import TopicFollower
+from bus.client.model import ClusterIdentity, TopicPartition
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RECORD_ID
@@ -64,7 +66,7 @@ _TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, *_WHOLE)
 
 class LiveBatch(msgspec.Struct, kw_only=True):
     """What one poll brought, parsed. `commands` pairs rule id with the command, None for a
-    tombstone.
+    tombstone. `made_anew`: topics whose former state holds no longer.
     """
 
     counts: dict[str, int] = {}
@@ -73,11 +75,12 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     incidents: list[Incident] = []
     commands: list[tuple[str, WatchCommand | None]] = []
     tails: list[MirrorTail] = []
+    made_anew: list[str] = []
 
     @property
     def is_empty(self) -> bool:
         """Nothing to deliver."""
-        events = self.alarms or self.incidents or self.commands or self.tails
+        events = self.alarms or self.incidents or self.commands or self.tails or self.made_anew
         return not (self.counts or self.records or events)
 
 
@@ -102,6 +105,7 @@ class LiveConsumer:
         self._next: dict[TopicPartition, int] = {}
         self._skipped: dict[str, int] = {}
         self._new_from: dict[TopicPartition, int] = {}
+        self._made_anew: list[str] = []
         self._stop = threading.Event()
         self._underway = threading.BoundedSemaphore(MAX_BATCHES_UNDERWAY)
         self._thread: threading.Thread | None = None
@@ -131,8 +135,11 @@ class LiveConsumer:
             on_all_brokers_down=lambda text: self._set_unavailable(f"{self._servers}: {text}"),
         )
         refreshed_at = -REFRESH_SECONDS
+        topics = TopicFollower(self._bus, _TOPICS, with_ends=False).start()
+        known: ClusterIdentity | None = None
         try:
             while not self._stop.is_set():
+                known = self._begin_anew(consumer, topics, known)
                 if time.monotonic() - refreshed_at >= REFRESH_SECONDS:
                     self._refresh_assignment(consumer)
                     refreshed_at = time.monotonic()
@@ -146,7 +153,29 @@ class LiveConsumer:
                     self._set_unavailable(f"{self._servers}: {error.detail}")
                     self._stop.wait(0.5)
         finally:
+            topics.close()
             consumer.close()
+
+    def _begin_anew(
+        self, consumer: Consumer, topics: TopicFollower, known: ClusterIdentity | None
+    ) -> ClusterIdentity | None:
+        """Topics that were made anew are read from their start, and counted from there; of those
+        that are a state, nothing of the former one holds. Returns what is read by now."""
+        now = topics.identity
+        if known is None or now is None or not (renewed := topics.renewed(known, _TOPICS)):
+            return known or now
+        before, self._next = self._next, positions_anew(
+            self._next, known, now, renewed, TopicPartition
+        )
+        self._new_from = {
+            place: first for place, first in self._new_from.items()
+            if before.get(place) == self._next.get(place)
+        }  # fmt: skip
+        self._made_anew += [topic for topic in _WHOLE if known.topic_ids.get(topic)
+                            and topic in renewed
+                            and known.topic_ids[topic] != now.topic_ids[topic]]  # fmt: skip
+        consumer.assign(self._next)
+        return known.with_topics_of(now, renewed)
 
     def _set_unavailable(self, away: str) -> None:
         if bool(away) != bool(self.unavailable):
@@ -212,8 +241,8 @@ class LiveConsumer:
         self._deliver(batch)
 
     def _parse(self, messages: list[Any]) -> LiveBatch:
-        batch = LiveBatch(counts=self._skipped)
-        self._skipped = {}
+        batch = LiveBatch(counts=self._skipped, made_anew=self._made_anew)
+        self._skipped, self._made_anew = {}, []
         records: list[Any] = []
         for message in messages:
             if message.error() is not None:

@@ -70,6 +70,8 @@ class LiveHub:
     def _on_batch(self, batch: LiveBatch) -> None:
         now_ms = self._now_ms()
         live = self.live
+        for topic in batch.made_anew:
+            self._apply(live.on_made_anew, topic)
         self._apply(live.on_counts, batch.counts)
         self._apply(live.on_records, batch.records, now_ms)
         for alarm in batch.alarms:

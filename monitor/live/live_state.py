@@ -12,6 +12,7 @@ import msgspec
 
 from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
 from monitor.live.rule_table import RuleTable
@@ -87,6 +88,14 @@ class LiveState:
     def open_incidents(self) -> list[Incident]:
         """Incidents without an end yet."""
         return [i for i in self._incidents.values() if i.state == "open"]
+
+    def on_made_anew(self, topic: str) -> None:
+        """A topic that says a whole state was made anew: it says it again, from nothing."""
+        if topic == CONTROL_WATCHLIST:
+            self.rules = RuleTable()
+            self._pending.rules_changed = True
+        elif topic == CONTROL_MIRROR_TAILS:
+            self.tails = OwnTails()
 
     def on_counts(self, counts: dict[str, int]) -> None:
         """Messages per data topic that passed, looked into or not."""

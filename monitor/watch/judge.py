@@ -21,7 +21,9 @@ from monitor.ports import ProcessStatus
 from monitor.watch.conditions import START_MS, Condition, ConditionTracker
 from monitor.watch.confirmation import SiteKeysOfBus, confirmation_condition
 from monitor.watch.curve import CurveBounds, MinuteTotal, QualityCurve
+from monitor.watch.driver_faults import one_per_driver
 from monitor.watch.driver_pages import DriverPages, StageTopics
+from monitor.watch.losses import LossJudge
 from monitor.watch.mirror import MirrorJudge
 from monitor.watch.missing import MissingJudge, MissingRecords
 from monitor.watch.progress import ProgressBounds, StageOffsets, StageProgress
@@ -84,6 +86,8 @@ class WatchJudge:
         self._curves: dict[str, QualityCurve] = {}
         self._missing = MissingJudge(zone)
         self._mirror = MirrorJudge()
+        self._losses = LossJudge(stages)
+        self._pids: dict[str, int | None] = {}
         self._refused = RefusedJudge()
         self._away: dict[str, bool] = {}
         self._blind = True
@@ -110,9 +114,16 @@ class WatchJudge:
         self._clock.advance(now_ms)
         self._record_clock.advance(now_ms, blind=self._blind)
         changes = []
-        for found in self._answers.values():
-            if self._clock.seen_ms - found.at_ms <= STALE_MS:
-                changes += self._conditions.observe(found.conditions)
+        fresh = [
+            condition
+            for found in self._answers.values()
+            if self._clock.seen_ms - found.at_ms <= STALE_MS
+            for condition in found.conditions
+        ]
+        drivers = {stage: self._driver_of(stage) for stage in self._roles}
+        changes += self._conditions.observe(
+            one_per_driver(fresh, drivers, self._conditions.is_open)
+        )
         changes += self._conditions.end_unwatched()
         changes += self.silence.judge()
         return [msgspec.structs.replace(one, notified_by=BY_WATCH) for one in changes]
@@ -121,7 +132,10 @@ class WatchJudge:
 
     def on_parts(self, probe: str, faults: Mapping[str, str]) -> None:
         """Parts that were asked whether they are there; an empty fault is well."""
-        self._away.update({name: bool(fault) for name, fault in faults.items()})
+        for name, fault in faults.items():
+            if self._away.get(name) and not fault:
+                self._process_started(name)
+            self._away[name] = bool(fault)
         self._keep(probe, [self._away_condition(name, why) for name, why in faults.items()])
 
     def on_blindness(self, why: str) -> None:
@@ -139,6 +153,10 @@ class WatchJudge:
         for one in known:
             why = "" if one.state in ("running", SUSPENDED) else one.state
             is_suspended = one.state == SUSPENDED
+            is_back = self._away.get(one.role, False) and not why and not is_suspended
+            if is_back or self._pids.get(one.role, one.pid) != one.pid:
+                self._process_started(one.role)
+            self._pids[one.role] = one.pid
             self._away[one.role] = bool(why) or is_suspended
             conditions.append(self._away_condition(one.role, why))
             conditions.append(self._standing_condition(one.role, is_suspended))
@@ -156,6 +174,8 @@ class WatchJudge:
         away = self._is_away(found.stage) or (is_edge(found.stage) and self._blind)
         conditions = course.observe(found, self._clock.seen_ms, is_process_away=away)
         self._keep(f"stage {found.stage}", conditions)
+        lost = self._losses.observe(found.stage, course.loss)
+        self._keep(f"lost {lost.subject}", [lost])
 
     def on_space(self, found: Iterable[UsedSpace]) -> None:
         """Disks and bounded folders. It ends a twentieth below the bound."""
@@ -177,7 +197,7 @@ class WatchJudge:
 
     def on_minutes(self, totals: Iterable[MinuteTotal]) -> None:
         """Settled minutes of the quality curves; while ingest stands, they say nothing new."""
-        if self._conditions.is_open("standing", INGEST) or self._is_away(INGEST):
+        if self._stands(INGEST) or self._is_away(INGEST):
             return
         for total in sorted(totals, key=lambda one: one.minute_ms):
             curve = self._curves.setdefault(total.kind, QualityCurve(self._bounds.curve))
@@ -188,7 +208,7 @@ class WatchJudge:
     def on_missing(self, slots: Iterable[MissingRecords]) -> None:
         """Settled slots of which the bus has fewer records than edges handed to it. What ingest has
         not read yet is not missing: while it stands or is behind, nothing is said."""
-        behind = any(self._conditions.is_open(kind, INGEST) for kind in ("standing", "backlog"))
+        behind = self._stands(INGEST) or self._conditions.is_open("backlog", INGEST)
         if not behind and not self._is_away(INGEST):
             self._keep("missing", self._missing.observe(slots))
 
@@ -210,15 +230,32 @@ class WatchJudge:
         """Whether the process is away that does the work of a stage; an edge is its own stage."""
         return any(self._away.get(role, False) for role in self._roles.get(stage, (stage,)))
 
+    def _driver_of(self, stage: str) -> str:
+        """Its process, as far as it is known: all stages have one, or each has its own."""
+        roles = self._roles[stage]
+        return next((role for role in roles if role in self._away), roles[0])
+
+    def _stands(self, stage: str) -> bool:
+        """Whether an incident says so, of the stage or of another one of its driver."""
+        driver = self._driver_of(stage) if stage in self._roles else stage
+        others = [one for one in self._roles if self._driver_of(one) == driver]
+        return any(self._conditions.is_open("standing", one) for one in (stage, driver, *others))
+
+    def _process_started(self, role: str) -> None:
+        for stage, course in self._stages.items():
+            if role in self._roles.get(stage, (stage,)):
+                course.process_started(self._clock.seen_ms)
+
     def _keep(self, probe: str, conditions: Sequence[Condition]) -> None:
         self._conditions.note(conditions)
         self._answers[probe] = _Answers(self._clock.seen_ms, conditions)
 
     def _away_condition(self, name: str, why: str) -> Condition:
+        stages = " ".join(stage for stage in self._roles if self._driver_of(stage) == name)
+        detail = {"why": why, **({"stages": stages} if stages else {})} if why else {}
         return Condition(
-            "away", name, bool(why), self._bounds.away_ms, {"why": why} if why else {},
-            start_ms=START_MS,
-        )  # fmt: skip
+            "away", name, bool(why), self._bounds.away_ms, detail, start_ms=START_MS
+        )
 
     def _standing_condition(self, role: str, is_suspended: bool) -> Condition:
         kind: IncidentKind = "standing"
@@ -239,11 +276,12 @@ class WatchJudge:
 def positions_of(
     topics: Sequence[str], positions: Mapping[TopicAndPartition, int] | None
 ) -> dict[TopicAndPartition, int] | None:
-    """Those of these topics; None where nothing is known of them."""
+    """Those of these topics; None where nothing is known of them. Where none is valid any more,
+    nothing of the topics was read."""
     if positions is None:
         return None
     found = {tp: offset for tp, offset in positions.items() if tp[0] in topics}
-    return found or None
+    return found if found or not positions else None
 
 
 def is_edge(name: str) -> bool:

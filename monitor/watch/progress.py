@@ -1,7 +1,7 @@
 """How far each stage of the pipeline is, in records and seconds, and whether it moves. Pure.
 
-In: positions, end and start offsets at a moment. Out: `Condition`s: standing still, backlog,
-records lost to retention. Never: a client; a guess where positions or ends are unknown.
+In: positions, end and start offsets at a moment. Out: `Condition`s: standing still, backlog; what
+is lost to retention. Never: a client; a guess where positions or ends are unknown.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 
 from bus.client.model import TopicAndPartition
 from monitor.watch.conditions import START_MS, Condition
+from monitor.watch.losses import StageLoss
 
 MAX_SAMPLES = 720  # an hour at one in five seconds: what is further behind is "over an hour"
+
+MAX_STARTS = 3  # of a process that reads nothing in between: then it does not start, it stands
 
 Offsets = Mapping[TopicAndPartition, int]
 
@@ -46,6 +49,7 @@ class _PartitionCourse:
     behind_ms: int = 0
     stuck_ms: int = 0  # records have waited for so long and the position has not moved
     has_moved: bool = False  # or has been seen with nothing to do
+    has_read: bool = False  # since its process was started, or had nothing to read
     _position: int = -1  # not known yet
     _stuck_since_ms: int = 0
     _times: array[int] = field(default_factory=lambda: array("q"))
@@ -54,12 +58,20 @@ class _PartitionCourse:
     def observe(self, position: int, end: int, now_ms: int) -> None:
         """Where it is now."""
         self.records = max(0, end - position)
-        if not self.records or position != self._position:
+        has_fallen = position < self._position  # the topic was made anew, and nothing of it is read
+        if not self.records or (position != self._position and not has_fallen):
             self._stuck_since_ms = now_ms
             self.has_moved = self.has_moved or not self.records or self._position >= 0
+        is_well = not self.records or self._position < position
+        self.has_read = self.has_read or (self._position >= 0 and is_well)
         self._position = position
         self.stuck_ms = now_ms - self._stuck_since_ms
         self.behind_ms = self._behind_ms(end, now_ms)
+
+    def begin_again(self) -> None:
+        """What its process has committed before it died is no sign of the next one."""
+        self.has_read = False
+        self._position = -1
 
     def _behind_ms(self, end: int, now_ms: int) -> int:
         """How long ago the end stood where the position is; at least since the samples began."""
@@ -84,13 +96,28 @@ class StageProgress:
     bounds: ProgressBounds
     _courses: dict[TopicAndPartition, _PartitionCourse] = field(default_factory=dict)
     _has_moved: bool = False
+    _starts_until_ms: int = 0
+    _starts: int = 0  # of its process since it has read
+    loss: StageLoss = field(default_factory=lambda: StageLoss(None))
+    """What is gone before the position."""
+
+    def process_started(self, now_ms: int) -> None:
+        """Its process is another one, which may need as long as the first to read. One that is
+        started again and again without reading anything has no more time for it."""
+        has_read = any(one.has_read for one in self._courses.values())
+        self._starts = 1 if has_read else self._starts + 1
+        if self._starts <= MAX_STARTS:
+            self._starts_until_ms = now_ms + START_MS
+        for course in self._courses.values():
+            course.begin_again()
 
     def observe(
         self, found: StageOffsets, now_ms: int, *, is_process_away: bool
     ) -> list[Condition]:
-        """The conditions of this stage now."""
+        """The conditions of this stage now; `loss` says what it has lost."""
+        self.loss = StageLoss(None)
         if found.positions is None or not found.ends:
-            return self._conditions(found.stage, None, None, None, {}, {})
+            return self._conditions(found.stage, None, None, {})
         self._courses = {
             tp: self._courses.get(tp) or _PartitionCourse(_stuck_since_ms=now_ms)
             for tp in found.ends
@@ -107,13 +134,17 @@ class StageProgress:
             if tp in found.positions and found.positions[tp] < start
         }
         standing = self._standing(stuck)
+        has_read = any(one.has_read for one in self._courses.values())
+        if standing and not has_read and now_ms < self._starts_until_ms:
+            standing = None
         backlog = self._is_behind(moving) or (None if self._is_behind(stuck.values()) else False)
         # One fault, one incident: a dead process stands still, and what stands still falls behind.
         if is_process_away and stuck:
             standing = None
         # What a stage meets that reads, it tells by itself: `spark_apps.lost_records`.
         is_lost = (True if is_process_away or lost.keys() & stuck else None) if lost else False
-        return self._conditions(found.stage, standing, backlog, is_lost, self._detail(found), lost)
+        self.loss = StageLoss(is_lost, lost)
+        return self._conditions(found.stage, standing, backlog, self._detail(found))
 
     def _standing(self, stuck: Mapping[TopicAndPartition, _PartitionCourse]) -> bool | None:
         """None: it has not been seen to move, and may be about to."""
@@ -145,17 +176,12 @@ class StageProgress:
         stage: str,
         standing: bool | None,
         backlog: bool | None,
-        is_lost: bool | None,
         detail: Mapping[str, str],
-        lost: Offsets,
     ) -> list[Condition]:
-        topics = " ".join(sorted({topic for topic, _ in lost}))
-        told = {"stage": stage, "lost": str(sum(lost.values())), "topics": topics}
         bound_ms = self.bounds.standing_ms
         return [
             # The bound is each partition's own: here it has passed.
             Condition("standing", stage, standing, 0, {**detail, "bound_ms": str(bound_ms)},
                       start_ms=START_MS - bound_ms),
             Condition("backlog", stage, backlog, 0, detail, "warning"),
-            Condition("lost", stage, is_lost, 0, told),
         ]  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from bus.client.committed import valid_offsets
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.broker_probe import ask_broker
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
@@ -61,7 +62,8 @@ class BusOffsets:
     cluster: ClusterIdentity
     starts: Mapping[TopicAndPartition, int]
     ends: Mapping[TopicAndPartition, int]
-    committed: Mapping[str, Mapping[TopicAndPartition, int]]  # by consumer group
+    committed: Mapping[str, Mapping[TopicAndPartition, int]]
+    """By consumer group; what was committed on a topic that was made anew since is left out."""
     brokers: tuple[Address, ...]
 
 
@@ -77,7 +79,7 @@ class OffsetsQuestion:
 
     def ask(self) -> BusOffsets:
         """Raises BusError."""
-        identity = self._admin.identity(self._topics)
+        identity = self._admin.existing(self._topics)
         places = [TopicPartition(*place) for place in identity.partitions]
         known = self._groups.intersection(self._admin.groups())
         cluster, _ = self._admin.describe_cluster()
@@ -85,7 +87,11 @@ class OffsetsQuestion:
             cluster=identity,
             starts=_plain(self._admin.start_offsets(places)),
             ends=_plain(self._admin.end_offsets(places)),
-            committed={group: _plain(self._admin.committed(group)) for group in sorted(known)},
+            committed={
+                group: valid_offsets(offsets, identity.topic_ids)[0]
+                for group in sorted(known)
+                if (offsets := self._admin.committed_offsets(group))
+            },
             brokers=tuple(Address(b.host, b.port) for b in cluster.brokers),
         )
 

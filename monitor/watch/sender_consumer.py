@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from bus.client.followed_topics import positions_anew
 from bus.client.kafka.consumer import Consumer
-from bus.client.model import TopicPartition
+from bus.client.kafka.topic_follower import TopicFollower
+from bus.client.model import ClusterIdentity, TopicPartition
 from bus.contracts.topics import DATA_TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings
@@ -99,8 +101,11 @@ class SenderConsumer:
             on_all_brokers_down=self._set_unavailable,
         )  # fmt: skip
         refreshed_s = -REFRESH_S
+        topics = TopicFollower(self._bus, DATA_TOPICS, with_ends=False).start()
+        known: ClusterIdentity | None = None
         try:
             while not self._stopping.is_set():
+                known = self._begin_anew(consumer, topics, known)
                 if time.monotonic() - refreshed_s >= REFRESH_S:
                     self._refresh(consumer)
                     refreshed_s = time.monotonic()
@@ -109,7 +114,19 @@ class SenderConsumer:
                 else:
                     self._stopping.wait(POLL_S)
         finally:
+            topics.close()
             consumer.close()
+
+    def _begin_anew(
+        self, consumer: Consumer, topics: TopicFollower, known: ClusterIdentity | None
+    ) -> ClusterIdentity | None:
+        """Topics that were made anew are read from their start. Returns what is read by now."""
+        now = topics.identity
+        if known is None or now is None or not (renewed := topics.renewed(known, DATA_TOPICS)):
+            return known or now
+        self._next = positions_anew(self._next, known, now, renewed, TopicPartition)
+        consumer.assign(self._next)
+        return known.with_topics_of(now, renewed)
 
     def _set_unavailable(self, why: str) -> None:
         if bool(why) != bool(self.unavailable):

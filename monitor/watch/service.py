@@ -356,12 +356,13 @@ class WatchService:
     def _stage_positions(
         self, stage: str, found: BusOffsets
     ) -> dict[TopicAndPartition, int] | None:
-        """What its group has committed, else what its store says; None while that is away."""
+        """What its group has committed, else what its store says; None while that is away. Nothing
+        of it is valid where the topics were made anew: then it has read nothing of them."""
         committed = found.committed.get(application_group(stage))
-        if committed:
+        if committed is not None:
             return dict(committed)
         at_s, positions = self._positions.get(stage, (-FRESH_S, []))
-        if time.monotonic() - at_s > FRESH_S:
+        if time.monotonic() - at_s > FRESH_S or not positions:
             return None
         return valid_positions(positions, found.cluster)
 

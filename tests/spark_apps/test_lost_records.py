@@ -90,6 +90,29 @@ def test_the_incident_of_a_driver_before_is_closed_by_this_one() -> None:
     ]
 
 
+@given(st.integers(0, 300), st.integers(0, 300), st.booleans())
+def test_what_the_watch_has_told_is_not_told_again(
+    lost_count: int, told_count: int, ours: bool
+) -> None:
+    """While the driver was away: one loss of 220 records made three incidents. What went after the
+    watch's last look is told, and what another stage lost is not taken for ours."""
+    lost = LostRecords("watchlist+ingest", {"watchlist": [A[0]], "ingest": [A[0]]})
+    by_watch = Incident(
+        incident_id="lost:ingest+watchlist:1", kind="lost", state="open", opened_at_ms=1,
+        notified_by=BY_WATCH,
+        detail={"stage": "ingest+watchlist" if ours else "quality", "lost": str(told_count)},
+    )  # fmt: skip
+    lost.add_of_readers({"watchlist": {A: lost_count}, "ingest": {A: lost_count}})
+    lost.told_by_watch([by_watch])
+    left = lost_count - told_count * ours
+    opened = told(lost, {})
+    assert opened == ([("open", str(left))] if left > 0 and lost_count else [])
+    lost.add({A: 5})
+    lost.told_by_watch([by_watch])
+    after = told(lost, {})
+    assert after == [("open", str(5 + max(0, left)))], "an incident of the watch counts once"
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=30))
 def test_never_more_than_was_taken_and_never_less(batches: list[tuple[int, int, bool]]) -> None:
     """Batches of some records, of whose range retention has taken the first ones by then."""

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from bus.client.kafka.cluster import ClusterUnavailable, describe
+from bus.client.kafka.cluster import ClusterUnavailable, describe, describe_existing
 from bus.client.kafka.config import admin_config
 from bus.client.kafka.errors import bus_error
 from bus.client.model import (
@@ -29,6 +29,7 @@ from bus.client.model import (
     ClusterIdentity,
     GroupDescription,
     MemberDescription,
+    OffsetAndMetadata,
     PartitionDescription,
     TopicDescription,
     TopicPartition,
@@ -119,6 +120,13 @@ class Admin:
         """The ids of the cluster and of these topics, and their partitions."""
         try:
             return describe(self._client, topics)
+        except ClusterUnavailable as error:
+            raise BusError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
+
+    def existing(self, topics: Iterable[str]) -> ClusterIdentity:
+        """As `identity`, of those of these topics that are there."""
+        try:
+            return describe_existing(self._client, topics, self._timeout_s, None)
         except ClusterUnavailable as error:
             raise BusError(ErrorCode.NETWORK_EXCEPTION, str(error)) from error
 
@@ -213,7 +221,8 @@ class Admin:
 
     def _described_with_offsets(self, group: str) -> tuple[Any, dict[TopicPartition, int]]:
         """In this order, for the reason that `_await_coordinator` gives."""
-        return self._retry(lambda: self._described(group)), self._offsets_of(group)
+        described = self._retry(lambda: self._described(group))
+        return described, {place: one.offset for place, one in self._offsets_of(group).items()}
 
     def _described(self, group: str) -> Any:
         answers = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
@@ -221,16 +230,24 @@ class Admin:
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """Committed offsets of a group. Waits for a coordinator that is just coming up."""
+        return {place: found.offset for place, found in self.committed_offsets(group).items()}
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The same with their metadata."""
         self._await_coordinator(group)
         return self._offsets_of(group)
 
-    def _offsets_of(self, group: str) -> dict[TopicPartition, int]:
+    def _offsets_of(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the coordinator says, which has just answered something else: see
         `_await_coordinator`."""
         request = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
         answers = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
         places = self._wait(answers[group]).topic_partitions
-        return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+        return {
+            TopicPartition(p.topic, p.partition): OffsetAndMetadata(p.offset, p.metadata or "")
+            for p in places
+            if p.offset >= 0
+        }
 
     def set_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Let a group without members go on from these offsets. Waits for a coordinator that is

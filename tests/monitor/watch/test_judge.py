@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from zoneinfo import ZoneInfo
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from bus.contracts.alarms import Incident
 from deploy.stages import STAGES
 from monitor.ports import ProcessStatus
@@ -173,12 +176,76 @@ def test_curves_say_nothing_while_ingest_stands() -> None:
 
 
 def test_records_lost_to_retention_are_an_incident_with_their_count() -> None:
-    """At once: every minute of waiting costs more."""
+    """Within seconds: every minute of waiting costs more."""
     world = JudgedMinutes()
 
     def answer() -> None:
         end = (world.now_ms - BEGIN) // 1000 + 1_000
         world.judge.on_stage(StageOffsets("ingest", {TP: 100}, {TP: end}, {TP: 350}))
 
-    assert world.passes(8, answer) == ["lost:ingest:open"]
+    assert world.passes(20, answer) == ["lost:ingest+watchlist:open"]
     assert world.incidents[0].detail["lost"] == "250"
+
+
+def test_one_loss_of_several_stages_is_one_incident_that_names_each() -> None:
+    """What broke: one loss of 220 records made an incident for each stage that had not read them.
+    Stages of other topics are no part of it."""
+    world = JudgedMinutes()
+
+    def answer() -> None:
+        world.judge.on_processes([ProcessStatus(role="streams", state="backoff")])
+        for stage, position in (("ingest", 100), ("watchlist", 120)):
+            world.judge.on_stage(StageOffsets(stage, {TP: position}, {TP: 400}, {TP: 320}))
+        meters = ("meter.quality", 0)
+        world.judge.on_stage(StageOffsets("quality", {meters: 5}, {meters: 5}, {meters: 0}))
+
+    found = [one for one in world.passes(60, answer) if one.startswith("lost")]
+    assert found == ["lost:ingest+watchlist:open"]
+    [told] = [one for one in world.incidents if one.kind == "lost"]
+    assert told.detail["lost"] == "220"
+    assert told.detail["applications"] == "ingest 220, watchlist 200"
+
+
+STAGES_OF_ONE_DRIVER = {
+    "ingest": "data.vehicle", "watchlist": "data.vehicle", "quality": "meter.quality",
+    "latency": "meter.latency",
+}  # fmt: skip
+
+
+@given(
+    dead_s=st.integers(0, 90),
+    start_s=st.integers(0, 300),
+    order=st.permutations(sorted(STAGES_OF_ONE_DRIVER)),
+)
+@settings(max_examples=15, deadline=None)
+def test_one_dead_driver_is_one_incident_however_slowly_it_starts(
+    dead_s: int, start_s: int, order: list[str]
+) -> None:
+    """It dies, is started again, and reads after a while, one stage after the other. What broke:
+    its three stages stood besides, each with an incident of its own."""
+    world, began = JudgedMinutes(), BEGIN + 30_000
+
+    def answer() -> None:
+        since_s = (world.now_ms - began) / 1_000
+        state, pid = ("running", 1) if since_s < 0 else ("running", 2)
+        if 0 <= since_s < dead_s:
+            state = "backoff"
+        world.judge.on_processes([ProcessStatus(role="streams", state=state, pid=pid)])
+        for number, stage in enumerate(order):
+            place = (STAGES_OF_ONE_DRIVER[stage], 0)
+            reads = since_s < 0 or since_s >= dead_s + start_s + 5 * number
+            end = 1_000 + (world.now_ms - BEGIN) // 1_000
+            position = end if reads else 1_030
+            world.judge.on_stage(StageOffsets(stage, {place: position}, {place: end}, {place: 0}))
+
+    changes = world.passes(30 + dead_s + start_s + 60, answer)
+    opened = [one for one in changes if one.endswith(":open") and not one.startswith("backlog")]
+    standing = [one for one in opened if one.startswith("standing")]
+    assert len(standing) <= 1, changes
+    assert len(opened) - len(standing) <= 1
+    if start_s + 5 * len(order) < 120:
+        assert standing == [], "a start may take as long as the first"
+    if standing:
+        [told] = [o for o in world.incidents if o.kind == "standing" and o.state == "open"]
+        assert set(told.detail.get("stages", told.detail["subject"]).split()) <= set(order)
+    assert not [one for one in world.judge.open_incidents() if one.kind != "backlog"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.watch.losses import StageLoss
 from monitor.watch.progress import ProgressBounds, StageOffsets, StageProgress
 
 TP = ("data.vehicle", 0)
@@ -144,18 +145,33 @@ def test_records_lost_to_retention_are_counted() -> None:
     """The log begins behind the position of a stage that does not read, or is away."""
     stage = Stage()
     stage.sample(100, 1_000, start=0)
-    is_bad, detail = stage.sample(100, 1_000, start=350)["lost"]
-    assert (is_bad, detail["lost"], detail["topics"]) == (True, "250", "data.vehicle")
-    assert stage.sample(360, 1_000, start=350)["lost"][0] is False
-    assert stage.sample(370, 1_000, start=400, away=True)["lost"][0] is True
+    stage.sample(100, 1_000, start=350)
+    assert stage.progress.loss == StageLoss(True, {TP: 250})
+    stage.sample(360, 1_000, start=350)
+    assert stage.progress.loss == StageLoss(False)
+    stage.sample(370, 1_000, start=400, away=True)
+    assert stage.progress.loss == StageLoss(True, {TP: 30})
 
 
 def test_what_a_stage_meets_that_reads_it_tells_by_itself() -> None:
     """Its driver has an incident of its own: the same loss was told twice."""
     stage = Stage()
     for n in range(20):
-        found = stage.sample(100 * n, 100 * n + 1_000, start=100 * n + 50)
-        assert "lost" not in bad(found)
+        stage.sample(100 * n, 100 * n + 1_000, start=100 * n + 50)
+        assert not stage.progress.loss.is_certain
+
+
+def test_a_stage_stands_on_while_nothing_of_a_topic_made_anew_is_read() -> None:
+    """What broke: its former position lay behind the new topic's end, so that nothing seemed to
+    wait, and the incident was closed with 90 records unread."""
+    stage = Stage()
+    stage.sample(1_000, 1_000)
+    for _ in range(8):
+        found = stage.sample(1_000, 1_103)
+    assert bad(found) == {"standing"}
+    for _ in range(8):
+        assert bad(stage.sample(0, 90)) >= {"standing"}
+    assert bad(stage.sample(90, 90)) == set()
 
 
 def test_nothing_is_said_of_a_stage_whose_positions_are_unknown() -> None:

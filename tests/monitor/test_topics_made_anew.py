@@ -1,0 +1,135 @@
+"""Topics deleted and made again under the readers of console and watch, which go on by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.producer import Producer
+from bus.client.register_follower import RegisterFollower
+from bus.contracts.commands import WatchCommand
+from bus.contracts.register import District
+from bus.contracts.register_entry import RegisterEntry
+from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
+from bus.settings import BusSettings
+from bus.wall_clock import now_ms
+from deploy.testservers.databus import start_broker
+from monitor.live.live_hub import LiveHub
+from monitor.watch.sender_consumer import SenderConsumer
+
+pytestmark = pytest.mark.slow
+WITHIN_S = 60.0
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[BusSettings]:
+    broker = start_broker(tmp_path / "broker")
+    settings = BusSettings(bootstrap_servers=broker.bootstrap)
+    with closing(Admin(settings, client_id="test")) as admin:
+        admin.ensure_topics(TOPICS.values())
+    yield settings
+    broker.stop()
+
+
+def make_anew(bus: BusSettings, topic: str, partitions: int = 0) -> None:
+    with closing(Admin(bus, client_id="test")) as admin:
+        admin.delete_topic(topic)
+        admin.create_topic(topic, partitions or TOPICS[topic].partitions)
+
+
+def send(bus: BusSettings, topic: str, *values: bytes) -> None:
+    producer = Producer(bus, client_id="test")
+    for number, value in enumerate(values):
+        producer.send(topic, value, key=f"r{number}")
+    assert producer.close() == 0
+
+
+def vehicles(first: int, count: int) -> list[bytes]:
+    """Each of a device of its own."""
+    return [
+        json.dumps({"抓拍设备地址": f"10.0.0.{number}", "车牌号码": f"浙B{number:05d}"}).encode()
+        for number in range(first, first + count)
+    ]
+
+
+async def until(what: Callable[[], object], expected: object) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while (found := what()) != expected:
+        assert time.monotonic() < deadline, (found, expected)
+        await asyncio.sleep(0.05)
+
+
+async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_topics(
+    bus: BusSettings,
+) -> None:
+    """Of the new topic from its first record, whatever lay on the former one; more partitions."""
+    hub = LiveHub(bus, ZoneInfo("Asia/Shanghai"), now_ms, rows=100, decoded_per_second=1_000)
+    passed = 0
+
+    def on_delta(delta: object) -> None:
+        nonlocal passed
+        passed += getattr(delta, "passed", 0)
+
+    hub.add_listener(on_delta)
+    task = asyncio.create_task(hub.run())
+    await until(lambda: hub.consumer.unavailable, "")
+    for made, partitions in enumerate((0, 7, 2)):
+        if made:
+            await asyncio.to_thread(make_anew, bus, DATA_VEHICLE, partitions)
+        await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 40 - 10 * made))
+        await until(lambda made=made: passed, (40, 70, 90)[made])
+    for version in (1, 2):
+        command = WatchCommand(rule_id=f"r{version}", op="put", version=version,
+                               match={"plate_number": ["浙B00001"]})  # fmt: skip
+        await asyncio.to_thread(send, bus, CONTROL_WATCHLIST, msgspec.json.encode(command))
+        wanted = [f"r{version}"]
+        await until(lambda: [one.rule_id for one in hub.live.rules.in_force(now_ms())], wanted)
+        await asyncio.to_thread(make_anew, bus, CONTROL_WATCHLIST)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_watch_sees_every_sender_of_the_new_topic(bus: BusSettings) -> None:
+    """Those that sent before the watch had heard of it, too."""
+    consumer = SenderConsumer(bus, 5.0)
+    consumer.start()
+    seen: dict[str, int] = {}
+
+    def sightings() -> int:
+        for (camera, _), count in consumer.pop_sightings().items():
+            seen[camera] = seen.get(camera, 0) + count
+        return sum(seen.values())
+
+    await until(lambda: consumer.unavailable, "")
+    for made, partitions in enumerate((0, 7, 2)):
+        if made:
+            await asyncio.to_thread(make_anew, bus, DATA_VEHICLE, partitions)
+        await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(100 * made, 40 - 10 * made))
+        await until(sightings, (40, 70, 90)[made])
+    await asyncio.to_thread(consumer.stop)
+    assert len(seen) == 90
+
+
+async def test_the_register_is_what_the_new_topic_says(bus: BusSettings, tmp_path: Path) -> None:
+    """A district of the former topic is no longer there."""
+    follower = RegisterFollower(bus, tmp_path / "register.json").start()
+
+    def districts() -> list[str]:
+        return [one.district_id for one in follower.read().districts]
+
+    for name in ("west", "east"):
+        district = District(district_id=name, name=name, name_en=name)
+        entry = RegisterEntry(kind="district", id=name, district=district)
+        await asyncio.to_thread(send, bus, CONTROL_REGISTER, msgspec.json.encode(entry))
+        await until(districts, [name])
+        await asyncio.to_thread(make_anew, bus, CONTROL_REGISTER)
+    await asyncio.to_thread(follower.close)
