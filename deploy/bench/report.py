@@ -109,6 +109,9 @@ INGEST = (
            must=100, aim=30, compared=False, less_is_better=True),
     Figure(name="ingest-register", unit="s", must=1.0, aim=0.5, compared=False, less_is_better=True,
            title="register of 10,000 devices after 1,000 edits: a start has read it"),
+    Figure(name="ingest-topic-made-anew", unit="s", must=10, aim=3, compared=False,
+           title=f"{_ONE}, data.vehicle deleted and made anew: its first record → stored",
+           less_is_better=True),
     *(
         Figure(name=f"ingest-broker-{victim}-{kind}", unit="s", must=0.8, aim=0.3, compared=False,
                title=f"three brokers ({shown}), kill -9 of {whom}: longest time between alarms, "

@@ -19,7 +19,15 @@ from deploy.bench.flow_times import (
     stored_records,
     stored_rows,
 )
-from deploy.bench.ingest import broker_death, edge_load, executors, faults, plates, register_start
+from deploy.bench.ingest import (
+    broker_death,
+    edge_load,
+    executors,
+    faults,
+    plates,
+    register_start,
+    topic_made_anew,
+)
 from deploy.bench.ingest.product import READY_TIMEOUT_S, Arrangement, Product, running
 from deploy.bench.ingest.role_processes import (
     KEEPS_EXECUTORS,
@@ -221,6 +229,7 @@ PROGRAMS: tuple[Program, ...] = (
     ("the driver of ingest dead", (f"{PREFIX}fault-driver",), faults.driver_dead),
     ("the store's disk full", (f"{PREFIX}fault-disk",), faults.disk_full),
     ("HBase dead", (f"{PREFIX}fault-hbase",), faults.hbase_dead),
+    ("a topic made anew", (topic_made_anew.NAME,), topic_made_anew.measured),
     *(
         (
             f"one of three brokers killed, {kind.value}",
