@@ -66,9 +66,6 @@ READ_S = 20.0
 MIRROR_PAUSES_S = (1.0, 6.0)
 LIFE_S = 5.0
 """How long a new primary takes records before the next thing happens."""
-NOT_DRAWN = "power_in_commit"
-"""A mirror changes many topics at once: several batches of metadata are not flushed yet, the loss of
-power may tear the first one only, and the voter takes that for damage and waits for a person."""
 BAD_DISK = "cannot be read"
 """What the mirror rightly says of a replica while its disk answers EIO."""
 EDGE_KILLS = 0.4
@@ -139,7 +136,6 @@ class SimSite:
         self.cluster = SimCluster(self.view, 3, controller, more, place=place)  # type: ignore[arg-type]
         self.observer = Observer(self.cluster)
         self.faults = Faults(self.cluster, self.observer, world.dice_of(f"faults of {name}"))
-        self.faults.kinds = [one for one in self.faults.kinds if one[1].__name__ != NOT_DRAWN]
         self.producers: list[SimProducer] = []
 
     @property

@@ -14,6 +14,7 @@ from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.controller.kraft.raft.messages import OffsetAndEpoch
 from broker.controller.kraft.raft.voters import VoterSet
+from broker.controller.kraft.storage.flushed_end import FlushedEnd
 from broker.controller.kraft.storage.integrity import check_integrity
 from broker.controller.kraft.storage.records import (
     StoredBatch,
@@ -22,6 +23,7 @@ from broker.controller.kraft.storage.records import (
     voters_in,
 )
 from broker.controller.kraft.storage.snapshots import MetadataSnapshots
+from broker.controller.kraft.storage.unflushed_tail import put_aside
 from broker.disk.port import Disk
 from broker.log.checkpoint import write_epochs
 from broker.log.epochs import FILE_NAME as EPOCHS_FILE
@@ -65,7 +67,16 @@ class RaftLog:
         latest = self.snapshots.latest
         if latest is not None:
             self.snapshots.check(latest)
-        check_integrity(disk, self.directory, latest, is_only_voter=is_only_voter)
+        self._flushed_end = FlushedEnd(disk, self.directory)
+        tail = check_integrity(
+            disk,
+            self.directory,
+            latest,
+            flushed_end=self._flushed_end.offset,
+            is_only_voter=is_only_voter,
+        )
+        if tail is not None:
+            put_aside(disk, self.directory, tail)
         settings = {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
@@ -82,12 +93,14 @@ class RaftLog:
         self.start = self._find_start()
         if self._log.end_offset > self._log.recovery_point:
             self._log.flush()  # bytes from before a restart may be in the page cache only
+        self._flushed_end.store(self._log.end_offset)
 
     def _find_start(self) -> OffsetAndEpoch:
         """Where the log begins: after the snapshot that covers everything before it."""
         latest, base = self.snapshots.latest, self._log.log_start_offset
         if latest is not None and latest.offset > self._log.end_offset:
             # A snapshot was fetched and the process died before the log was restarted after it.
+            self._flushed_end.lower(latest.offset)
             self._log.truncate_fully_and_start_at(latest.offset, self._clock.now_ms())
             return latest
         if base == 0:
@@ -198,8 +211,9 @@ class RaftLog:
 
     def force(self, flush: PendingFlush) -> None:
         """Runs on the worker: waits for the device. The epochs are written last, because what they
-        say must be stored first (`integrity`)."""
+        say must be stored first (`integrity`), and then where the flushed part ends."""
         run_flush(self._disk, self.directory, flush)
+        self._flushed_end.write(flush.offset, self._clock.now_ms())
 
     def mark_flushed(self, flush: PendingFlush) -> None:
         """Everything that was in the log when the flush began is on the device."""
@@ -208,16 +222,19 @@ class RaftLog:
     def truncate_to(self, offset: int) -> int:
         """Drops everything at or after `offset`; returns the log's end offset. Runs on the
         worker."""
+        self._flushed_end.lower(offset)
         self._drop_clean_shutdowns_after(offset)
         self._drop_epochs_from(offset)
         self._log.truncate_to(offset, self._clock.now_ms())
         self._log.flush()
+        self._flushed_end.write(self._log.end_offset, self._clock.now_ms())
         return self._log.end_offset
 
     def restart_after(self, snapshot: OffsetAndEpoch) -> None:
         """Drops everything; the log continues after a snapshot that is on disk. Runs on the
         worker."""
         check(self.snapshots.has(snapshot), "a log begins behind a snapshot that is there")
+        self._flushed_end.lower(snapshot.offset)
         self._drop_clean_shutdowns_after(-1)
         self._log.truncate_fully_and_start_at(snapshot.offset, self._clock.now_ms())
         self.start = snapshot
@@ -259,6 +276,7 @@ class RaftLog:
     def close(self) -> None:
         """Flushes and closes the files. Runs on the worker, after all its other work."""
         self._log.close()
+        self._flushed_end.store(self._log.recovery_point)
 
     def release(self) -> None:
         """Closes the files as they are: what could not be flushed is not flushed again."""

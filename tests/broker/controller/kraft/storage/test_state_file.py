@@ -19,7 +19,9 @@ from broker.controller.kraft.storage.state_file import (
 from broker.disk.real import RealDisk
 
 DISK = RealDisk()
-VOTED = QuorumStateData(leader_id=-1, leader_epoch=15, voted_id=2, voted_directory_id=bytes(range(16)))
+VOTED = QuorumStateData(
+    leader_id=-1, leader_epoch=15, voted_id=2, voted_directory_id=bytes(range(16))
+)
 
 
 @pytest.fixture
