@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bus import tasks
 from bus.domain.rule_check import RuleError
@@ -32,6 +32,8 @@ from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BusUnavailable
 from monitor.http_client import prepare
 from monitor.live.command_sender import CommandNotAcknowledged
+
+NO_ANSWER = "No response returned."  # Starlette's words
 
 
 def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) -> FastAPI:
@@ -62,8 +64,33 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         same_site="lax",
         max_age=services.console.session_hours * 3600,
     )
+    app.add_middleware(LeftRequests)
     app.add_middleware(HeardRequests, failures=services.failures)
     return app
+
+
+class LeftRequests:
+    """A browser that leaves before its answer is no error. Starlette's base middleware, which
+    NiceGUI uses, makes one of it, and the server a page of traceback.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_left = False
+
+        async def heard() -> Message:
+            nonlocal has_left
+            message = await receive()
+            has_left = has_left or message["type"] == "http.disconnect"
+            return message
+
+        try:
+            await self._app(scope, heard, send)
+        except RuntimeError as error:
+            if not has_left or str(error) != NO_ANSWER:
+                raise
 
 
 class SessionCookie:

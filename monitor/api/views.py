@@ -71,12 +71,14 @@ def local_picture(url: str) -> str:
 
 
 def place(checkpoint_id: str, register: Register) -> Row:
-    """Names of a checkpoint in both languages; the id itself when the register does not know it."""
+    """Names of a checkpoint in both languages; of one that the register does not know they say so,
+    beside its id."""
     checkpoint = register.checkpoint_by_id.get(checkpoint_id)
+    unknown = bool(checkpoint_id) and checkpoint is None
     return {
         "checkpoint_id": checkpoint_id,
-        "checkpoint": checkpoint.name if checkpoint else checkpoint_id,
-        "checkpoint_en": checkpoint.name_en if checkpoint else checkpoint_id,
+        "checkpoint": checkpoint.name if checkpoint else f"未登记 {checkpoint_id}" * unknown,
+        "checkpoint_en": checkpoint.name_en if checkpoint else f"unknown {checkpoint_id}" * unknown,
         "district_id": checkpoint.district_id if checkpoint else "",
     }
 

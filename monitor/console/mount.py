@@ -158,4 +158,10 @@ def _end(client: Client) -> None:
     _ending.add(client.id)
     client.on_delete(lambda: _ending.discard(client.id))
     client.run_javascript("databus.leave()")
-    nicegui_app.timer(DELETE_SECONDS, client.delete, once=True)
+    nicegui_app.timer(DELETE_SECONDS, lambda: _delete_connected(client), once=True)
+
+
+def _delete_connected(client: Client) -> None:
+    """NiceGUI deletes by itself a client whose browser has left; twice is an error there."""
+    if client.id in Client.instances and client.has_socket_connection:
+        client.delete()
