@@ -99,9 +99,13 @@ class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AlarmTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """Alarm ids: what the city knows must be raised, and what was, as often as it was recorded."""
+    """Alarm ids: what the city knows must be raised, and what was, as often as it was recorded.
+
+    `sent_meanwhile`: of records that left while the account was made; they may be raised already.
+    """
 
     expected: Collection[str] = ()
+    sent_meanwhile: Collection[str] = ()
     raised: Sequence[str] = ()
     city_rules: Collection[str] = ()
     latency_p50_ms: int | None = None  # raised − captured
@@ -160,7 +164,7 @@ def balance(
     raised = set(alarms.raised)
     missing = sorted(set(alarms.expected) - raised)
     of_city = {alarm for alarm in raised if _rule_of(alarm) in alarms.city_rules}
-    unexpected = sorted(of_city - set(alarms.expected))
+    unexpected = sorted(of_city - set(alarms.expected) - set(alarms.sent_meanwhile))
     is_alive = any(flow.is_alive for flow in flows)
     faults += _alarm_faults(alarms.raised, [] if is_alive else missing, unexpected)
     return Reconciliation(

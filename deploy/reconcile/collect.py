@@ -106,7 +106,11 @@ def reconcile(
             flows = [_with_senders(flow, senders) for flow in flows]
     finally:
         reader.close()
-    return balance(flows, _alarms(settings, truth, found), accepted)
+    alarms = _alarms(settings, truth, found)
+    if totals.is_alive:
+        later = read_truth(truth_files(city or settings.site.data_path / "city"))
+        alarms = msgspec.structs.replace(alarms, sent_meanwhile=_expected(later, later.unconfirmed))
+    return balance(flows, alarms, accepted)
 
 
 def _flow(
@@ -268,18 +272,22 @@ def _latency(
 
 
 def _alarms(settings: Settings, totals: TruthTotals, found: Sequence[RecordLine]) -> AlarmTotals:
-    expected = {f"{rule}:{record}" for rule, record in totals.alarms}
-    expected |= {f"{rule}:{line.id}" for line in found for rule in line.alarms}
     raised = list(_raised(settings))
     times_ms = sorted(alarm.raised_at_ms - alarm.captured_at_ms for alarm in raised)
     sound = [time_ms for time_ms in times_ms if 0 <= time_ms < CLOCK_OFF_MS]
     return AlarmTotals(
-        expected=expected,
+        expected=_expected(totals, found),
         raised=[alarm.alarm_id for alarm in raised],
         city_rules=totals.rules,
         latency_p50_ms=sound[len(sound) // 2] if sound else None,
         latency_p99_ms=sound[min(len(sound) - 1, len(sound) * 99 // 100)] if sound else None,
     )
+
+
+def _expected(totals: TruthTotals, found: Iterable[RecordLine]) -> set[str]:
+    """Ids of the alarms of acknowledged records, and of those found without an acknowledgement."""
+    expected = {f"{rule}:{record}" for rule, record in totals.alarms}
+    return expected | {f"{rule}:{line.id}" for line in found for rule in line.alarms}
 
 
 def _raised(settings: Settings) -> Iterable[Alarm]:

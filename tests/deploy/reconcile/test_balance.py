@@ -159,6 +159,17 @@ def test_alarms_missing_unexpected_and_doubled_are_three_faults():
     assert len(account.faults) == 3
 
 
+def test_an_alarm_of_a_record_that_left_while_the_account_was_made_is_no_fault():
+    """Regression: the truth was read first and the alarms last; under load an alarm came between."""
+    alarms = AlarmTotals(
+        expected={"stolen:1"},
+        sent_meanwhile={"stolen:1", "stolen:2"},
+        raised=["stolen:1", "stolen:2", "stolen:9"],
+        city_rules={"stolen"},
+    )
+    assert balance([], alarms).alarms_unexpected == ["stolen:9"]
+
+
 def test_a_random_history_balances_and_any_lost_or_doubled_record_does_not(dice: random.Random):
     """Property: the equations hold for every history and for none that was tampered with."""
     for _ in range(300):
