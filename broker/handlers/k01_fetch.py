@@ -73,11 +73,12 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
     """Read now, or wait."""
     if is_metadata_fetch(request, context):
         return handle_metadata_fetch(request, context)
-    if request.isolation_level not in LEVELS:
-        return _invalid_isolation_level(request, context)
     fetch = _resolve(request, context)
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
+    # As Kafka, which looks at the level only where something is there to be read.
+    if request.isolation_level not in LEVELS and any(one.partition for one in fetch.entries):
+        return _invalid_isolation_level(request, context)
     if _waits_unread(fetch, request):
         _wait(fetch, request, context)
         return None

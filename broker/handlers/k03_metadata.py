@@ -166,11 +166,27 @@ def _topic_by_name(
     if name not in services.image.topics:
         error = _create(name, request, context)
         if error:
-            return _failed(name, error)
+            return _missing(name, error, request, context)
     topic = services.image.topics.get(name)
     if topic is None:
-        return _failed(name, ErrorCode.LEADER_NOT_AVAILABLE)
+        return _missing(name, ErrorCode.LEADER_NOT_AVAILABLE, request, context)
     return _topic(topic, request, context)
+
+
+def _missing(
+    name: str, error: ErrorCode, request: MetadataRequest, context: RequestContext
+) -> MetadataResponseTopic:
+    """What the client may do with a topic of that name, once it is there, is said as in Kafka."""
+    failed = _failed(name, error)
+    failed.topic_authorized_operations = _authorized_operations(name, request, context)
+    return failed
+
+
+def _authorized_operations(name: str, request: MetadataRequest, context: RequestContext) -> int:
+    if not request.include_topic_authorized_operations:
+        return NOT_ASKED
+    authorizer, principal = context.services.authorizer, context.session.principal
+    return authorizer.allowed_operations(principal, Resource.TOPIC, name)
 
 
 def _create(name: str, request: MetadataRequest, context: RequestContext) -> ErrorCode:
@@ -190,17 +206,12 @@ def _create(name: str, request: MetadataRequest, context: RequestContext) -> Err
 def _topic(
     topic: TopicImage, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponseTopic:
-    authorized = NOT_ASKED
-    if request.include_topic_authorized_operations:
-        authorized = context.services.authorizer.allowed_operations(
-            context.session.principal, Resource.TOPIC, topic.name
-        )
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[_partition(partition, context) for partition in topic.partitions],
-        topic_authorized_operations=authorized,
+        topic_authorized_operations=_authorized_operations(topic.name, request, context),
     )
 
 

@@ -111,7 +111,8 @@ def _response(results: tuple[FeatureResult, ...], version: int) -> UpdateFeature
                 f"{failed[0].message}"
             ),
         )
-    done = [UpdatableFeatureResult(feature=result.name, error_message=None) for result in results]
+    # The text that Kafka has for no error.
+    done = [UpdatableFeatureResult(feature=result.name, error_message="NONE") for result in results]
     return UpdateFeaturesResponse(
         error_message=None, results=done if version < FIRST_WHOLE_VERSION else []
     )

@@ -78,6 +78,9 @@ CLUSTER = [
              feature("metadata.version", 25, version), feature("kraft.version", 9, version))],
          *[feature("metadata.version", 25, version, 2) for version in (1, 2)],
          feature("metadata.version", 25, 1, 9)),
+    *row("17", "a feature that is known, at levels that are not", *[
+             feature("eligible.leader.replicas.version", level, version, kind, validate_only=True)
+             for level in (-1, 0, 99) for version, kind in ((1, 1), (1, 2), (2, 3))]),
     *row("17", "a feature twice, or none", ask("UpdateFeatures", 1, feature_updates=[
              {"feature": "nil", "max_version_level": 1, "upgrade_type": 1}] * 2),
          ask("UpdateFeatures", 1, feature_updates=[]),
@@ -139,6 +142,13 @@ VERSIONS = [
              {"name": "{topic}"}, include_cluster_authorized_operations=True,
              include_topic_authorized_operations=True), given=[new_topic(), led()],
          versions=[8, 9, 10]),
+    *row("texts", "operations on topics that are not there", metadata(
+             {"name": "{nil}"}, {"name": "a b"}, {"name": ""},
+             include_topic_authorized_operations=True),
+         versions=[8, 9, 10, 11, 12, 13], may_differ=["order"]),
+    *row("texts", "operations on a topic by an id that is not there", metadata(
+             {"name": None, "topic_id": NO_SUCH_ID}, include_topic_authorized_operations=True),
+         versions=[12, 13]),
     *row("texts", "operations on the cluster that are allowed",
          ask("DescribeCluster", None, include_cluster_authorized_operations=True),
          versions=[0, 1, 2]),

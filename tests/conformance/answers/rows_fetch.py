@@ -63,6 +63,16 @@ ROWS: list[Deviation] = [
              fetch([part(current_leader_epoch=0)])),
     *fetched("fetch", "an isolation level that does not exist",
              fetch([part()], isolation_level=7)),
+    *fetched("fetch", "an isolation level that does not exist, of what is not there",
+             fetch([], isolation_level=7), fetch([part(9), part()], isolation_level=-1),
+             fetch([part()], isolation_level=7, **NOT_THERE),
+             replace(fetch([part()], isolation_level=2), fields={
+                 **fetch([part()], isolation_level=2).fields, "topics": []})),
+    *(one for version in (12, 13, 18) for one in row(
+        "fetch", f"for another cluster, v{version}",
+        *(replace(made, version=version, fields={**made.fields, "cluster_id": "another"})
+          for made in (fetch([part()]), fetch([part(9)]), fetch([]))),
+        given=READY, may_differ=["records"])),
     *fetched("fetch", "read_committed", fetch([part()], isolation_level=1)),
     *(one for version in (12, 13, 18) for one in row(
         "fetch", f"where a reader's log and the leader's part, v{version}",
