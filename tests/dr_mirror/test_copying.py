@@ -145,6 +145,7 @@ def test_what_is_sent_with_every_codec_is_the_same_bytes_at_the_same_offsets(
     sites.wait_until_copied(TOPIC_OF_TEN, PARTITIONS)
     assert sites.assert_equal(TOPIC_OF_TEN, PARTITIONS) > PARTITIONS
     wait_until(lambda: sites.mirror.status().rpo_s == 0, "the RPO is 0")
+    wait_until(lambda: sites.mirror.command("status", "--json").returncode == 0, "it is known")
     said = sites.mirror.command("status", "--json")
     assert said.returncode == 0, said.stdout + said.stderr
     status = json.loads(said.stdout)

@@ -209,7 +209,7 @@ def test_bad_records_are_kept_with_their_reason_and_counted(product: RunningProd
     before = product.counts()
     posted = list(bad_records("over the edge"))
     produced = [bad for bad in bad_records("over the bus") if bad.reason is not Reason.TOO_LARGE]
-    assert {bad.reason for bad in posted} == set(Reason)
+    assert {bad.reason for bad in posted} == set(Reason) - {Reason.REFUSED}  # that is no record
     with httpx.Client(base_url=product.edge_url, trust_env=False) as edge:
         for bad in posted:
             answer = edge.post(f"/v1/records/{bad.kind}", content=bad.body)

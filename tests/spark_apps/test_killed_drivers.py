@@ -122,7 +122,7 @@ def test_a_driver_whose_query_fails_ends_with_an_error(driver: DriverProcess) ->
     driver.flush()
     assert driver.process is not None
     assert driver.process.wait(60) == 1
-    assert "failed" in driver.log.read_text(encoding="utf-8")
+    assert "no such table: positions" in driver.log.read_text(encoding="utf-8")
 
 
 @pytest.mark.rotates("a driver alone")

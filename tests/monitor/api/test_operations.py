@@ -98,7 +98,7 @@ async def test_the_status_lists_every_process_of_the_product(as_role: Any, data_
     state.release()
     assert [one["role"] for one in found] == ["supervisor", "streams"]
     assert found[0]["pid"] == os.getpid()
-    assert found[1] == {"role": "streams", **role}
+    assert found[1] == {"role": "streams", **role, "last_exit": None}
 
 
 async def test_the_pulse_is_for_everybody(stranger: Any) -> None:

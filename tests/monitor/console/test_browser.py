@@ -164,7 +164,7 @@ def test_search_finds_a_plate_and_shows_its_pictures(open_page: OpenPage, consol
     page.wait_for_selector("text=共 600 条")
     with_picture = page.locator(".ag-row:has(img.thumb)").first
     plate = with_picture.locator("[col-id=plate_number]").inner_text()
-    page.get_by_label("车牌（* 为任意）").fill(plate[:-1] + "*" if plate else "浙A*")
+    page.get_by_label("车牌（* 任意，? 一位）").fill(plate[:-1] + "*" if plate else "浙A*")
     page.keyboard.press("Enter")
     page.wait_for_function(
         "!document.body.innerText.includes('共 600 条') && document.body.innerText.includes('共 ')"

@@ -162,7 +162,7 @@ def test_a_part_of_a_plate_offers_whole_plates(open_page: OpenPage, console: Con
     page.wait_for_selector("text=共 600 条")
     plates = page.locator(".ag-row [col-id=plate_number]").all_inner_texts()
     plate = next(text for text in plates if len(text) > 5)
-    field = page.get_by_label("车牌（* 为任意）")
+    field = page.get_by_label("车牌（* 任意，? 一位）")
     field.fill(plate[2:6])
     page.keyboard.press("Enter")
     page.wait_for_selector(f".offer >> text=未找到“{plate[2:6]}”")
