@@ -61,6 +61,7 @@ log = logging.getLogger(__name__)
 POLL_TIMEOUT_S = 0.1  # how long a stop may wait for the consumer; another one takes over meanwhile
 CATCH_UP_S = 2.0  # how often it is read what is raised: who takes over reads no more
 RETRY_S = 0.2
+FORMER_PLACE_S = 3.0  # some looks of `TopicFollower`
 MEMBER_FOR_S = SESSION_TIMEOUT_S - DELIVERY_TIMEOUT_S
 ANSWER_S = 5.0  # of the group: a commit that takes longer proves nothing, and a stop waits for it
 
@@ -101,6 +102,8 @@ class AlarmWorker:
         self._next: dict[TopicPartition, int] = {}
         self._committing: _Commit | None = None
         self._begun: dict[TopicPartition, int] = {}
+        self._handled: dict[TopicPartition, int] = {}  # by us, also of what is no longer ours
+        self._given_up_s = 0.0
         self._member_until_s = 0.0
         self._caught_up_s = 0.0
         self._untold: list[Incident] = []
@@ -180,22 +183,37 @@ class AlarmWorker:
         """Where the candidates' topic was made anew, the new one is taken over, from its start."""
         renewed = self._topics.renewed(self._cluster, [EVENT_CANDIDATE])
         if not renewed or (now := self._topics.identity) is None:
+            self._forget_former_places()
             return
         before, self._cluster = self._cluster, self._cluster.with_topics_of(now, renewed)
         former, topic_id = (one.topic_ids[EVENT_CANDIDATE] for one in (before, now))
         if former == topic_id:
             return  # it has grown, which the group sees by itself
         log.warning("dispatcher: %s was made anew: read from its start", EVENT_CANDIDATE)
-        if self._next:
-            positions = {(p.topic, p.partition): max(0, at) for p, at in self._next.items()}
-            counts, is_all = self._topics.unread(EVENT_CANDIDATE, former, positions)
-            ours = {place: n for place, n in counts.items() if place in positions}
-            unread = UnreadRecords(ours, is_all)
-            self._untold += unread_records(
-                DISPATCHER, EVENT_CANDIDATE, topic_id, unread, wall_clock.now_ms()
-            )
+        if self._handled:
+            self._untold += self._unread_of(former, topic_id)
             self._told_ids.add(topic_id)
+            self._handled = {}
         self._give_up_place()
+
+    def _unread_of(self, former: str, topic_id: str) -> list[Incident]:
+        """What nobody had handled of the former topic's partitions that were ours to the last."""
+        positions = {(p.topic, p.partition): at for p, at in self._handled.items()}
+        counts, is_all = self._topics.unread(EVENT_CANDIDATE, former, positions)
+        ours = {place: n for place, n in counts.items() if place in positions}
+        unread = UnreadRecords(ours, is_all)
+        return unread_records(DISPATCHER, EVENT_CANDIDATE, topic_id, unread, wall_clock.now_ms())
+
+    def _forget_former_places(self) -> None:
+        """Somebody else handles what was ours, unless its topic is gone: the group takes partitions
+        of a deleted one away before a look finds that."""
+        if self._is_topic_there() and time.monotonic() - self._given_up_s > FORMER_PLACE_S:
+            self._handled = {p: at for p, at in self._handled.items() if p in self._next}
+
+    def _is_topic_there(self) -> bool:
+        now = self._topics.identity
+        known = self._cluster.topic_ids[EVENT_CANDIDATE]
+        return now is not None and now.topic_ids.get(EVENT_CANDIDATE) == known
 
     def _on_assign(self, places: list[TopicPartition]) -> None:
         self._rebalances += 1
@@ -211,6 +229,7 @@ class AlarmWorker:
         self._begun = {}
         self._committing = None
         self._member_until_s = 0.0
+        self._given_up_s = time.monotonic()
 
     def _take_over(self) -> None:
         """Begin where the group stands, knowing every alarm that is raised. Called again by the
@@ -218,15 +237,20 @@ class AlarmWorker:
         try:
             committed = self._consumer.committed_offsets(self._assigned)
             valid, void = valid_offsets(committed, self._cluster.topic_ids)
+            self._topics.refresh()
+            if not self._is_topic_there():
+                return  # its positions went with it; the next step goes on with the new one
             for topic in sorted({topic for topic, _ in void}):
                 self._report_void(topic)
             self._tell()
-        except BusError as error:
+        except (BusError, ClusterUnavailable) as error:
             log.warning("dispatcher: the group's positions cannot be read yet: %s", error)
             self._stopping.wait(RETRY_S)
             return
         self._catch_up()
         self._next = {place: valid.get(place, BEGINNING) for place in self._assigned}
+        for place, at in self._next.items():  # a deleted topic's positions may be gone already
+            self._handled[place] = max(at, self._handled.get(place, 0))
         self._consumer.reassign(self._next)
         if void:  # who takes over after us need not tell it again
             self._commit({place: 0 for place in self._assigned if place in void})
@@ -272,7 +296,9 @@ class AlarmWorker:
             return False
         self._metrics.candidates.inc(len(records))
         self._metrics.raised(new, wall_clock.now_ms())
-        self._next |= {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
+        handled = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
+        self._next |= handled
+        self._handled |= handled
         return True
 
     def _decided(self) -> dict[TopicPartition, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from bus.contracts.alarms import Incident
 from deploy.stages import STAGES
 from monitor.ports import ProcessStatus
 from monitor.watch.curve import MinuteTotal
+from monitor.watch.driver_pages import StageTopics
 from monitor.watch.judge import STALE_MS, SUSPENDED, UsedSpace, WatchBounds, WatchJudge
 from monitor.watch.progress import StageOffsets
 
@@ -21,9 +23,9 @@ TP = ("data.vehicle", 0)
 class JudgedMinutes:
     """A judge that is asked every second."""
 
-    def __init__(self) -> None:
+    def __init__(self, stages: Sequence[StageTopics] = STAGES) -> None:
         self.now_ms = BEGIN
-        self.judge = WatchJudge(BEGIN, ZoneInfo("UTC"), WatchBounds(), STAGES)
+        self.judge = WatchJudge(BEGIN, ZoneInfo("UTC"), WatchBounds(), stages)
         self.incidents: list[Incident] = []
 
     def passes(self, seconds: int, answer: object = None) -> list[str]:
@@ -136,6 +138,31 @@ def test_a_suspended_driver_is_one_incident_though_its_stages_stand() -> None:
         assert world.passes(20, answer) == []
         state_now[0] = state
         assert world.passes(40, answer) == [expected]
+
+
+def test_a_stage_that_stands_is_told_though_its_process_of_the_same_name_runs() -> None:
+    """The supervisor's word that the dispatcher runs does not take back that it stands; it and what
+    it stores are one incident, which names both."""
+    dispatcher = StageTopics("dispatcher", "dispatcher", ("event.candidate",))
+    recorder = StageTopics("recorder", "dispatcher", ("event.alarm",))
+    for standing in (["dispatcher"], ["recorder"], ["dispatcher", "recorder"]):
+        world = JudgedMinutes((dispatcher, recorder))
+        ends = dict.fromkeys(("dispatcher", "recorder"), 10)
+
+        def answer(world: JudgedMinutes = world, ends: dict[str, int] = ends) -> None:
+            world.judge.on_processes([ProcessStatus(role="dispatcher", state="running", pid=1)])
+            for one in (dispatcher, recorder):
+                place = (one.topics[0], 0)
+                at = StageOffsets(one.stage, {place: 10}, {place: ends[one.stage]}, {place: 0})
+                world.judge.on_stage(at)
+
+        assert world.passes(20, answer) == []
+        ends.update(dict.fromkeys(standing, 15))
+        opened = [one for one in world.passes(50, answer) if one.startswith("standing")]
+        assert opened == [f"standing:{standing[0]}:open"]
+        [told] = [one for one in world.judge.open_incidents() if one.kind == "standing"]
+        assert told.detail["records"] == "5"
+        assert told.detail.get("stages", told.detail["stage"]).split() == standing
 
 
 def test_a_full_spool_and_a_full_disk_are_told_and_end_below_their_bounds() -> None:
