@@ -210,6 +210,11 @@ class AlarmWorker:
         if self._is_topic_there() and time.monotonic() - self._given_up_s > FORMER_PLACE_S:
             self._handled = {p: at for p, at in self._handled.items() if p in self._next}
 
+    def _is_topic_gone(self) -> bool:
+        """By a look of this moment. Raises `ClusterUnavailable`."""
+        self._topics.refresh()
+        return not self._is_topic_there()
+
     def _is_topic_there(self) -> bool:
         now = self._topics.identity
         known = self._cluster.topic_ids[EVENT_CANDIDATE]
@@ -237,9 +242,8 @@ class AlarmWorker:
         try:
             committed = self._consumer.committed_offsets(self._assigned)
             valid, void = valid_offsets(committed, self._cluster.topic_ids)
-            self._topics.refresh()
-            if not self._is_topic_there():
-                return  # its positions went with it; the next step goes on with the new one
+            if len(valid) + len(void) < len(self._assigned) and self._is_topic_gone():
+                return  # and its positions with it; the next step goes on with the new one
             for topic in sorted({topic for topic, _ in void}):
                 self._report_void(topic)
             self._tell()

@@ -21,6 +21,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from deploy.cluster.layout import ControllerKind
+from deploy.demo_folders import arrangement as demo_arrangement
+from deploy.demo_folders import folder_of
 from deploy.distributed.layout import DistributedPlan, plan
 from deploy.distributed.processes import STORE_NAME
 from deploy.errors import OperatorError
@@ -57,7 +60,11 @@ class Product:
     @property
     def command(self) -> list[str]:
         """`databus` on this product."""
-        words = [sys.executable, "-m", "deploy", "--data-dir", str(self.folder)]
+        return self.command_in(self.folder)
+
+    def command_in(self, folder: Path) -> list[str]:
+        """`databus` with another data directory: a demo is given the one above its own."""
+        words = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
         for flag in (*self.flags, f"bus.bootstrap_servers={self.bootstrap}"):
             words += ["--set", flag]
         return words
@@ -92,11 +99,13 @@ class Product:
 def running(arrangement: Arrangement, *settings: str) -> Iterator[Product]:
     """Every role runs; at the end every role is stopped."""
     with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+        root = Path(name)
+        folder = _folder_of(arrangement, root)
+        folder.mkdir(parents=True, exist_ok=True)
         product, words = _planned(arrangement, folder, settings)
         with open(folder / "demo.log", "wb") as log:
             process = subprocess.Popen(
-                [*product.command, "demo", "--rate", "0", *words],
+                [*product.command_in(root), "demo", "--rate", "0", *words],
                 cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         try:
@@ -104,6 +113,14 @@ def running(arrangement: Arrangement, *settings: str) -> Iterator[Product]:
             yield product
         finally:
             _stop(process)
+
+
+def _folder_of(arrangement: Arrangement, root: Path) -> Path:
+    """Where the demo of an arrangement keeps its data."""
+    is_zookeeper, is_hbase = arrangement is Arrangement.ZOOKEEPER, arrangement is Arrangement.B
+    controller = ControllerKind.ZOOKEEPER if is_zookeeper else ControllerKind.KRAFT
+    brokers = None if arrangement is Arrangement.A else BROKERS
+    return folder_of(root, demo_arrangement(brokers, controller, hbase=is_hbase))
 
 
 def _planned(

@@ -46,7 +46,8 @@ def make_anew(world: DispatchWorld, topic: str, partitions: int = 0) -> None:
 async def test_every_candidate_becomes_an_alarm_whatever_topic_is_made_anew(
     world: DispatchWorld, topic: str
 ) -> None:
-    """Twice, and once with more partitions; the dispatcher goes on, nothing is raised twice."""
+    """Twice, and once with more partitions; the dispatcher goes on, nothing is raised twice. None is
+    told as lost: of a topic that stood for less than a second it may say that nobody saw its end."""
     world.put_rule()
     world.candidates([1, 2])
     async with world.running():
@@ -57,4 +58,4 @@ async def test_every_candidate_becomes_an_alarm_whatever_topic_is_made_anew(
                 world.put_rule(version=number)
             world.candidates([number, number + 1])
             await until(world.stored, ids(range(1, number + 2)))
-    assert [one.detail for one in world.incidents() if "lost" in one.detail] == []
+    assert [one.detail for one in world.incidents() if one.detail.get("lost", "0") != "0"] == []
