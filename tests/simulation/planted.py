@@ -17,12 +17,20 @@ from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.controller.kraft.effects import EffectExecutor
 from broker.controller.kraft.raft.election import QuorumElection
 from broker.controller.kraft.raft.leader import LeaderState
-from broker.controller.kraft.raft.messages import ElectionState, HighWatermarkAdvanced
+from broker.controller.kraft.raft.messages import (
+    ElectionState,
+    HighWatermarkAdvanced,
+    OffsetAndEpoch,
+)
+from broker.controller.kraft.storage import integrity, raft_log
+from broker.controller.kraft.storage.unflushed_tail import UnflushedTail
 from broker.coordinator.group.records import OFFSETS_TOPIC
 from broker.coordinator.partition_writer import PartitionWriter
-from broker.disk.port import METADATA_WORKER
+from broker.disk.port import METADATA_WORKER, Disk
 from broker.handlers import partition_fetch
 from broker.log import maintenance, producer_state
+from broker.log.batch_scanner import BatchScanner
+from broker.log.files import LOG, base_offset_of, segment_path
 from broker.log.log import Log
 from broker.log.producer_state import ProducerState
 from broker.log.recovery import Recovery
@@ -285,6 +293,41 @@ def a_voter_says_what_it_has_not_flushed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EffectExecutor, "force", wrong)
 
 
+def a_cut_goes_below_what_was_flushed(patch: pytest.MonkeyPatch) -> None:
+    """The end that `.databus_flushed_end` names counts as exact. After a loss of power it may be a
+    second old: sound batches behind it, which were flushed and acknowledged, are put aside (ADR
+    0079)."""
+    right = integrity.check_integrity
+
+    def wrong(
+        disk: Disk, directory: str, latest: OffsetAndEpoch | None, *,
+        flushed_end: int | None = None, is_only_voter: bool = False,
+    ) -> UnflushedTail | None:  # fmt: skip
+        tail = right(
+            disk, directory, latest, flushed_end=flushed_end, is_only_voter=is_only_voter
+        )  # fmt: skip
+        if tail is not None or flushed_end is None:
+            return tail
+        return _behind(disk, directory, flushed_end)
+
+    patch.setattr(raft_log, "check_integrity", wrong)
+
+
+def _behind(disk: Disk, directory: str, end: int) -> UnflushedTail | None:
+    """The first batch that ends above an offset, and all that follow."""
+    names = [name for name in disk.listdir(directory) if name.endswith(LOG)]
+    for base in sorted(base for name in names if (base := base_offset_of(name)) is not None):
+        path = segment_path(directory, base, LOG)
+        file = disk.open(path)
+        try:
+            for one in BatchScanner(file, 0, disk.size_of(path), base_offset=base, crc_from=0):
+                if one.header.end_offset > end:
+                    return UnflushedTail(base, one.position, one.header.base_offset, "planted")
+        finally:
+            file.close()
+    return None
+
+
 def an_acknowledgement_outlives_its_leadership(patch: pytest.MonkeyPatch) -> None:
     """A re-elected leader acknowledges records that it appended before another leader's term."""
     right = Partition.is_acknowledged
@@ -327,6 +370,7 @@ PLANTS: dict[str, Plant] = {
         metadata_commit_without_a_majority,
         a_vote_is_answered_before_it_is_stored,
         a_voter_says_what_it_has_not_flushed,
+        a_cut_goes_below_what_was_flushed,
     )
 }
 """Caught by worlds drawn from seeds (`test_planted_bugs`)."""

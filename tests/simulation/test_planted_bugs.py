@@ -24,6 +24,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "unclean_election": NETWORK,
     "a_vote_is_answered_before_it_is_stored": ("power_in_election",),
     "a_voter_says_what_it_has_not_flushed": ("power_in_commit",),
+    "a_cut_goes_below_what_was_flushed": ("power_in_commit",),
     "the_watermark_rises_below_min_isr": ("followers_are_cut_off",),
 }
 """Faults that reveal some of the bugs sooner; the others get all kinds."""
