@@ -12,6 +12,7 @@ import time
 
 import msgspec
 
+from deploy.child import Child, RoleState
 from deploy.cluster.fault import LeaderKill
 from deploy.cluster.layout import ClusterPlan
 from deploy.cluster.processes import cluster_processes, cluster_settings
@@ -26,7 +27,7 @@ from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import DEMO, children, console_endpoint
 from deploy.settings import Settings
 from deploy.status_line import StatusLine
-from deploy.supervisor import Child, RoleState, Supervisor
+from deploy.supervisor import Supervisor
 from deploy.up import check_not_running, describe, stop_on_signals
 from ingest.store.port import PageRequest, StoreError
 from monitor.accounts.errors import AccountsUnavailable

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from deploy.child import Child, ServiceEndpoint
 from deploy.paths import PROJECT_ROOT
 from deploy.settings import Settings
-from deploy.supervisor import Child, ServiceEndpoint
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 DEFAULT_METRICS_PORT = 9094

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from deploy.child import Child
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.prepare import prepare
@@ -24,7 +25,7 @@ from deploy.roles import PRODUCT, children, console_endpoint
 from deploy.settings import Settings
 from deploy.state_file import in_use_error, is_held, read_state
 from deploy.status_line import StatusLine
-from deploy.supervisor import Child, Supervisor, check_ports
+from deploy.supervisor import Supervisor, check_ports
 
 TICK_S = 0.5
 DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits

@@ -11,12 +11,12 @@ import msgspec
 from bus.contracts.groups import DISPATCHER as DISPATCHERS
 from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
 from bus.notify.notifiers import notifiers
+from deploy.child import ServiceEndpoint
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import STREAMS, console_endpoint, driver_name
 from deploy.settings import Settings, edge_url
 from deploy.stages import stages_of
 from deploy.state_file import supervised
-from deploy.supervisor import ServiceEndpoint
 from monitor.settings import WatchSettings
 from monitor.watch.driver_pages import StageTopics
 from monitor.watch.judge import is_edge

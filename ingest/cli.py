@@ -20,9 +20,8 @@ from bus.domain.times import BadTime, local_time
 from ingest.edge.batch_parser import JSON_TYPES, LINES_TYPES, split
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import Diagnostic, explain, guess_kind, reason_texts
-from ingest.store import open_store
 from ingest.store.hbase.tables import REGIONS
-from ingest.store.open import hbase_statements
+from ingest.store.open import hbase_statements, open_store
 from ingest.store.port import (
     PageRequest,
     Query,

@@ -19,7 +19,7 @@ from bus.contracts.topics import EVENT_INCIDENT
 from bus.errors import BusError
 from bus.register_file import RegisterSource
 from bus.wall_clock import now_ms
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import (
     Applied,
     Position,

@@ -29,7 +29,8 @@ JARS_VARIABLE = "DATABUS_SPARK_JARS"
 SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 """`spark-submit` has started the JVM and tells us by this where it is."""
 UNSAID_MASTER, SUBMITTED_FILE = "local[*]", "driver.py"
-
+MALLOC_ARENAS = "2"
+"""Of the JVM; glibc makes eight a core, and each of 280 threads leaves pages in one."""
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 _SHOWN = MappingProxyType(
@@ -157,6 +158,8 @@ def _own_options() -> str:
         "-Xmn128m": "else a third of the heap, all of it touched before a collection",
         "-XX:SurvivorRatio=4": "what a batch holds must fit there, or it fills the old generation",
         "-Xms256m": "the old generation begins with 128 MB and grows by what is alive in it",
+        "-XX:MinHeapFreeRatio=20": "some 150 MB live there, and a megabyte a minute is added",
+        "-XX:MaxHeapFreeRatio=40": "the same, where a start or a backlog has needed more",
         "-XX:TieredStopAtLevel=1": "short batches: the second compiler costs more than it wins",
         "-Xss4m": "Spark searches long error texts with regular expressions; they need a stack",
         "-Djdk.lang.Process.launchMechanism=VFORK": "no helper process before each `chmod`",
@@ -177,6 +180,7 @@ def open_session(settings: StreamsSettings, queries: int) -> SparkSession:
     """Start (or join, under spark-submit) the session. Raises `SessionError`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("MALLOC_ARENA_MAX", MALLOC_ARENAS)
     jars = connector_jars(settings, os.environ)
     conf = configuration(settings, jars, queries, submitted(os.environ))
     if conf["spark.master"].startswith("local"):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from deploy.errors import OperatorError
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow
 
 ROWS = 10_000  # per page of a store

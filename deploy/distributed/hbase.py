@@ -13,13 +13,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from deploy.child import Child, ServiceEndpoint
 from deploy.cluster.layout import HOST, ZooKeeperNode
 from deploy.cluster.processes import zookeeper_process
 from deploy.distributed.layout import THRIFT_SERVERS, HbasePlan
 from deploy.roles import environment
 from deploy.run import end_with_the_supervisor
 from deploy.setup.java import ensure_java
-from deploy.supervisor import Child, ServiceEndpoint
 from deploy.testservers.hbase import LOG4J, MASTER, OPTIONS, THRIFT, hbase_jars, site_xml
 from deploy.testservers.process import class_path
 

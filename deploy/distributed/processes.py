@@ -6,6 +6,7 @@ Never: starting anything.
 
 from __future__ import annotations
 
+from deploy.child import Child
 from deploy.distributed.hbase import THRIFT_NAME, hbase_processes
 from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan
 from deploy.distributed.spark import spark_processes
@@ -13,7 +14,6 @@ from deploy.distributed.tables import NAME as TABLES
 from deploy.distributed.tables import tables_process
 from deploy.roles import ALARM_STREAMS, STREAMS, driver_name
 from deploy.settings import Settings, with_changes
-from deploy.supervisor import Child
 
 STORE_NAME = "city"
 

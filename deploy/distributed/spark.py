@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from deploy.child import Child, ServiceEndpoint
 from deploy.cluster.layout import HOST
 from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, SparkPlan
 from deploy.errors import Unavailable
@@ -19,7 +20,6 @@ from deploy.roles import ROLES, driver_name, environment
 from deploy.run import end_with_the_supervisor
 from deploy.settings import Settings
 from deploy.setup.java import java_home
-from deploy.supervisor import Child, ServiceEndpoint
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"

@@ -16,12 +16,12 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
+from deploy.child import Child
 from deploy.distributed.layout import HbasePlan
 from deploy.errors import Unavailable
 from deploy.roles import environment
 from deploy.run import end_with_the_supervisor
 from deploy.settings import Settings, load_arguments
-from deploy.supervisor import Child
 from deploy.testservers.hbase_shell import run_shell, shell_jars
 from ingest.store.hbase.tables import REGIONS
 from ingest.store.open import hbase_connection, hbase_statements

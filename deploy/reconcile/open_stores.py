@@ -9,7 +9,7 @@ from functools import cache
 
 from alarm.dispatch.reader import OperationsReader
 from deploy.settings import Settings
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import RecordReader
 from monitor.ports import ReadPicture
 

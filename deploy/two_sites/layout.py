@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from deploy.child import Child
 from deploy.cluster.layout import HOST, BrokerNode, ClusterPlan, ControllerKind, plan
 from deploy.cluster.processes import cluster_processes, cluster_settings
 from deploy.roles import MIRROR, children
 from deploy.settings import Settings, with_changes
-from deploy.supervisor import Child
 
 BROKERS = 3
 SECOND_PORT = 100  # of B's first broker, behind A's

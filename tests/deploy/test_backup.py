@@ -30,7 +30,7 @@ from deploy.errors import OperatorError
 from deploy.settings import Settings, load
 from deploy.state_file import StateFile
 from deploy.testservers.databus import RunningBroker, start_broker
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PositionsOverlap, Query, RecordStore, StoreBatch
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore

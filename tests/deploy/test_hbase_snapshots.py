@@ -13,10 +13,9 @@ from deploy.errors import OperatorError, Unavailable
 from deploy.hbase_snapshots import HbaseShell, put_back_snapshots, take_snapshots
 from deploy.testservers.hbase import Hbase
 from deploy.testservers.hbase_shell import shell_command, shell_jars
-from ingest.store import open_store
 from ingest.store.hbase import pause
 from ingest.store.hbase.pause import AttemptGate, PauseRequest
-from ingest.store.open import hbase_connection
+from ingest.store.open import hbase_connection, open_store
 from ingest.store.port import Query, StoreError
 from tests.deploy.test_backup import BATCH, StoreTraffic, write
 from tests.ingest.store.conftest import new_name

@@ -11,12 +11,13 @@ import psutil
 import pytest
 
 from bus.tasks import FAILED_STATUS
+from deploy.child import Child, RoleState, ServiceEndpoint
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
 from deploy.settings import load
 from deploy.state_file import is_held, read_state, rotate_log, supervised
 from deploy.status import ended_with, roles_state
-from deploy.supervisor import Child, RoleState, ServiceEndpoint, Supervisor, check_ports
+from deploy.supervisor import Supervisor, check_ports
 from deploy.testservers.process import free_port
 
 QUICK = RestartPolicy(first_delay_s=0.01, longest_delay_s=0.02, deaths_allowed=3)

@@ -16,7 +16,7 @@ from bus.domain.record_identity import identity_on_bus
 from bus.settings import BusSettings
 from deploy.testservers.databus_cluster import RunningCluster
 from deploy.two_sites.collect import stored_ids
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import Position, RecordStore, StoreBatch
 from ingest.store.positions import epoch_marks, valid_positions
 from spark_apps.cuts import go_back, read_cuts

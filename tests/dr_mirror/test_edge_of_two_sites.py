@@ -34,7 +34,7 @@ from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from deploy.testservers.process import free_port
 from dr_mirror.plan.status import MirrorStatus
 from ingest.normalise import Envelope, normalise
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import Position, RecordRow, StoreBatch
 from tests.dr_mirror.two_sites import (
     SOURCE_PROPERTIES,

@@ -13,7 +13,7 @@ from bus.domain.times import local_time
 from bus.settings import SiteSettings
 from ingest.cli import mount
 from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 
 

@@ -10,7 +10,7 @@ import pytest
 from running_product import Demo, RunningProduct
 
 from deploy.testservers.hbase import Hbase
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import StoreError
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -38,9 +38,8 @@ from deploy.reconcile.topic_totals import read_topic_totals
 from deploy.setup.jars import spark_connector_jars
 from deploy.testservers.databus import start_broker
 from deploy.testservers.hbase import Hbase
-from ingest.store import open_store
 from ingest.store.hbase.columns import read_ledger
-from ingest.store.open import hbase_connection
+from ingest.store.open import hbase_connection, open_store
 from ingest.store.port import RecordReader
 
 INTO_HBASE = "executors into HBase"

@@ -13,9 +13,8 @@ from bus.contracts.register import Register
 from bus.settings import BusSettings, SiteSettings
 from deploy.testservers.hbase import Hbase
 from deploy.testservers.tcp_proxy import TcpProxy
-from ingest.store import open_store
 from ingest.store.hbase.writer import HbaseStore
-from ingest.store.open import hbase_connection
+from ingest.store.open import hbase_connection, open_store
 from spark_apps.apps.ingest import store_batch
 from spark_apps.executor_writer import Job, rows_written
 from spark_apps.judge import judge_batches

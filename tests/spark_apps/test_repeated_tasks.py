@@ -17,7 +17,7 @@ from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus import start_broker
 from deploy.testservers.hbase import Hbase
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordReader
 from tests.spark_apps.repeated_tasks import (
     AHEAD_CAMERA,

@@ -14,7 +14,7 @@ from pathlib import Path
 from bus.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.testservers.hbase import start_hbase
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Position, Query, RecordRow, StoreBatch
 
 RECORDS = 10_000_000

@@ -22,7 +22,7 @@ from bus.contracts.topics import EVENT_ALARM
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from deploy.bench.ingest.product import Product
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PageRequest
 
 POLL_S = 0.01  # the error of a moment

@@ -27,7 +27,8 @@ ALL_SUMMED_MS, NONE_SUMMED_MS = -(1 << 62), 1 << 62
 # MiB, because index pages are then written once per checkpoint and not once per batch.
 PAGE_BYTES = 16 * 1024
 CHECKPOINT_PAGES = 4_000
-CACHE_KIB = 128 * 1024
+CACHE_KIB = 64 * 1024
+"""Twice as much is no quicker at 400,000 records of as many plates."""
 
 _VERSION_1 = """
 CREATE TABLE records (

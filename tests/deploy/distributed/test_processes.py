@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bus.retention import RetentionSettings
+from deploy.child import Child
 from deploy.cluster.layout import ControllerKind
 from deploy.cluster.layout import plan as cluster_plan
 from deploy.demo import planned
@@ -15,7 +16,6 @@ from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan, SparkPla
 from deploy.distributed.submit import command_of
 from deploy.distributed.tables import NAME, missing, regions_for
 from deploy.settings import Settings, load
-from deploy.supervisor import Child
 from ingest.store.open import hbase_statements
 from spark_apps.driver import APPLICATIONS
 from spark_apps.settings import JobSettings, StreamsSettings

@@ -19,7 +19,7 @@ from deploy.reconcile import collect
 from deploy.reconcile.topic_totals import read_topic_totals
 from deploy.settings import Settings, load
 from deploy.testservers.databus import RunningBroker, start_broker
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import Position, StoreBatch
 from tests.ingest.store.made import MINUTE, quality, row, sent
 

@@ -27,7 +27,7 @@ from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.site_route import Site, SiteRoute
 from ingest.spool import Spool, SpoolEntry
 from ingest.spool.frame import Slot
-from ingest.store import open_store
+from ingest.store.open import open_store
 from monitor.watch.missing import MissingJudge
 from monitor.watch.questions import MinutesQuestion
 from spark_apps.apps.ingest import store_batch

@@ -19,7 +19,7 @@ from bus.domain.rule_values import attributes_of
 from ingest.edge.admission import RequestInfo, admit
 from ingest.normalise import Envelope, normalise
 from ingest.normalise.diagnostics import explain
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, StoreBatch
 from tests.bus.domain.test_plates import OTHERS
 

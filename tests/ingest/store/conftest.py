@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deploy.testservers.hbase import Hbase
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import RecordStore
 
 IN_HBASE = pytest.param("hbase", marks=[pytest.mark.java, pytest.mark.slow])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bus.contracts.meters import MAX_NAME_CHARACTERS, MAX_SENT, MAX_WHOLE, LatencyCell, Sent
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import (
     PageRequest,
     Position,

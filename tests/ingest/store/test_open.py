@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import StoreError
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from bus.domain.plates import folded, plate_key
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, RecordStore, RejectedRow, StoreBatch
 
 HOUR = 3_600_000

@@ -12,7 +12,7 @@ import pytest
 
 from bus.domain.times import DAY_MS, HOUR_MS, MINUTE_MS
 from bus.wall_clock import now_ms
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.rollups import ALL, DISTRICT, STEPS
 from monitor.api.services import ConsoleServices
 

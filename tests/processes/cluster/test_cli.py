@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from deploy.child import ServiceEndpoint
 from deploy.paths import PROJECT_ROOT
-from deploy.supervisor import ServiceEndpoint
 
 PATIENCE_S = 180.0
 PORTS_APART = 10  # of the three brokers; `--port` names the first

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from bus.contracts.register import Register
 from bus.domain.identity import bus_id
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, StoreBatch
 from spark_apps.apps.ingest import latency_cells, store_batch
 from spark_apps.committed_batch import of_store_batch

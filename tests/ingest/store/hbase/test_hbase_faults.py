@@ -11,13 +11,12 @@ import pytest
 
 from bus.contracts.meters import LatencyCell
 from deploy.testservers.hbase import Hbase
-from ingest.store import open_store
 from ingest.store.hbase import tables
 from ingest.store.hbase.attempt import write_rows
 from ingest.store.hbase.columns import HEAD, HEAD_ROW, read_ledger
 from ingest.store.hbase.connection import HbaseConnection
 from ingest.store.hbase.writer import HbaseStore
-from ingest.store.open import hbase_connection
+from ingest.store.open import hbase_connection, open_store
 from ingest.store.port import (
     AttemptForgotten,
     PageRequest,

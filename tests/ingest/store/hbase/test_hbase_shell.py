@@ -12,10 +12,9 @@ from bus.retention import RetentionSettings
 from deploy.errors import Unavailable
 from deploy.testservers.hbase import Hbase
 from deploy.testservers.hbase_shell import run_shell, shell_jars
-from ingest.store import open_store
 from ingest.store.hbase import keys
 from ingest.store.hbase.tables import CELLS, CLASSES, LEDGER, REGIONS, create_statements
-from ingest.store.open import hbase_statements
+from ingest.store.open import hbase_statements, open_store
 from ingest.store.port import RecordRow, StoreBatch
 from tests.ingest.store.conftest import new_name
 from tests.ingest.store.made import MINUTE, position, quality, row
