@@ -8,9 +8,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from ingest.senders.simulator.plate_text import plate_mask
 from ingest.senders.simulator.population import Person, Vehicle
 
 WIDTH, HEIGHT = 240, 160
+PLATE_TOP = 103
 JPEG_QUALITY = 70
 
 _BGR = {
@@ -18,13 +20,19 @@ _BGR = {
     "银色": (190, 190, 190), "红色": (40, 40, 190), "蓝色": (170, 90, 30),
     "棕色": (40, 70, 110), "绿色": (70, 130, 50), "黄色": (40, 190, 220),
 }  # fmt: skip
-_PLATE_BGR = {"蓝色": (160, 60, 10), "绿色": (120, 200, 120), "黄色": (30, 180, 230)}
+_WHITE, _BLACK = (255, 255, 255), (15, 15, 15)
+_PLATE_BGR = {  # ground and ink
+    "蓝色": ((160, 60, 10), _WHITE),
+    "绿色": ((120, 200, 120), _BLACK),
+    "黄色": ((30, 180, 230), _BLACK),
+}
+_UNKNOWN_PLATE = (_BLACK, _WHITE)
 _TALL = frozenset({"SUV", "面包车", "大型客车", "轻型货车", "重型货车"})
 _Image = NDArray[np.uint8]
 
 
 def vehicle_picture(vehicle: Vehicle) -> bytes:
-    """The vehicle from behind on a grey road; only the plate's Latin part can be drawn."""
+    """The vehicle from behind on a grey road."""
     image = _empty_road().copy()
     top = 38 if vehicle.vehicle_type in _TALL else 58
     color = _BGR.get(vehicle.vehicle_color, (128, 128, 128))
@@ -32,7 +40,7 @@ def vehicle_picture(vehicle: Vehicle) -> bytes:
     cv2.rectangle(image, (72, top), (168, top + 30), color, -1)
     cv2.rectangle(image, (80, top + 6), (160, top + 26), (90, 80, 70), -1)
     for x in (58, 166):
-        cv2.rectangle(image, (x, top + 40), (x + 16, top + 50), (40, 40, 220), -1)
+        cv2.rectangle(image, (x, top + 32), (x + 16, top + 42), (40, 40, 220), -1)
         cv2.rectangle(image, (x, 126), (x + 18, 142), (20, 20, 20), -1)
     _plate(image, vehicle)
     return _jpeg(image)
@@ -70,11 +78,21 @@ def _empty_road() -> _Image:
 
 
 def _plate(image: _Image, vehicle: Vehicle) -> None:
-    cv2.rectangle(image, (88, 104), (152, 122), _PLATE_BGR.get(vehicle.plate_color, (0, 0, 0)), -1)
-    text = vehicle.plate_number[1:]
-    cv2.putText(
-        image, text, (91, 117), cv2.FONT_HERSHEY_SIMPLEX, 0.38, (255, 255, 255), 1, cv2.LINE_AA
-    )
+    """As wide as its text: a plate of an electric car has a character more."""
+    mask = plate_mask(vehicle.plate_number)
+    height, width = mask.shape
+    left = (WIDTH - width) // 2
+    shades = _shades(vehicle.plate_color)
+    image[PLATE_TOP : PLATE_TOP + height, left : left + width] = shades[mask]
+
+
+@lru_cache(maxsize=len(_PLATE_BGR) + 1)
+def _shades(plate_color: str) -> _Image:
+    """The colour of each value of a mask, from the plate's ground to its ink."""
+    ground, ink = np.array(_PLATE_BGR.get(plate_color, _UNKNOWN_PLATE), float)
+    share = np.arange(256)[:, np.newaxis] / 255
+    shades: _Image = (ground + (ink - ground) * share).round().astype(np.uint8)
+    return shades
 
 
 def _jpeg(image: _Image) -> bytes:
