@@ -88,6 +88,7 @@ class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
     clock_off: int = 0  # records left out of the latency: their device's clock is wrong
     # Records still come: what senders counted and what is stored are of different moments.
     is_alive: bool = False
+    edges_told: bool = True  # False: edges may say later that they took more of these
     accepted: int = 0  # of `difference`, by people
     differences: Sequence[Difference] = ()  # the largest first
 
@@ -119,6 +120,7 @@ class FlowReconciliation(msgspec.Struct, frozen=True, kw_only=True):
     sent: int
     arrived: int
     directly: int  # of these, written to the topic by devices themselves
+    directly_at_most: bool = False  # some of those may turn out to be an edge's
     valid: int
     stored: int
     rejected: Mapping[str, int]
@@ -188,6 +190,7 @@ def _reconciled_flow(totals: FlowTotals) -> FlowReconciliation:
         sent=totals.counted + totals.uncounted,
         arrived=totals.on_topic + totals.edge_rejected,
         directly=max(0, totals.on_topic + totals.edge_rejected - totals.by_edges),
+        directly_at_most=not totals.edges_told,
         valid=totals.stored + totals.duplicates,
         stored=totals.stored,
         rejected=dict(totals.rejected),

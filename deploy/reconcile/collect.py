@@ -19,6 +19,7 @@ from bus.contracts.meters import QualityCell, Sent
 from bus.contracts.topics import (
     DATA_TOPICS,
     EVENT_CANDIDATE,
+    METER_ARRIVED,
     METER_SENT,
     QUARANTINE_RECORDS,
 )
@@ -32,6 +33,7 @@ from deploy.reconcile.balance import (
     Reconciliation,
     balance,
 )
+from deploy.reconcile.edge_status import edge_untold
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.reconcile.topic_totals import PutAside, TopicTotals, read_topic_totals, read_up_to
 from deploy.settings import Settings
@@ -45,7 +47,7 @@ from ingest.senders.simulator.ground_truth import (
 from ingest.store.port import Counts, PageRequest, Position, Query, RecordReader, RejectedRow
 from monitor.models.histogram import Buckets, merge, percentiles, upper_ms
 
-TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, EVENT_CANDIDATE)
+TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_ARRIVED, METER_SENT, EVENT_CANDIDATE)
 # The kinds under which records of a topic are counted, stored and rejected.
 KINDS_OF_TOPIC: dict[str, tuple[str, ...]] = {
     kind.topic: tuple(dict.fromkeys((kind.name, *kind.stored_as))) for kind in KINDS.values()
@@ -55,6 +57,7 @@ CLOCK_OFF_MS = 15 * 60_000  # nothing takes a quarter of an hour, or less than n
 PAGE = 1000
 MAX_DIFFERENCES = 1_000  # minutes of devices that are named
 PASS_S, PASS_POLL_S = 15.0, 0.2  # ingest needs a second for what is on the bus, or it stands still
+TOLD_S, TOLD_POLL_S = 10.0, 0.3  # an edge tells a second after the last record
 MOMENT_TRIES = 50  # ingest commits ten times a second, reading the counts takes a millisecond
 
 
@@ -70,6 +73,7 @@ class _Totals:
     put_aside: Mapping[str, PutAside]
     truth: TruthTotals
     is_alive: bool
+    edges_told: bool
 
 
 def reconcile(
@@ -85,10 +89,12 @@ def reconcile(
         truth.withdraw(line)
     reader = open_records(settings)
     try:
+        told = _wait_until_told(settings)
         begun = read_topic_totals(settings.bus, TOPICS)
         _wait_until_passed(reader, begun)
         counts, positions = _of_one_moment(reader)
         bus = begun.advanced_to(INGEST, positions)
+        is_alive = _data_ends(read_topic_totals(settings.bus, TOPICS)) != _data_ends(begun)
         totals = _Totals(
             bus=bus,
             reader=reader,
@@ -97,7 +103,8 @@ def reconcile(
             cells=reader.quality(from_ms=0, until_ms=0),
             put_aside=bus.put_aside(INGEST, positions),
             truth=truth,
-            is_alive=_data_ends(read_topic_totals(settings.bus, TOPICS)) != _data_ends(begun),
+            is_alive=is_alive,
+            edges_told=told and not is_alive,
         )
         found = [line for line in truth.unconfirmed if _is_there(line, reader)]
         flows = [_flow(topic, totals, found, accepted) for topic in DATA_TOPICS]
@@ -144,6 +151,7 @@ def _flow(
         latency_p99_ms=p99_ms,
         clock_off=off,
         is_alive=totals.is_alive,
+        edges_told=totals.edges_told,
         accepted=sum(one.difference for one in accepted if one.kind == topic),
         differences=_differences(totals.cells, kinds),
     )
@@ -192,10 +200,22 @@ def _with_senders(flow: FlowTotals, senders: Senders) -> FlowTotals:
     return msgspec.structs.replace(flow, differences=named)
 
 
+def _wait_until_told(settings: Settings) -> bool:
+    """Until this machine's edge has told what it took, or the bound. False while records come, and
+    where no edge answers: then more may be told later."""
+    deadline, ends = time.monotonic() + TOLD_S, None
+    while untold := edge_untold(settings):
+        before, ends = ends, _data_ends(read_topic_totals(settings.bus, DATA_TOPICS))
+        if before not in (None, ends) or time.monotonic() > deadline:
+            return False
+        time.sleep(TOLD_POLL_S)
+    return untold == 0
+
+
 def _wait_until_passed(reader: RecordReader, bus: TopicTotals) -> None:
     """Until ingest has read what was on the bus when the account was asked for, or the bound."""
     deadline = time.monotonic() + PASS_S
-    topics = (*DATA_TOPICS, QUARANTINE_RECORDS)
+    topics = (*DATA_TOPICS, QUARANTINE_RECORDS, METER_ARRIVED)
     while bus.behind(INGEST, reader.positions(INGEST), topics) and time.monotonic() < deadline:
         time.sleep(PASS_POLL_S)
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-import urllib.request
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from http.client import HTTPException
 
 import msgspec
 
@@ -29,14 +27,14 @@ from bus.contracts.topics import (
 )
 from deploy.errors import OperatorError
 from deploy.reconcile import topic_totals
+from deploy.reconcile.edge_status import edge_backlog
 from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.roles import ALARM_STREAMS, STREAMS
-from deploy.settings import Settings, edge_url
+from deploy.settings import Settings
 from deploy.stages import INGEST, STAGES, stages_of
 from ingest.store.port import StoreError
 
 POLL_S = 0.4
-EDGE_TIMEOUT_S = 3.0
 RECORDER = "recorder"
 METERS = (METER_SENT, METER_ARRIVED, METER_QUALITY, METER_LATENCY)
 TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, *METERS, EVENT_CANDIDATE, EVENT_ALARM)
@@ -112,16 +110,6 @@ def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[s
     """How many records wait for each of these roles, by stage; None where it is unknown."""
     by_stage, stages = pending_work(settings).by_stage, stages_of_roles(settings)
     return {role: {place: by_stage.get(place) for place in stages.get(role, ())} for role in roles}
-
-
-def edge_backlog(settings: Settings) -> int | None:
-    """Records in the edge's spool that the bus has not acknowledged."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(f"{edge_url(settings)}/v1/status", timeout=EDGE_TIMEOUT_S) as answer:
-            return int(msgspec.json.decode(answer.read())["backlog"])
-    except (OSError, ValueError, KeyError, HTTPException, msgspec.MsgspecError):
-        return None
 
 
 def recorder_backlog(settings: Settings, bus: topic_totals.TopicTotals) -> int | None:

@@ -69,8 +69,11 @@ def print_reconciliation(account: Reconciliation, *, as_json: bool) -> None:
         console.print(f"[red]does not balance:[/red] {fault}", highlight=False)
     if account.is_alive:
         console.print(
-            "records still come: bus and store agree or not, senders are not judged yet; edges "
-            "tell later what they took, so *directly* is at most what it says"
+            "records still come: bus and store agree or not, senders are not judged yet"
+        )
+    if any(flow.directly_at_most for flow in account.flows):
+        console.print(
+            "≤: edges may tell later that they took more (one that is away: at its next start)"
         )
     if account.balanced:
         console.print("[green]the account balances to the record[/green]")
@@ -82,10 +85,15 @@ def _cells(flow: FlowReconciliation) -> tuple[str, ...]:
         if flow.latency_p50_ms is None or flow.latency_p99_ms is None
         else f"{flow.latency_p50_ms} / {flow.latency_p99_ms} ms"
     )
-    counts = (flow.sent, flow.arrived, flow.directly, flow.valid, flow.stored)
+    # None at all is none, whatever edges tell.
+    at_most = "≤ " if flow.directly_at_most and flow.directly else ""
     return (
         flow.kind,
-        *map(str, counts),
+        str(flow.sent),
+        str(flow.arrived),
+        f"{at_most}{flow.directly}",
+        str(flow.valid),
+        str(flow.stored),
         str(sum(flow.rejected.values())),
         str(flow.duplicates),
         str(flow.in_flight),

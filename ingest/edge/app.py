@@ -73,7 +73,7 @@ async def open_edge(
         confirmer.start()
     picture_retention.start()
     try:
-        yield Edge(site, edge, spool, forwarder, picture_writer, route)
+        yield Edge(site, edge, spool, forwarder, picture_writer, route, arrivals)
     finally:
         if route.has_second:
             await asyncio.to_thread(confirmer.stop)

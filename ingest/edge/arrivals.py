@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 
 import msgspec
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 TELL_S = 15.0
 """Between two messages of a slot: what it needs of the bus and of ingest falls with it."""
+LOOK_S = 1.0
+"""How often it is looked whether anything still comes: of what rests all is told at once."""
 READ_MESSAGES = 500
 CLIENT_ID = "databus-edge-arrivals"
 _FLUSH_S = 10.0  # then what is not acknowledged counts as not told
@@ -43,6 +46,9 @@ class ArrivalMeter:
         self._reader = spool.slot_reader()
         self._counts = self._new_counts()
         self._told: dict[Place, int] = {}  # where the counts of this segment end on the bus
+        self._told_sequence = self._reader.sequence
+        self._seen_sequence = -1  # of the spool's end, at the last look
+        self._next_round_s = time.monotonic() + TELL_S
         self._producer: Producer | None = None
         self._headers = [
             (headers.SCHEMA, topics.TOPICS[topics.METER_ARRIVED].schema.encode()),
@@ -50,6 +56,11 @@ class ArrivalMeter:
         ]
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
+
+    @property
+    def untold(self) -> int:
+        """Messages of the spool that no message has told of: more of them than the bus lacks."""
+        return max(0, self._spool.end_sequence - self._told_sequence)
 
     def start(self) -> None:
         """Begin to count and to tell."""
@@ -62,11 +73,20 @@ class ArrivalMeter:
         self._reader.close()
 
     def _run(self) -> None:
-        while not self._stopping.wait(TELL_S):
-            self._round(_FLUSH_S)
+        while not self._stopping.wait(LOOK_S):
+            if self._is_due():
+                self._round(_FLUSH_S)
+                self._next_round_s = time.monotonic() + TELL_S
         self._round(_STOP_FLUSH_S)
         if self._producer is not None:
             self._producer.close(0)
+
+    def _is_due(self) -> bool:
+        """After a while, and as soon as nothing more has come: an account is made of what rests."""
+        end, seen = self._spool.end_sequence, self._seen_sequence
+        self._seen_sequence = end
+        is_resting = seen == end == self._spool.drained_sequence
+        return time.monotonic() >= self._next_round_s or (is_resting and self.untold > 0)
 
     def _round(self, flush_s: float) -> None:
         """Count what the bus has by now and tell it; a fault leaves it for the next round."""
@@ -77,7 +97,8 @@ class ArrivalMeter:
                 self._counts = self._new_counts()
                 told, self._told = self._told, {}
                 self._spool.keep_from(self._reader.segment.first_sequence, told)
-            self._tell(flush_s)
+            if self._tell(flush_s):
+                self._told_sequence = self._reader.sequence
         except OSError as error:
             log.warning("the spool cannot be read, what arrived is told later: %s", error)
         except BusError as error:
@@ -91,6 +112,7 @@ class ArrivalMeter:
         self._reader.close()
         self._reader = self._spool.slot_reader()
         self._counts, self._told = self._new_counts(), {}
+        self._told_sequence = self._reader.sequence
 
     def _close_producer(self) -> None:
         if self._producer is not None:

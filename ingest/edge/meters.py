@@ -12,6 +12,7 @@ from bus import wall_clock
 from bus.metrics_text import metrics_text
 from bus.tasks import RequestFailures
 from ingest.edge.admission import AdmittedRecord
+from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.site_route import SECOND, SiteRoute
 from ingest.edge.warned_devices import WarnedDevices
@@ -43,24 +44,30 @@ class Meters:
         forwarder: SpoolForwarder,
         picture_writer: PictureWriter,
         route: SiteRoute,
+        arrivals: ArrivalMeter,
     ) -> None:
         self._spool, self._forwarder, self._picture_writer = spool, forwarder, picture_writer
-        self._route = route
+        self._route, self._arrivals = route, arrivals
         self._devices: set[str] = set()
         self.registry = CollectorRegistry()
         # Apart, because addresses of cameras are not for everybody who may probe.
         self._device_registry = CollectorRegistry()
+        self.warned = WarnedDevices()
+        self.failures = RequestFailures()
+        self._record_series()
+        self._device_series()
+        self._request_series()
+        self._spool_series()
+        if route.has_second:
+            self._second_site_series()
+        self._picture_series()
+
+    def _record_series(self) -> None:
         self._records = Counter(
             "databus_edge_records",
             "Records by class and outcome (accepted, the reason of rejection, refused).",
             ["kind", "outcome"],
             registry=self.registry,
-        )
-        self._by_device = Counter(
-            "databus_edge_device_records",
-            "Records by device and outcome (accepted, rejected, refused).",
-            ["camera_ip", "outcome"],
-            registry=self._device_registry,
         )
         self._clock_faults = Counter(
             "databus_edge_clock_faults",
@@ -68,18 +75,25 @@ class Meters:
             ["kind"],
             registry=self.registry,
         )
-        self._clock_faults_by_device = Counter(
-            "databus_edge_device_clock_faults",
-            "The same by device.",
-            ["camera_ip"],
-            registry=self._device_registry,
-        )
-        self.warned = WarnedDevices()
         self._warned = Counter(
             "databus_edge_warned_records",
             "Accepted records of which something is lost or doubtful, as their answers say.",
             ["kind"],
             registry=self.registry,
+        )
+
+    def _device_series(self) -> None:
+        self._by_device = Counter(
+            "databus_edge_device_records",
+            "Records by device and outcome (accepted, rejected, refused).",
+            ["camera_ip", "outcome"],
+            registry=self._device_registry,
+        )
+        self._clock_faults_by_device = Counter(
+            "databus_edge_device_clock_faults",
+            "The same by device.",
+            ["camera_ip"],
+            registry=self._device_registry,
         )
         self._warned_by_device = Counter(
             "databus_edge_device_warned_records",
@@ -87,6 +101,8 @@ class Meters:
             ["camera_ip"],
             registry=self._device_registry,
         )
+
+    def _request_series(self) -> None:
         self.abandoned = Counter(
             "databus_edge_abandoned_requests",
             "Requests whose sender left, or fell silent, before they were whole.",
@@ -98,6 +114,13 @@ class Meters:
             buckets=_BUCKETS_S,
             registry=self.registry,
         )
+        self._counter(
+            "failed_requests", "Requests answered 500, the log says why.",
+            lambda: self.failures.count,
+        )  # fmt: skip
+
+    def _spool_series(self) -> None:
+        spool, forwarder = self._spool, self._forwarder
         self._gauge("spool_bytes", "Bytes of the spool's bound.", lambda: spool.waiting_bytes)
         self._gauge("spool_backlog", "Messages that wait for the bus.", self._backlog)
         self._counter("spooled", "Messages ever spooled.", lambda: spool.end_sequence)
@@ -106,17 +129,13 @@ class Meters:
         )
         self._counter("spool_damaged", "Messages lost to damaged files.", lambda: spool.damaged)
         self._counter("producer_failures", "Producers given up.", lambda: forwarder.failures)
-        if route.has_second:
-            self._second_site_series()
-        self.failures = RequestFailures()
-        self._counter(
-            "failed_requests", "Requests answered 500, the log says why.",
-            lambda: self.failures.count,
-        )  # fmt: skip
-        self._counter("pictures_kept", "Pictures made durable.", lambda: picture_writer.kept)
-        self._counter("pictures_lost", "Pictures given up.", lambda: picture_writer.lost)
+
+    def _picture_series(self) -> None:
+        pictures = self._picture_writer
+        self._counter("pictures_kept", "Pictures made durable.", lambda: pictures.kept)
+        self._counter("pictures_lost", "Pictures given up.", lambda: pictures.lost)
         self._gauge(
-            "pictures_waiting_bytes", "Pictures that wait.", lambda: picture_writer.waiting_bytes
+            "pictures_waiting_bytes", "Pictures that wait.", lambda: pictures.waiting_bytes
         )
 
     def _second_site_series(self) -> None:
@@ -198,6 +217,7 @@ class Meters:
             "spooled": self._spool.end_sequence,
             "drained": self._spool.drained_sequence,
             "backlog": self._backlog(),
+            "untold": self._arrivals.untold,
             "damaged": self._spool.damaged,
             "spool_bytes": self._spool.waiting_bytes,
             **self._second_site(),

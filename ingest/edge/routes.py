@@ -35,6 +35,7 @@ from bus.errors import BusError
 from bus.settings import SiteSettings
 from bus.tasks import HeardRequests
 from ingest.edge.admission import AdmittedRecord, RequestInfo, admit
+from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.batch_parser import UnknownType, media_type, split
 from ingest.edge.body_start import BodyStart
 from ingest.edge.caller import Caller, EdgePermission, authenticate, authorise
@@ -92,10 +93,11 @@ class Edge:
         forwarder: SpoolForwarder,
         picture_writer: PictureWriter,
         route: SiteRoute,
+        arrivals: ArrivalMeter,
     ) -> None:
         self.site, self.settings, self.route = site, settings, route
         self.spool, self.forwarder, self.picture_writer = spool, forwarder, picture_writer
-        self.meters = Meters(spool, forwarder, picture_writer, route)
+        self.meters = Meters(spool, forwarder, picture_writer, route, arrivals)
         self.refusals = RefusalRecorder(spool, site.name, self.meters.registry)
         self._asking_ends = asyncio.Lock()
         self._tz = site.tz

@@ -49,7 +49,8 @@ def edge_meters() -> Meters:
     writer: Any = SimpleNamespace(kept=0, lost=0, waiting_bytes=0)
     forwarder: Any = SimpleNamespace(failures=0, resent=0)
     route: Any = SimpleNamespace(has_second=True, active="home", moving_to=None)
-    return Meters(spool, forwarder, writer, route)
+    arrivals: Any = SimpleNamespace(untold=0)
+    return Meters(spool, forwarder, writer, route, arrivals)
 
 
 def names_shown() -> set[str]:

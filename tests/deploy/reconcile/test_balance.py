@@ -56,6 +56,19 @@ def test_what_no_edge_handed_over_was_written_directly():
     assert balance([changed(by_edges=106)], AlarmTotals()).balanced
 
 
+def test_what_edges_may_still_tell_is_shown_as_a_bound(capsys: pytest.CaptureFixture[str]):
+    """A number that may fall by itself is none; no record at all cannot become fewer."""
+    some, none = changed(by_edges=80, edges_told=False), changed(by_edges=106, edges_told=False)
+    print_reconciliation(balance([some], AlarmTotals()), as_json=False)
+    said = capsys.readouterr().out
+    assert "≤ 26" in said
+    assert "at its next start" in said
+    print_reconciliation(balance([none], AlarmTotals()), as_json=False)
+    assert "≤ 0" not in capsys.readouterr().out
+    print_reconciliation(balance([changed(by_edges=80)], AlarmTotals()), as_json=False)
+    assert "≤" not in capsys.readouterr().out
+
+
 def test_an_edge_that_handed_over_more_than_the_topics_held_is_a_fault():
     """The brokers had acknowledged it, and it is gone."""
     account = balance([changed(by_edges=107)], AlarmTotals())

@@ -1,0 +1,35 @@
+"""What the edge of this machine says of its spool.
+
+In: where it is. Out: a count of its status. Never: a wait, an error: an edge that is away says
+nothing.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from http.client import HTTPException
+
+import msgspec
+
+from deploy.settings import Settings, edge_url
+
+TIMEOUT_S = 3.0
+
+
+def edge_backlog(settings: Settings) -> int | None:
+    """Records in the edge's spool that the bus has not acknowledged."""
+    return _count(settings, "backlog")
+
+
+def edge_untold(settings: Settings) -> int | None:
+    """Records in it that `meter.arrived` does not tell of yet."""
+    return _count(settings, "untold")
+
+
+def _count(settings: Settings, name: str) -> int | None:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{edge_url(settings)}/v1/status", timeout=TIMEOUT_S) as answer:
+            return int(msgspec.json.decode(answer.read())[name])
+    except (OSError, ValueError, KeyError, HTTPException, msgspec.MsgspecError):
+        return None
