@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,8 +19,10 @@ from pathlib import Path
 
 from deploy.errors import Unavailable
 from deploy.paths import cache_dir
+from deploy.setup.child import run_child
 from deploy.setup.java import ensure_java, java_home
 from deploy.setup.packages import install
+from deploy.setup.still_at_it import still_at_it
 
 FETCH_TIMEOUT_S = 900
 HERE = Path(__file__).resolve().parent
@@ -70,7 +70,6 @@ def _fetching(folder: Path) -> Iterator[None]:
 
 def _fetch(pom: Path, folder: Path, name: str) -> None:
     mvn = ensure_maven()
-    print(f"databus: fetching the jars of {name} (once)", file=sys.stderr, flush=True)
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     command = [
@@ -84,15 +83,8 @@ def _fetch(pom: Path, folder: Path, name: str) -> None:
         "-DincludeScope=runtime",
     ]
     try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, "JAVA_HOME": str(java_home())},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=FETCH_TIMEOUT_S,
-            check=False,
-        )
+        with still_at_it(f"fetching the jars of {name} (once)"):
+            done = run_child(command, FETCH_TIMEOUT_S, {"JAVA_HOME": str(java_home())})
     except subprocess.TimeoutExpired as timeout:
         raise Unavailable(f"the jars of {name} did not arrive in {FETCH_TIMEOUT_S} s") from timeout
     if done.returncode != 0 or not any(partial.glob("*.jar")):

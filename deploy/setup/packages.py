@@ -10,7 +10,8 @@ import shutil
 import subprocess
 from functools import lru_cache
 
-from deploy.setup.still_at_it import still_at_it
+from deploy.setup.child import run_child
+from deploy.setup.still_at_it import say, still_at_it
 
 INSTALL_TIMEOUT_S = 900  # a slow mirror and a JDK; past that something is stuck
 
@@ -46,14 +47,10 @@ def _update_lists() -> None:
 
 def _run(command: list[str]) -> bool:
     try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            timeout=INSTALL_TIMEOUT_S,
-            check=False,
-        )
+        done = run_child(command, INSTALL_TIMEOUT_S, {"DEBIAN_FRONTEND": "noninteractive"})
     except (OSError, subprocess.TimeoutExpired):
         return False
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        say(f"{' '.join(command)} failed: {reason}")
     return done.returncode == 0

@@ -22,6 +22,7 @@ LOCK = PROJECT_ROOT / "requirements-test.lock"
 STAMP = Path(sys.prefix) / ".databus-test-ready"
 INSTALL_TIMEOUT_S = 900  # a slow mirror
 SBIN = "/usr/sbin"
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ TOOLS = (
     Tool("nftables", "nftables", ("nft",)),
     Tool("iproute2", "iproute", ("ip",)),
     Tool("strace", "strace", ("strace",)),
-    Tool("chromium", "chromium", ("chromium", "chromium-browser", "google-chrome")),
+    Tool("chromium", "chromium", CHROMIUM),
     Tool("openjdk-17-jre-headless", "java-21-openjdk-headless", ("java",)),
     Tool("maven", "maven", ("mvn",)),
 )

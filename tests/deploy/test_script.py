@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -177,3 +179,80 @@ def test_where_nothing_may_be_installed_the_remedy_is_said_before_anything_else(
     assert "apt-get install python3-venv" in sentence
     assert not bare.installed.exists()
     assert not (bare.folder / "venv").exists()
+
+
+class FirstStart:
+    """What is fetched beside the packages, as a program of the small project: `text` is what it does."""
+
+    def __init__(self, project: Path, folder: Path, text: str, *, anew: bool = False) -> None:
+        databus(project)  # the environment is copied, too, unless it is to be made anew
+        left_out = shutil.ignore_patterns(".venv" if anew else ".databus-ready")
+        self.root = Path(shutil.copytree(project, folder / "small", symlinks=True, ignore=left_out))
+        self.done = folder / "done"
+        setup = self.root / "deploy" / "setup"
+        setup.mkdir(exist_ok=True)
+        (setup / "__init__.py").touch()
+        head = f"import os, pathlib, sys, time\ndone = pathlib.Path({str(self.done)!r})\n"
+        (setup / "first_start.py").write_text(head + text)
+
+    def databus(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return databus(self.root, *words)
+
+
+WAITS_FOR_PACKAGES = """
+end = time.monotonic() + 60
+while not list(pathlib.Path('.venv').glob('lib/*/site-packages/uv')):
+    if time.monotonic() > end:
+        sys.exit('the packages were not installed meanwhile')
+    time.sleep(0.05)
+time.sleep(1.5)
+done.write_text('fetched')
+"""
+
+
+def test_java_is_fetched_while_the_packages_are_installed_and_waited_for(project: Path, tmp_path: Path):
+    """It ends after the installer has come, and begins before: one after the other it would wait for ever."""
+    beside = FirstStart(project, tmp_path, WAITS_FOR_PACKAGES, anew=True)
+    (beside.root / "deploy" / "__main__.py").write_text(
+        f"import pathlib\nprint(pathlib.Path({str(beside.done)!r}).read_text())\n"
+    )
+    done = beside.databus("demo")
+    assert (done.returncode, done.stdout) == (0, "fetched\n"), done.stderr
+    assert "meanwhile" not in done.stderr
+    assert not list(beside.root.glob(".venv.*"))
+
+
+def test_a_command_without_spark_fetches_nothing_beside(project: Path, tmp_path: Path):
+    beside = FirstStart(project, tmp_path, "done.write_text('fetched')\n")
+    assert beside.databus("topics", "list").returncode == 0
+    assert not beside.done.exists()
+
+
+def test_what_could_not_be_fetched_is_said_and_the_command_runs(project: Path, tmp_path: Path):
+    """It may need nothing of it, and says the remedy itself where it does."""
+    beside = FirstStart(project, tmp_path, "sys.exit('databus: needs a Java runtime 17 or 21')\n")
+    done = beside.databus("setup")
+    assert (done.returncode, done.stdout) == (0, "['setup']\n")
+    lines = done.stderr.splitlines()
+    assert lines.index("databus: needs a Java runtime 17 or 21") < lines.index(
+        "databus: set-up: Java or Spark's connector is not there yet; it is tried again"
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_who_stops_the_set_up_stops_what_runs_beside_it(project: Path, tmp_path: Path, how: signal.Signals):
+    """No process stays, and no lock. A shell without a terminal lets Ctrl-C pass its children by."""
+    beside = FirstStart(project, tmp_path, "done.write_text(str(os.getpid()))\ntime.sleep(600)\n")
+    script = subprocess.Popen(
+        [str(beside.root / "databus"), "demo"], cwd="/", stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env={"PATH": os.environ["PATH"], "DATABUS_PYTHON": sys.executable},
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (beside.done.exists() and beside.done.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    script.send_signal(how)
+    assert script.wait(60) == 128 + how
+    assert not Path(f"/proc/{beside.done.read_text()}").exists()
+    assert not (beside.root / ".venv.lock").exists()

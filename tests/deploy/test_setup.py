@@ -1,11 +1,17 @@
 """Finding Java, downloading jars: the parts that need no network."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from deploy.commands import parse_seconds
 from deploy.errors import OperatorError, Unavailable
+from deploy.paths import PROJECT_ROOT
 from deploy.setup import jars
 from deploy.setup.java import major_version
 
@@ -64,6 +70,45 @@ def test_what_is_no_duration_is_told_how_to_write_one(text: str):
     """Never a traceback."""
     with pytest.raises(OperatorError, match="write 90s"):
         parse_seconds(text)
+
+
+def test_what_runs_before_any_package_is_installed_imports_none():
+    """With Python's own alone: without site-packages."""
+    program = "import deploy.setup.first_start, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert loaded <= {"deploy", "__main__", *sys.stdlib_module_names}
+
+
+@pytest.mark.parametrize("is_stubborn", [False, True])
+def test_a_program_of_others_is_asked_to_end_when_we_are(is_stubborn: bool, tmp_path: Path):
+    """An installer that was killed leaves a package half written; one that does not end is killed."""
+    told = tmp_path / "told"
+    ending = "" if is_stubborn else f"open({str(told)!r}, 'a').write(' ended'); sys.exit()"
+    child = (
+        "import os, signal, sys, time\n"
+        f"def end(*_):\n    {ending or 'pass'}\n"
+        f"signal.signal(signal.SIGTERM, end)\nopen({str(told)!r}, 'w').write(str(os.getpid()))\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    program = (
+        "import signal, sys\nfrom deploy.setup import child\nchild.END_S = 1.0\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
+        f"child.run_child([sys.executable, '-c', {child!r}], 60, {{}})\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=PROJECT_ROOT)
+    deadline = time.monotonic() + 30
+    while not (told.exists() and told.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(30) == 143
+    number, *ended = told.read_text().split()
+    assert bool(ended) is not is_stubborn
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(number), 0)
 
 
 @pytest.mark.java
