@@ -28,6 +28,11 @@ class StreamsMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._query_series()
+        self._commit_series()
+        self._record_series()
+
+    def _query_series(self) -> None:
         self._rows = self._counter("rows", "Records that a query has taken.", "query")
         self._batches = self._counter("batches", "Batches of a query.", "query")
         self._input = self._gauge("input_rows_per_second", "Records a second that came.", "query")
@@ -49,12 +54,24 @@ class StreamsMetrics:
         self._bound_bytes = self._gauge(
             "batch_bound_bytes", "Bytes of values that a batch, or a slice of one, has at most."
         )
+
+    def _commit_series(self) -> None:
         self.commit_seconds = Histogram(
             "databus_streams_commit_seconds",
             "From the begin of writing a batch to the return of its commit; failed writes are not"
             " counted.",
             ["application"], buckets=_COMMIT_S, registry=self.registry,
         )  # fmt: skip
+        self._capture = CaptureHistogram(
+            "databus_streams_capture_seconds",
+            "From the capture to the store, of committed records; not of those sent from files.",
+            self.registry,
+        )
+        self.clocks = self._gauge(
+            "corrected_clocks", "Devices whose clock is off and whose records ingest corrects."
+        )
+
+    def _record_series(self) -> None:
         self._records = self._counter(
             "records",
             "Records that ingest has committed: stored, duplicates, rejected, rejected duplicates.",
@@ -67,11 +84,6 @@ class StreamsMetrics:
             "valid",
             "Records found on the bus that could be read, new or not, of committed batches.",
             "kind",
-        )
-        self._capture = CaptureHistogram(
-            "databus_streams_capture_seconds",
-            "From the capture to the store, of committed records; not of those sent from files.",
-            self.registry,
         )
         self._offsets = self._counter(
             "offsets",
@@ -86,9 +98,6 @@ class StreamsMetrics:
             "Records whose producer gave them a time that is no arrival: further before their"
             " capture than the topic keeps. Ordered by their capture, in no latency.",
             "kind",
-        )
-        self.clocks = self._gauge(
-            "corrected_clocks", "Devices whose clock is off and whose records ingest corrects."
         )
 
     def bound(self, records: int, value_bytes: int) -> None:

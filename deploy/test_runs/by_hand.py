@@ -1,8 +1,7 @@
-"""`databus test --repeat N`: the same tests again and again, by hand, with a record of every run.
+"""`databus test --repeat N`: the record of runs by hand.
 
-In: the words of the tests, how often. Out: a line of JSON per run in `docs/runs_by_hand.jsonl`;
-exit status 1 if one failed. Never: a run without its line, also one that was interrupted; a line
-that is changed later.
+In: the words of the tests, each run. Out: a line of JSON per run in `docs/runs_by_hand.jsonl`.
+Never: a line that is changed later.
 """
 
 from __future__ import annotations
@@ -10,14 +9,14 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from deploy.paths import PROJECT_ROOT
+from deploy.test_runs.repeats import RepeatedRun
 
 RECORD = PROJECT_ROOT / "docs" / "runs_by_hand.jsonl"
 OUTCOMES = {0: "passed", 1: "failed", 5: "no tests"}
@@ -39,29 +38,27 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     cores: int
 
 
-def repeat(
-    run: Callable[[int], int], tests: Sequence[str], times: int, record: Path = RECORD
-) -> int:
-    """`run` gets the seed of each run, and returns pytest's exit status."""
+def new_seeds() -> Iterator[int]:
+    """Another one for each run."""
     dice = random.SystemRandom()
-    failed = 0
-    for number in range(times):
-        seed = dice.randrange(1 << 32)
-        print(f"databus: run {number + 1} of {times}", flush=True)
-        begun_s, outcome = time.monotonic(), INTERRUPTED
-        try:
-            status = run(seed)
-            outcome = OUTCOMES.get(status, f"exit status {status}")
-            failed += status != 0
-        finally:
-            seconds = round(time.monotonic() - begun_s)
-            append(record, RecordedRun(
-                at=datetime.now(UTC).isoformat(timespec="seconds"), commit=present_commit(),
-                tests=tuple(tests), seed=seed, outcome=outcome, seconds=seconds,
-                cores=os.cpu_count() or 1,
-            ))  # fmt: skip
-    print(f"databus: {times - failed} of {times} runs passed; kept in {record}", flush=True)
-    return 1 if failed else 0
+    while True:
+        yield dice.randrange(1 << 32)
+
+
+def keeper(tests: Sequence[str], record: Path = RECORD) -> Callable[[RepeatedRun], None]:
+    """Appends a line for each run of these tests."""
+
+    def keep(run: RepeatedRun) -> None:
+        outcome = INTERRUPTED
+        if run.status is not None:
+            outcome = OUTCOMES.get(run.status, f"exit status {run.status}")
+        append(record, RecordedRun(
+            at=datetime.now(UTC).isoformat(timespec="seconds"), commit=present_commit(),
+            tests=tuple(tests), seed=run.seed, outcome=outcome, seconds=run.seconds,
+            cores=os.cpu_count() or 1,
+        ))  # fmt: skip
+
+    return keep
 
 
 def append(record: Path, one: RecordedRun) -> None:

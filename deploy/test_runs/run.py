@@ -13,12 +13,14 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from deploy.paths import PROJECT_ROOT
 from deploy.setup.test_packages import ensure_test_packages, ensure_test_tools
 from deploy.test_runs import by_hand, stress, times
 from deploy.test_runs.outcomes import OUTCOMES_VARIABLE, Outcomes, read_outcomes
+from deploy.test_runs.repeats import repeat
 from deploy.test_runs.second_runs import refusal, run_again
 from deploy.test_runs.turn import turn_of_this_run
 
@@ -73,12 +75,14 @@ def run(wanted: Wanted) -> int:
     if wanted.all_stories:  # one after the other: each has three brokers and its clients
         words = [STORIES, "-n", "0", *words]
     call = commands(quick=wanted.quick, words=words)
+    def once(one: int) -> int:
+        return _call(call, environment, one)[0]
+
     if wanted.repeat:
-        return by_hand.repeat(
-            lambda one: _call(call, environment, one)[0], words, wanted.repeat
-        )
+        return repeat(once, wanted.repeat, by_hand.new_seeds(), by_hand.keeper(words))
     if wanted.stress:
-        return stress.repeat(wanted.stress, seed, lambda one: _call(call, environment, one)[0])
+        with stress.load():
+            return repeat(once, wanted.stress, count(seed))
     status, outcomes = _call(call, environment, seed)
     if wanted.write_times:
         times.write_page(outcomes, turn)

@@ -1,6 +1,6 @@
-"""`databus test --stress N PATTERN`: repeats beside load, to find what fails by chance.
+"""`databus test --stress N PATTERN`: the load beside which tests are repeated.
 
-In: how often, the words that choose. Out: the seeds that failed. Never: a second try of a failure.
+In: nothing. Out: processes that keep every core busy while a block runs. Never: one that is left.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 ENDLESS_WORK = "while True: sum(range(100_000))"
 END_TIMEOUT_S = 10
@@ -29,17 +29,3 @@ def load() -> Iterator[None]:
             worker.kill()
         for worker in workers:
             worker.wait(END_TIMEOUT_S)
-
-
-def repeat(times: int, seed: int, run_once: Callable[[int], int]) -> int:
-    """So many runs, each with the next seed. `run_once`: seed → exit status. Returns the worst."""
-    failed: dict[int, int] = {}
-    with load():
-        for number in range(times):
-            status = run_once(seed + number)
-            if status:
-                failed[seed + number] = status
-            print(f"databus: run {number + 1} of {times}: {len(failed)} failed", flush=True)
-    for one in failed:
-        print(f"databus: failed with DATABUS_SEED={one}", flush=True)
-    return max(failed.values(), default=0)

@@ -25,7 +25,6 @@ from bus.errors import BusError, ErrorCode
 from dr_mirror.plan.states import MirrorState, state_named
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.tail import end_of_batches
 from dr_mirror.plan.topics import MirrorTopic
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import OnStep, SwitchRefused, SwitchUnfinished
@@ -131,14 +130,7 @@ class CopyAnew:
             if starts[place] >= ends[place]:
                 continue
             with TailFile(folder, place) as file:
-                position = starts[place]
-                while position < ends[place]:
-                    batches = self._target.fetch(place, position)
-                    file.add(batches, position)
-                    following = end_of_batches(batches, position)
-                    if following <= position:
-                        break
-                    position = following
+                file.add_range(self._target.fetch, starts[place], ends[place])
                 file.finish()
             files.append(str(file.path))
             records += file.records

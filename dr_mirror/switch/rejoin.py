@@ -54,7 +54,7 @@ from dr_mirror.plan.switch_report import (
     SwitchStatement,
     statement,
 )
-from dr_mirror.plan.tail import common_end, end_of_batches, has_rows, tail_parts
+from dr_mirror.plan.tail import common_end, has_rows, tail_parts
 from dr_mirror.plan.topics import MirrorTopic
 from dr_mirror.switch.report_file import ReportFile
 from dr_mirror.switch.site_client import SiteClient, retried
@@ -282,14 +282,7 @@ class Rejoin:
             return
         name = f"{partition.topic}-{partition.partition}"
         with TailFile(self._tails / f"{epoch.number:06d}", partition) as tail:
-            position = end
-            while position < claim.log_end_offset:
-                batches = self._former.fetch(partition, position)
-                tail.add(batches, position)
-                following = end_of_batches(batches, position)
-                if following <= position:
-                    break
-                position = following
+            tail.add_range(self._former.fetch, end, claim.log_end_offset)
             tail.finish()
         if has_rows(partition.topic):
             self._publish_ids(epoch, tail.path)

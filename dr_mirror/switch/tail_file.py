@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -16,9 +17,12 @@ from typing import IO, Any
 from bus.client.model import TopicPartition
 from bus.durable_file import sync_folder
 from bus.protocol.wire import Buffer
-from dr_mirror.plan.tail import tail_lines
+from dr_mirror.plan.tail import end_of_batches, tail_lines
 
 SUFFIX = ".jsonl"
+
+Fetch = Callable[[TopicPartition, int], Buffer]
+"""Batches of a partition from an offset on."""
 
 
 class TailFile:
@@ -51,6 +55,17 @@ class TailFile:
             self._file.write(line)
             self._digest.update(line)
             self.records += 1
+
+    def add_range(self, fetch: Fetch, start: int, end: int) -> None:
+        """What the log holds there, as far as it goes. Raises BusError, RecordsError, OSError."""
+        position = start
+        while position < end:
+            batches = fetch(self._partition, position)
+            self.add(batches, position)
+            following = end_of_batches(batches, position)
+            if following <= position:
+                return
+            position = following
 
     def finish(self) -> None:
         """Make it durable under its name. Raises OSError."""

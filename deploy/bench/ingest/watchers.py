@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -59,6 +59,21 @@ class _Watcher:
             self._sample()
 
 
+class _Closable(Protocol):
+    def close(self) -> object: ...
+
+
+@contextlib.contextmanager
+def _sampling(sample: Callable[[], None], source: _Closable) -> Iterator[None]:
+    """Sample until the block ends, then close what is sampled."""
+    watcher = _Watcher(sample)
+    try:
+        yield
+    finally:
+        watcher.close()
+        source.close()
+
+
 @contextlib.contextmanager
 def commits(product: Product) -> Iterator[dict[int, int]]:
     """By the number of a batch (its `stored_at_ms`): when it was first seen to count."""
@@ -70,12 +85,8 @@ def commits(product: Product) -> Iterator[dict[int, int]]:
         if number:
             seen.setdefault(number, now_ms())
 
-    watcher = _Watcher(sample)
-    try:
+    with _sampling(sample, reader):
         yield seen
-    finally:
-        watcher.close()
-        reader.close()
 
 
 def moment_of(seen: dict[int, int], batch: int) -> int | None:
@@ -97,12 +108,8 @@ def alarms(bootstrap: str) -> Iterator[list[tuple[int, int]]]:
         for record in consumer.poll(100, POLL_S):
             found.append((decoder.decode(record.value or b"").captured_at_ms, now_ms()))
 
-    watcher = _Watcher(sample)
-    try:
+    with _sampling(sample, consumer):
         yield found
-    finally:
-        watcher.close()
-        consumer.close()
 
 
 @contextlib.contextmanager
@@ -118,12 +125,8 @@ def seen_on(bootstrap: str, topic: str) -> Iterator[TopicMoments]:
             found.produced.append(record.timestamp_ms)
             found.seen.append(now_ms())
 
-    watcher = _Watcher(sample)
-    try:
+    with _sampling(sample, consumer):
         yield found
-    finally:
-        watcher.close()
-        consumer.close()
 
 
 @contextlib.contextmanager
@@ -139,9 +142,5 @@ def recorded(product: Product) -> Iterator[Moments]:
             newest[0] = alarms[0].alarm_id
             moments.append(now_ms())
 
-    watcher = _Watcher(sample)
-    try:
+    with _sampling(sample, reader):
         yield moments
-    finally:
-        watcher.close()
-        reader.close()

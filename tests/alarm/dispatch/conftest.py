@@ -1,4 +1,4 @@
-"""A store of the dispatcher's operations, as its tests open it."""
+"""What the tests of dispatchers share: a store of operations, a broker, a site with rules and candidates."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from alarm.dispatch.operations import OperationsStore
 from bus.notify.notice_plan import NoticePlan
+from deploy.testservers.databus import RunningBroker
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker
 
 
 @pytest.fixture
@@ -21,3 +23,14 @@ def operations(path: Path) -> Iterator[OperationsStore]:
     store = OperationsStore(path, NoticePlan(("log",)))
     yield store
     store.close()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[RunningBroker]:
+    with running_broker(tmp_path / "broker") as running:
+        yield running
+
+
+@pytest.fixture
+def world(broker: RunningBroker, tmp_path: Path) -> DispatchWorld:
+    return DispatchWorld(broker.bootstrap, tmp_path / "var")

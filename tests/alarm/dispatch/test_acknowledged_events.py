@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,13 +16,7 @@ from bus.contracts.topics import EVENT_ACKNOWLEDGED
 from bus.notify.acknowledgements import Acknowledgements
 from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
-from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker, until
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 
 
 def on_topic(world: DispatchWorld) -> list[ConsumedRecord]:

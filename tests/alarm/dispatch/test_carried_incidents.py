@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from bus.notify.notice_plan import NoticePlan
 from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
 from ingest.store.port import PageRequest, Position, StoreUnavailable
-from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker, until
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 from tests.alarm.dispatch.test_operations import incident
 from tests.alarm.dispatch.test_shadow import bind, subjects
 
@@ -142,12 +141,6 @@ def test_a_store_of_version_5_reads_the_topic_again_and_ends_nothing_that_it_doe
     assert to_end(store) == ["i"]
     assert subjects(store) == ["ours:open"]
     store.close()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
 
 
 @pytest.fixture

@@ -7,11 +7,10 @@ import base64
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import httpx
 import itsdangerous
@@ -25,7 +24,6 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import EVENT_CANDIDATE
-from deploy.testservers.databus import RunningBroker
 from ingest.store.open import open_store
 from monitor.accounts.roles import EVERYBODY, ConsolePrincipal
 from monitor.api.app import create_api
@@ -37,7 +35,6 @@ from tests.alarm.dispatch.dispatch_world import (
     DispatchWorld,
     candidate,
     ids,
-    running_broker,
     until,
 )
 
@@ -46,17 +43,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 KILLED_S, STOPPED_S = 8.0, 1.0  # what a take-over may take
 PAGE = 500
 PACE_S = 0.02
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
-
-
-@pytest.fixture
-def world(broker: RunningBroker, tmp_path: Path) -> DispatchWorld:
-    return DispatchWorld(broker.bootstrap, tmp_path / "var")
 
 
 class WatchedConsole:

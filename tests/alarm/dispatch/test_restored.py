@@ -23,7 +23,7 @@ from bus.notify.notice_table import DIGEST, SENT, Notice
 from bus.notify.notice_text import notice_text
 from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
-from tests.alarm.dispatch.dispatch_world import NOTICES, DispatchWorld, running_broker, until
+from tests.alarm.dispatch.dispatch_world import NOTICES, DispatchWorld, until
 from tests.alarm.dispatch.test_operations import alarm, incident
 
 PLAN = NoticePlan(("log", "mail", "sms"), escalate_to=frozenset({"sms"}), escalate_after_ms=60)
@@ -201,12 +201,6 @@ def test_whatever_order_and_number_nobody_is_told_twice_or_not_at_all(
                     found.append(notice.subject)
         wanted = {f"r:{one}" for one in numbers} - named - told_before
         assert sorted(found) == sorted(wanted)
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
 
 
 @pytest.mark.slow

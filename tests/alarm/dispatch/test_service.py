@@ -6,9 +6,7 @@ import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -32,22 +30,10 @@ from tests.alarm.dispatch.dispatch_world import (
     DispatchWorld,
     candidate,
     ids,
-    running_broker,
     until,
 )
 
 pytestmark = pytest.mark.slow  # a broker process per test
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
-
-
-@pytest.fixture
-def world(broker: RunningBroker, tmp_path: Path) -> DispatchWorld:
-    return DispatchWorld(broker.bootstrap, tmp_path / "var")
 
 
 async def test_every_candidate_is_one_alarm_in_the_store_on_the_topic_and_in_the_log(

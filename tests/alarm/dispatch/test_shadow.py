@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -26,7 +25,7 @@ from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_NOTIFIED, TOPI
 from bus.notify.notice_text import notice_text
 from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
-from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker, until
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 from tests.alarm.dispatch.test_operations import alarm, incident
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -164,12 +163,6 @@ def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) 
     store = OperationsStore(path)
     assert store.notify_left_in_shadow(0, 5) == 1
     store.close()
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
 
 
 def bind(broker: RunningBroker, source: str | None) -> None:

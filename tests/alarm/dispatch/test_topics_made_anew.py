@@ -5,9 +5,6 @@ What broke: it read nothing of them until it was started again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from bus.client.kafka.admin import Admin
@@ -18,21 +15,9 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     TOPICS,
 )
-from deploy.testservers.databus import RunningBroker
-from tests.alarm.dispatch.dispatch_world import DispatchWorld, ids, running_broker, until
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, ids, until
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
-
-
-@pytest.fixture
-def world(broker: RunningBroker, tmp_path: Path) -> DispatchWorld:
-    return DispatchWorld(broker.bootstrap, tmp_path / "var")
 
 
 def make_anew(world: DispatchWorld, topic: str, partitions: int = 0) -> None:

@@ -17,7 +17,7 @@ from bus.contracts.alarms import Notified
 from bus.contracts.topics import EVENT_NOTIFIED
 from bus.notify.notice_plan import NoticePlan
 from deploy.testservers.databus import RunningBroker
-from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker, until
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 from tests.alarm.dispatch.test_operations import alarm
 
 
@@ -69,12 +69,6 @@ def test_those_behind_a_thousand_that_wait_are_found_and_these_later(
     assert looks == [[], ["r:6"], ["r:7", "r:8"]]
     settle(operations, "mail", "sent")
     assert [one.alarm_id for one in operations.newly_notified(5)] == ["r:1", "r:2", "r:3"]
-
-
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    with running_broker(tmp_path / "broker") as running:
-        yield running
 
 
 def on_topic(world: DispatchWorld) -> list[str]:

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from deploy.paths import PROJECT_ROOT
 from deploy.test_runs import run, second_runs, stress
 from deploy.test_runs.outcomes import Outcomes, read_outcomes
+from deploy.test_runs.repeats import repeat
 from deploy.test_runs.second_runs import MOST_SECOND_RUNS, NO_SECOND_RUN, may_run_again, refusal
 
 
@@ -98,7 +100,7 @@ def test_repeats_have_seeds_of_their_own_and_a_failure_is_not_tried_again(
         seeds.append(seed)
         return 1 if seed == 12 else 0
 
-    assert stress.repeat(4, 11, run_once) == 1
+    assert repeat(run_once, 4, count(11)) == 1
     assert seeds == [11, 12, 13, 14]
     assert "failed with DATABUS_SEED=12" in capsys.readouterr().out
 
