@@ -49,7 +49,7 @@ VIOLATIONS = {
     "packages": ("bus.limits", "broker.settings"),
     "read-side": ("monitor.ports", "ingest.edge.app"),
     "mirror": ("dr_mirror.settings", "broker.settings"),
-    "read-only": ("alarm.cli", "ingest.store"),
+    "read-only": ("alarm.cli", "ingest.store.open"),
     "jobs": ("spark_apps.sink", "alarm.dispatch"),
     "broker": ("broker.log.log", "broker.replica.manager"),
     "protocol": ("bus.records.batch", "bus.client.wire.connection"),

@@ -22,7 +22,7 @@ from deploy.reconcile import collect
 from deploy.reconcile.balance import FlowReconciliation
 from deploy.settings import Settings, load
 from deploy.testservers.databus import RunningBroker, start_broker
-from ingest.store import open_store
+from ingest.store.open import open_store
 from ingest.store.port import Position
 from spark_apps.apps.ingest import store_batch
 from spark_apps.judge import judge_messages
