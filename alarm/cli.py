@@ -25,6 +25,7 @@ from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.domain.kinds import WIRE_KEYS
+from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
 from bus.domain.rule_values import PLATE
 from bus.errors import BusError
@@ -232,7 +233,7 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         raised.strftime("%Y-%m-%d %H:%M:%S"),
         alarm.severity,
         alarm.rule_name or alarm.rule_id,
-        alarm.plate_number,
+        plate_text(alarm.plate_number),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
     )

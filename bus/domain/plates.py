@@ -86,6 +86,11 @@ def plate_form(plate: str) -> str:
     return form if is_plate and len(form) <= MAX_PLATE_CHARACTERS else ""
 
 
+def plate_text(written: str) -> str:
+    """The one form in which people are shown a plate; as it was written where that names none."""
+    return plate_form(written) or written
+
+
 def with_read_marks(text: str) -> str:
     """A folded text with `?` for each mark, and a hyphen only where it is not known what it is.
 

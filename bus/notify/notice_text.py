@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from bus.contracts.alarms import Alarm, Incident, NoticeDigest
+from bus.domain.plates import plate_text
 
 Language = Literal["zh", "en"]
 MAX_LINE = 200  # of a subject; longer ones are cut by mail servers, and an SMS is shorter
@@ -79,7 +80,7 @@ def notice_text(body: bytes, language: Language, zone: tzinfo) -> NoticeText:
 
 def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
     words = _WORDS[language]
-    line = f"{words['alarm']}: {alarm.rule_name or alarm.rule_id} {alarm.plate_number}"
+    line = f"{words['alarm']}: {alarm.rule_name or alarm.rule_id} {plate_text(alarm.plate_number)}"
     rows = [
         (words["time"], _clock(alarm.captured_at_ms, zone)),
         (words["checkpoint"], alarm.checkpoint_id),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -44,11 +44,17 @@ def large_response(text: bytes, **headers: str) -> Response:
     Who makes such a text makes it in a thread."""
 
     async def pieces() -> AsyncIterator[bytes]:
-        for begin in range(0, len(text), PIECE_BYTES):
-            yield text[begin : begin + PIECE_BYTES]
+        for piece in in_pieces(text):
+            yield piece
 
     told = {"Cache-Control": "no-store", "Content-Length": str(len(text)), **headers}
     return StreamingResponse(pieces(), headers=told, media_type="application/json")
+
+
+def in_pieces(text: bytes) -> Iterator[bytes]:
+    """What a server writes in one turn of its loop, each."""
+    for begin in range(0, len(text), PIECE_BYTES):
+        yield text[begin : begin + PIECE_BYTES]
 
 
 def json_response(body: Any, status: int = 200) -> Response:

@@ -1,5 +1,5 @@
-"""Alarms, incidents, the watch list, the register. A rule takes effect where the rules are read,
-not here."""
+"""Incidents, the watch list, the register; alarms are in `alarms`. A rule takes effect where the
+rules are read, not here."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from bus.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response
+from monitor.api.alarms import MAX_PAGE, add_alarms
 from monitor.api.incidents import acknowledged, incident_page
-from monitor.api.parameters import Cursor, SeverityName, ShortText, moment
+from monitor.api.parameters import Cursor
 from monitor.api.register import add_register
 from monitor.api.services import ConsoleServices
-from monitor.api.views import alarm_detail, alarm_row, incident_row, rule_row
+from monitor.api.views import incident_row, rule_row
 
-MAX_PAGE = 500
 MAX_RULE_BYTES = 64 * 1024
 
 
@@ -61,60 +61,12 @@ def remove_command(services: ConsoleServices, rule_id: str, author: str) -> Watc
 def operation_routes(services: ConsoleServices) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api")
-    _add_alarms(router, services)
+    add_alarms(router, services)
     _add_incidents(router, services)
     _add_acknowledgements(router, services)
     add_register(router, services)
     _add_watch_list(router, services)
     return router
-
-
-def _add_alarms(router: APIRouter, services: ConsoleServices) -> None:
-    """A page of alarms, and one of them."""
-    zone = services.site.tz
-
-    @router.get("/alarms", dependencies=[VIEW])
-    async def alarms(
-        severity: SeverityName = "",
-        rule: ShortText = "",
-        plate: ShortText = "",
-        checkpoint: ShortText = "",
-        since: Annotated[str, Query(alias="from")] = "",
-        until: str = "",
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-        cursor: Cursor = "",
-    ) -> Response:
-        begin, end = moment("from", since, zone), moment("until", until, zone)
-        rows, following = await services.alarms.run(
-            lambda r: r.alarms(
-                page=PageRequest(limit=limit, cursor=cursor),
-                severity=severity,
-                rule_id=rule,
-                plate=plate,
-                checkpoint_id=checkpoint,
-                raised_from_ms=begin,
-                raised_until_ms=end,
-            )
-        )
-        register, who = services.register.read(), await acknowledged(services)
-        return json_response(
-            {
-                "rows": [
-                    alarm_row(a, register, zone) | {"acknowledged_by": who.get(a.alarm_id, "")}
-                    for a in rows
-                ],
-                "cursor": following,
-            }
-        )
-
-    @router.get("/alarms/{alarm_id:path}", dependencies=[VIEW])
-    async def alarm(alarm_id: str) -> Response:
-        found = await services.alarms.run(lambda r: r.alarm(alarm_id))
-        if found is None:
-            raise HTTPException(404, "no such alarm")
-        who = (await acknowledged(services)).get(alarm_id, "")
-        row = alarm_detail(found, services.register.read(), zone)
-        return json_response(row | {"acknowledged_by": who})
 
 
 def _add_incidents(router: APIRouter, services: ConsoleServices) -> None:

@@ -1,32 +1,27 @@
-"""Records: a page of the search, one record, all of them as CSV, the rejected ones."""
+"""Records: a page of the search, one record, all of them as a file, the rejected ones."""
 
 from __future__ import annotations
 
-import asyncio
-import csv
-import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
-from fastapi.responses import StreamingResponse
 
 from ingest.store.port import PageRequest, RecordReader, RecordRow
 from ingest.store.port import Query as Question
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import VIEW, allow, json_response
+from monitor.api.export import EXPORT_PAGE, Export
 from monitor.api.parameters import Cursor, KindName, ShortText, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import record_detail, record_row, rejected_row
 
 MAX_PAGE = 1000
-MAX_CSV_ROWS = 1_000_000  # what a spreadsheet opens; more is a job for Spark
-CSV_PAGE = 1000
 MAX_PLATE_PART = 32
 MAX_PLATES = 200
 OFFERED_PLATES = 12  # as many as a person reads at a glance
-CSV_COLUMNS = (
+TABLE_COLUMNS = (
     "record_id",
     "kind",
     "captured_at",
@@ -37,6 +32,7 @@ CSV_COLUMNS = (
     "district_id",
     "camera_ip",
     "recognizer_ip",
+    "plate",
     "plate_number",
     "plate_color",
     "vehicle_color",
@@ -48,7 +44,6 @@ CSV_COLUMNS = (
     "picture_url",
     "tail_epoch",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def record_routes(services: ConsoleServices) -> APIRouter:
@@ -57,7 +52,7 @@ def record_routes(services: ConsoleServices) -> APIRouter:
     question = _query_parameters(services.site.tz)
     _add_search(router, services, question)
     _add_plates(router, services)
-    _add_table(router, services, question)
+    _add_exports(router, services, question)
     _add_record(router, services)  # last of /records: its path takes all that is left
     _add_rejected(router, services)
     return router
@@ -134,19 +129,32 @@ def _add_plates(router: APIRouter, services: ConsoleServices) -> None:
         return json_response(found)
 
 
-def _add_table(
+def _add_exports(
     router: APIRouter, services: ConsoleServices, question: Callable[..., Question]
 ) -> None:
-    """All that a question finds, for a spreadsheet."""
+    """All that a question finds, as a file."""
+    allowed = [Depends(allow(ConsoleOperation.EXPORT))]
 
-    @router.get("/records.csv", dependencies=[Depends(allow(ConsoleOperation.EXPORT))])
-    async def table(q: Question = Depends(question)) -> Response:
-        first = await services.records.run(lambda r: r.query(q, PageRequest(limit=CSV_PAGE)))
-        return StreamingResponse(
-            _csv(services, q, *first),
-            media_type="text/csv; charset=utf-8",
-            headers={"Content-Disposition": 'attachment; filename="records.csv"'},
+    def export(q: Question = Depends(question)) -> Export[RecordRow]:
+        register, zone = services.register.read(), services.site.tz
+        return Export(
+            name="records",
+            fetch=lambda cursor: services.records.run(_page_of(q, cursor)),
+            show=lambda row: record_row(row, register, zone, services.tail_epoch(row.record_id)),
+            columns=TABLE_COLUMNS,
         )
+
+    @router.get("/records.csv", dependencies=allowed)
+    async def table(made: Export[RecordRow] = Depends(export)) -> Response:
+        return await made.table()
+
+    @router.get("/records.jsonl", dependencies=allowed)
+    async def json_lines(made: Export[RecordRow] = Depends(export)) -> Response:
+        return await made.json_lines()
+
+
+def _page_of(q: Question, cursor: str) -> Callable[[RecordReader], tuple[list[RecordRow], str]]:
+    return lambda r: r.query(q, PageRequest(limit=EXPORT_PAGE, cursor=cursor))
 
 
 def _add_record(router: APIRouter, services: ConsoleServices) -> None:
@@ -190,40 +198,3 @@ def _add_rejected(router: APIRouter, services: ConsoleServices) -> None:
                 "cursor": following,
             }
         )
-
-
-async def _csv(
-    services: ConsoleServices, q: Question, rows: list[RecordRow], cursor: str
-) -> AsyncIterator[str]:
-    """The first page is asked for before the answer begins, so that an absent store is a 503."""
-    yield "\ufeff" + _line(CSV_COLUMNS)  # the mark with which spreadsheets take it for UTF-8
-    sent = 0
-    while True:
-        yield await asyncio.to_thread(_lines, services, rows)
-        sent += len(rows)
-        if not cursor or sent >= MAX_CSV_ROWS:
-            return
-        rows, cursor = await services.records.run(_next_page(q, cursor))
-
-
-def _next_page(q: Question, cursor: str) -> Callable[[RecordReader], tuple[list[RecordRow], str]]:
-    return lambda r: r.query(q, PageRequest(limit=CSV_PAGE, cursor=cursor))
-
-
-def _lines(services: ConsoleServices, rows: list[RecordRow]) -> str:
-    register, zone = services.register.read(), services.site.tz
-    views = (record_row(row, register, zone, services.tail_epoch(row.record_id)) for row in rows)
-    return "".join(_line(tuple(view[c] for c in CSV_COLUMNS)) for view in views)
-
-
-def _line(cells: tuple[object, ...]) -> str:
-    line = io.StringIO()
-    csv.writer(line).writerow([_cell(cell) for cell in cells])
-    return line.getvalue()
-
-
-def _cell(value: object) -> object:
-    """A device's text must not become a spreadsheet's formula."""
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value
-    return value

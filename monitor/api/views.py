@@ -18,6 +18,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RecordKind
 from bus.contracts.pictures import PICTURES_PREFIX, name_in_address
 from bus.contracts.register import Register
+from bus.domain.plates import plate_text
 from ingest.store.port import RecordRow, RejectedRow
 from monitor.live.live_record import LiveRecord
 
@@ -105,6 +106,7 @@ def record_row(
             else row.stored_at_ms - row.captured_at_ms
         ),
         "clock_off_ms": row.clock_off_ms,
+        "plate": plate_text(row.plate_number),
         "plate_number": row.plate_number,
         "plate_color": row.plate_color,
         "vehicle_color": row.vehicle_color,
@@ -179,6 +181,7 @@ def alarm_row(alarm: Alarm, register: Register, zone: ZoneInfo) -> Row:
     checkpoint = register.checkpoint_by_id.get(alarm.checkpoint_id)
     return {
         **{name: value for name, value in msgspec.to_builtins(alarm).items() if name != "record"},
+        "plate": plate_text(alarm.plate_number),
         **place(alarm.checkpoint_id, register),
         "latitude": checkpoint.latitude if checkpoint else None,
         "longitude": checkpoint.longitude if checkpoint else None,
@@ -240,6 +243,7 @@ def live_record_row(one: LiveRecord, register: Register, zone: ZoneInfo) -> Row:
         "camera_ip": one.camera_ip,
         "captured_at_ms": one.captured_at_ms,
         "captured_at": clock(one.captured_at_ms, zone),
+        "plate": plate_text(one.plate_number),
         "plate_number": one.plate_number,
         "features": one.features,
         "picture": local_picture(one.picture_url),

@@ -36,7 +36,7 @@ async def plates_of_alarms(view: View, part: str) -> PlatesFound:
     """From the newest alarms, which this process holds."""
     key, alarms = folded(part), view.services.hub.live.alarms
     found = dict.fromkeys(
-        a.plate_number for a in reversed(alarms) if key in plate_key(a.plate_number)
+        plate_key(a.plate_number) for a in reversed(alarms) if key in plate_key(a.plate_number)
     )
     since_ms = alarms[0].captured_at_ms if alarms else None
     return PlatesFound(plates=list(found)[:OFFERED_PLATES], since_ms=since_ms)

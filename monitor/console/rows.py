@@ -13,6 +13,7 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.keys import PLACE_AND_TIME
 from bus.contracts.register import Register
 from bus.domain.kinds import KEYS_AS_STORED, KEYS_OF_KIND
+from bus.domain.plates import left_out
 from monitor.api.views import alarm_row, clock, live_record_row
 from monitor.i18n import Texts
 from monitor.live.live_record import LiveRecord
@@ -34,7 +35,7 @@ def live_record(one: LiveRecord, register: Register, zone: ZoneInfo, t: Texts) -
         "id": row["record_id"],
         "time": row["captured_at"][11:],
         "kind": one.kind,
-        "plate": one.plate_number,
+        "plate": row["plate"],
         "place": row[place_field(t)],
         "features": features_text(one.features, t),
         "picture": row["picture"],
@@ -49,7 +50,7 @@ def live_alarm(alarm: Alarm, register: Register, zone: ZoneInfo, t: Texts) -> Ro
         "time": row["captured_at"][11:],
         "severity": alarm.severity,
         "rule": alarm.rule_name or alarm.rule_id,
-        "plate": alarm.plate_number,
+        "plate": row["plate"],
         "place": row[place_field(t)],
         "reaction_ms": row["reaction_ms"],
         "picture": row["picture"],
@@ -124,6 +125,16 @@ def body_facts(kind: str, body: Any, t: Texts) -> list[tuple[str, str]]:
         if name and attribute not in _SHOWN_APART and isinstance(value, (str, int, float)):
             found.append((name, t.value(attribute, str(value))))
     return found
+
+
+def written_plate(row: Row, t: Texts) -> list[tuple[str, str]]:
+    """A plate as the device wrote it, where that is not how it is shown, and what was left out of
+    it, by name: an invisible character cannot be seen in the text."""
+    if row["plate_number"] == row["plate"]:
+        return []
+    gone = t("list.comma").join(left_out(row["plate_number"]))
+    written = (t("detail.plate_written"), row["plate_number"])
+    return [written, (t("detail.plate_left_out"), gone)]
 
 
 def key_text(key: str, t: Texts) -> str:

@@ -7,10 +7,15 @@ browser's own date field is not used: it orders day and month by the browser's l
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
+from datetime import date
+from zoneinfo import ZoneInfo
 
 from nicegui import ui
 
+from bus.wall_clock import now_ms
 from monitor.console.address import is_day, is_moment
+from monitor.console.days import DAYS_BACK, day_before
 from monitor.i18n import Texts
 
 DAY_MASK, MOMENT_MASK = "YYYY-MM-DD", "YYYY-MM-DD HH:mm"
@@ -34,6 +39,17 @@ def moment_field(t: Texts, label: str, value: str = "") -> ui.input:
     field.props(f'placeholder="{t("date.moment")}"')
     _calendar(t, field, MOMENT_MASK)
     return field.style("width: 196px")
+
+
+def day_buttons(t: Texts, zone: ZoneInfo, choose: Callable[[date], Awaitable[object]]) -> None:
+    """A button for today and one for yesterday, by the site's calendar at the moment of the
+    click."""
+    for name, days in DAYS_BACK.items():
+        ui.button(
+            t(f"date.{name}"),
+            color=None,
+            on_click=lambda days=days: choose(day_before(now_ms(), zone, days)),
+        ).classes("header-button")
 
 
 def _calendar(t: Texts, field: ui.input, mask: str) -> None:

@@ -26,6 +26,7 @@ from monitor.console.rows import (
     key_text,
     picture_caption,
     place_field,
+    written_plate,
 )
 from monitor.i18n import Texts
 
@@ -122,7 +123,7 @@ class DetailPanel:
     def _show_record(self, row: Row) -> None:
         t = self._view.t
         with ui.element("div").classes("bar"):
-            ui.label(row["plate_number"] or t.word("kind", row["kind"])).style(
+            ui.label(row["plate"] or t.word("kind", row["kind"])).style(
                 "font-size: 22px; font-weight: 700"
             )
             ui.label(row[place_field(t)]).classes("soft")
@@ -130,6 +131,7 @@ class DetailPanel:
         self._pictures(row["pictures"])
         facts(
             [
+                *written_plate(row, t),
                 (t("column.kind"), t.word("kind", row["kind"])),
                 *((t(f"attribute.{f}"), t.value(f, row[f])) for f in _FEATURES),
                 *body_facts(row["kind"], row["body"], t),
@@ -197,7 +199,8 @@ class DetailPanel:
         self._pictures(row["pictures"])
         facts(
             [
-                (t("column.plate"), row["plate_number"]),
+                (t("column.plate"), row["plate"]),
+                *written_plate(row, t),
                 (t("column.checkpoint"), row[place_field(t)]),
                 (t("column.kind"), t.word("kind", row["kind"])),
                 (t("column.captured_at"), row["captured_at"]),

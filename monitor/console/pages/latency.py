@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from nicegui import ui
 
@@ -18,11 +18,12 @@ from monitor.api.latency_totals import LatencyOfSpan, latency_scope
 from monitor.api.pool import QueryUnavailable
 from monitor.api.series import Curve, with_gaps
 from monitor.console.address import SCOPES, is_day
+from monitor.console.days import day_before
 from monitor.console.elements import grid, line_chart, panel, redraw
 from monitor.console.layout import View
 from monitor.console.pages.live import short
 from monitor.console.rows import clock_row, column, place_field
-from monitor.console.time_fields import day_field
+from monitor.console.time_fields import day_buttons, day_field
 
 LIVE_KINDS = tuple(kind.name for kind in KINDS.values() if kind.is_live)
 REFRESH_SECONDS = 30.0
@@ -44,6 +45,7 @@ class LatencyPage:
         t = view.t
         with panel() as bar, bar:
             self._day = day_field(t, t("latency.day"))
+            day_buttons(t, view.services.site.tz, self._go_to)
             scopes = {s: t(f"latency.{s}") for s in SCOPES}
             self._scope = ui.select(scopes, label=t("latency.scope"))
             self._which = ui.select({}, label=t("latency.which"), with_input=True)
@@ -63,7 +65,11 @@ class LatencyPage:
         day = self._day.value or ""
         if not day or not is_day(day):
             return  # it is being typed
-        await self._view.address.go({"day": "" if day == self._today() else day})
+        await self._go_to(date.fromisoformat(day))
+
+    async def _go_to(self, day: date) -> None:
+        chosen = str(day)
+        await self._view.address.go({"day": "" if chosen == self._today() else chosen})
 
     async def _choose_scope(self) -> None:
         scope = self._scope.value
@@ -85,7 +91,7 @@ class LatencyPage:
         self._which.set_visibility(scope != "all")
 
     def _today(self) -> str:
-        return datetime.now(self._view.services.site.tz).strftime("%Y-%m-%d")
+        return str(day_before(now_ms(), self._view.services.site.tz, 0))
 
     def _choices(self, scope: str) -> dict[str, str]:
         register = self._view.services.register.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import date
 from functools import partial
 from inspect import isawaitable
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from monitor.accounts.roles import ConsoleOperation
 from monitor.api.pool import QueryUnavailable
 from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT, SEVERITIES
+from monitor.console.days import span_of
 from monitor.console.elements import load_rows, paged_grid, panel, source
 from monitor.console.layout import View
 from monitor.console.pages.detail import DetailPanel
@@ -24,7 +26,7 @@ from monitor.console.plate_offer import (
     plates_of_records,
 )
 from monitor.console.rows import Row, column, place_field, severity_column, value_column
-from monitor.console.time_fields import moment_field
+from monitor.console.time_fields import day_buttons, moment_field
 
 _FIELDS = ("plate", "checkpoint", "from", "until")
 
@@ -46,12 +48,7 @@ def build_records(view: View) -> None:
     made.on("cellClicked", lambda e: detail.open(record=e.args["data"]["record_id"]))
     with bar:
         count = ui.label("").classes("soft").props("role=status")
-        if view.may(ConsoleOperation.EXPORT):
-            ui.button(
-                t("search.csv"),
-                color=None,
-                on_click=form.export,
-            ).classes("header-button")
+        _export_buttons(view, form, "/api/records")
 
     async def show_count() -> None:
         asked = form.parameters()
@@ -82,6 +79,17 @@ async def _count(view: View, p: dict[str, str]) -> int | None:
         return None
 
 
+def _export_buttons(view: View, form: SearchForm, address: str) -> None:
+    """All that is found, as a file, for those who may take it out of the house."""
+    if view.may(ConsoleOperation.EXPORT):
+        for suffix in ("csv", "jsonl"):
+            ui.button(
+                view.t(f"search.{suffix}"),
+                color=None,
+                on_click=partial(form.export, f"{address}.{suffix}"),
+            ).classes("header-button")
+
+
 def _record_columns(view: View) -> list[Row]:
     t = view.t
     not_zero = {":valueFormatter": "p => p.value || ''"}
@@ -90,7 +98,7 @@ def _record_columns(view: View) -> list[Row]:
         column(t, "picture", "picture", renderer="picture", width=70),
         column(t, "captured_at", "captured_at", width=190),
         column(t, "kind", "kind", renderer="kind", width=80),
-        column(t, "plate", "plate_number", width=118, cellClass="strong"),
+        column(t, "plate", "plate", colId="plate_number", width=118, cellClass="strong"),
         column(t, "checkpoint", place_field(t), flex=3, minWidth=150),
         value_column(t, attribute="plate_color", width=90),
         value_column(t, attribute="vehicle_color", width=90),
@@ -111,7 +119,7 @@ def build_alarms(view: View) -> None:
         column(t, "picture", "picture", renderer="picture", width=70),
         column(t, "raised_at", "raised_at", width=190),
         column(t, "rule", "rule_name", flex=2, minWidth=130, cellClass="strong"),
-        column(t, "plate", "plate_number", width=118),
+        column(t, "plate", "plate", colId="plate_number", width=118),
         column(t, "checkpoint", place_field(t), flex=3, minWidth=150),
         column(t, "kind", "kind", renderer="kind", width=80),
         column(t, "captured_at", "captured_at", width=190),
@@ -128,6 +136,8 @@ def build_alarms(view: View) -> None:
             **{":datasource": form.source("/api/alarms")},
         )
     made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["alarm_id"]))
+    with bar:
+        _export_buttons(view, form, "/api/alarms")
 
     async def offer_plates() -> None:
         asked = form.parameters()
@@ -168,6 +178,7 @@ class SearchForm:
             for c in view.services.register.read().checkpoints
         }
         self._names = (choice, *_FIELDS)
+        self._search: Callable[[], Awaitable[object] | object] = lambda: None
         with bar:
             kind = ui.select(choices, label=t(f"search.{choice}")).style("width: 110px")
             plate = ui.input(t("search.plate")).style("width: 170px")
@@ -176,6 +187,7 @@ class SearchForm:
             ).style("width: 190px")
             since = moment_field(t, t("search.from"))
             until = moment_field(t, t("search.until"))
+            day_buttons(t, view.services.site.tz, self._choose_day)
             self.button = ui.button(t("search.go")).props("unelevated dense padding='6px 18px'")
             self._reset = ui.button(t("search.reset"), color=None).classes("header-button")
         fields: tuple[ui.input | ui.select, ...] = (kind, plate, self._place, since, until)
@@ -200,10 +212,10 @@ class SearchForm:
         """Ask again."""
         load_rows(made, *(("", {}) if self.wrong else (address, self.parameters())))
 
-    def export(self) -> None:
+    def export(self, address: str) -> None:
         """All that is found, as a file."""
         if not self.wrong:
-            ui.navigate.to("/api/records.csv?" + urlencode(self.parameters()))
+            ui.navigate.to(f"{address}?{urlencode(self.parameters())}")
 
     def parameters(self) -> dict[str, str]:
         """As the API wants them; empty ones left out."""
@@ -216,26 +228,32 @@ class SearchForm:
 
     def on_search(self, search: Callable[[], Awaitable[object] | object]) -> None:
         """Call `search` when the address asks something else, and when the person asks again."""
-
-        async def search_typed() -> None:
-            typed = {name: (field.value or "").strip() for name, field in self._fields.items()}
-            if not await self._address.go(typed):
-                await _finished(search())
-
-        async def reset() -> None:
-            for field in self._fields.values():
-                field.set_value("")
-            await search_typed()
-
-        async def follow() -> None:
-            self._show()
-            await _finished(search())
-
-        self.button.on_click(search_typed)
+        self._search = search
+        self.button.on_click(self._search_typed)
         for name in ("plate", "from", "until"):
-            self._fields[name].on("keydown.enter", search_typed)
-        self._reset.on_click(reset)
-        self._address.watch(self._names, follow)
+            self._fields[name].on("keydown.enter", self._search_typed)
+        self._reset.on_click(self._search_all)
+        self._address.watch(self._names, self._follow)
+
+    async def _search_typed(self) -> None:
+        typed = {name: (field.value or "").strip() for name, field in self._fields.items()}
+        if not await self._address.go(typed):
+            await _finished(self._search())
+
+    async def _search_all(self) -> None:
+        for field in self._fields.values():
+            field.set_value("")
+        await self._search_typed()
+
+    async def _choose_day(self, day: date) -> None:
+        """All of this day, with everything else as it is typed."""
+        for name, moment in zip(("from", "until"), span_of(day), strict=True):
+            self._fields[name].set_value(moment)
+        await self._search_typed()
+
+    async def _follow(self) -> None:
+        self._show()
+        await _finished(self._search())
 
     def _show(self) -> None:
         """The address in the fields, what cannot be read there with an error beside it; a

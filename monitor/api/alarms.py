@@ -1,0 +1,151 @@
+"""Alarms: a page of the search, one alarm, all of them as a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from fastapi import APIRouter, Depends, HTTPException, Query, Response
+
+from bus.contracts.alarms import Alarm
+from ingest.store.port import PageRequest
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.access import VIEW, allow, json_response
+from monitor.api.export import EXPORT_PAGE, Export
+from monitor.api.incidents import acknowledged
+from monitor.api.parameters import Cursor, SeverityName, ShortText, moment
+from monitor.api.services import ConsoleServices
+from monitor.api.views import Row, alarm_detail, alarm_row
+
+MAX_PAGE = 500
+TABLE_COLUMNS = (
+    "alarm_id",
+    "rule_id",
+    "rule_name",
+    "severity",
+    "raised_at",
+    "captured_at",
+    "reaction_ms",
+    "kind",
+    "plate",
+    "plate_number",
+    "plate_is_doubtful",
+    "checkpoint_id",
+    "checkpoint",
+    "district_id",
+    "camera_ip",
+    "attributes",
+    "record_id",
+    "acknowledged_by",
+    "picture_url",
+)
+
+
+class AlarmQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A question for alarms; empty fields do not restrict."""
+
+    severity: str = ""
+    rule_id: str = ""
+    plate: str = ""
+    checkpoint_id: str = ""
+    raised_from_ms: int = 0
+    raised_until_ms: int = 0
+
+
+def add_alarms(router: APIRouter, services: ConsoleServices) -> None:
+    """Routes of alarms."""
+    question = _query_parameters(services.site.tz)
+    _add_search(router, services, question)
+    _add_exports(router, services, question)
+    _add_alarm(router, services)
+
+
+def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
+    """The dependency that reads a question out of the query's parameters."""
+
+    def question(
+        severity: SeverityName = "",
+        rule: ShortText = "",
+        plate: ShortText = "",
+        checkpoint: ShortText = "",
+        since: Annotated[str, Query(alias="from")] = "",
+        until: str = "",
+    ) -> AlarmQuestion:
+        return AlarmQuestion(
+            severity=severity,
+            rule_id=rule,
+            plate=plate,
+            checkpoint_id=checkpoint,
+            raised_from_ms=moment("from", since, zone),
+            raised_until_ms=moment("until", until, zone),
+        )
+
+    return question
+
+
+async def alarm_page(
+    services: ConsoleServices, question: AlarmQuestion, page: PageRequest
+) -> tuple[Sequence[Alarm], str]:
+    """Alarms, newest first, and the cursor of the next page. Raises `QueryUnavailable`."""
+    asked = msgspec.structs.asdict(question)
+    return await services.alarms.run(lambda r: r.alarms(page=page, **asked))
+
+
+def _shown(services: ConsoleServices, who: Mapping[str, str]) -> Callable[[Alarm], Row]:
+    """How a list shows an alarm. `who` has it in hand, by the alarm's id."""
+    register, zone = services.register.read(), services.site.tz
+    return lambda alarm: (
+        alarm_row(alarm, register, zone) | {"acknowledged_by": who.get(alarm.alarm_id, "")}
+    )
+
+
+def _add_search(
+    router: APIRouter, services: ConsoleServices, question: Callable[..., AlarmQuestion]
+) -> None:
+    @router.get("/alarms", dependencies=[VIEW])
+    async def alarms(
+        q: AlarmQuestion = Depends(question),
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        cursor: Cursor = "",
+    ) -> Response:
+        rows, following = await alarm_page(services, q, PageRequest(limit=limit, cursor=cursor))
+        show = _shown(services, await acknowledged(services))
+        return json_response({"rows": [show(row) for row in rows], "cursor": following})
+
+
+def _add_exports(
+    router: APIRouter, services: ConsoleServices, question: Callable[..., AlarmQuestion]
+) -> None:
+    """All that a question finds, as a file."""
+    allowed = [Depends(allow(ConsoleOperation.EXPORT))]
+
+    async def export(q: AlarmQuestion = Depends(question)) -> Export[Alarm]:
+        return Export(
+            name="alarms",
+            fetch=lambda cursor: alarm_page(
+                services, q, PageRequest(limit=EXPORT_PAGE, cursor=cursor)
+            ),
+            show=_shown(services, await acknowledged(services)),
+            columns=TABLE_COLUMNS,
+        )
+
+    @router.get("/alarms.csv", dependencies=allowed)
+    async def table(made: Export[Alarm] = Depends(export)) -> Response:
+        return await made.table()
+
+    @router.get("/alarms.jsonl", dependencies=allowed)
+    async def json_lines(made: Export[Alarm] = Depends(export)) -> Response:
+        return await made.json_lines()
+
+
+def _add_alarm(router: APIRouter, services: ConsoleServices) -> None:
+    @router.get("/alarms/{alarm_id:path}", dependencies=[VIEW])
+    async def alarm(alarm_id: str) -> Response:
+        found = await services.alarms.run(lambda r: r.alarm(alarm_id))
+        if found is None:
+            raise HTTPException(404, "no such alarm")
+        who = (await acknowledged(services)).get(alarm_id, "")
+        row = alarm_detail(found, services.register.read(), services.site.tz)
+        return json_response(row | {"acknowledged_by": who})
