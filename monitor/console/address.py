@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from urllib.parse import parse_qsl, urlencode
 
+from bus.domain.rule_check import MATCHABLE
 from monitor.api.views import KINDS as KINDS
 from monitor.api.views import MAX_TEXT as MAX_TEXT
 from monitor.api.views import SEVERITIES as SEVERITIES
@@ -104,7 +105,11 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         AddressField("target", is_text),
         AddressField("checkpoint", is_text),
         AddressField("find", is_text),
+        AddressField("plate", is_text),
+        AddressField("from", is_moment),
+        AddressField("until", is_moment),
     ),
+    "watch": (AddressField("plate", is_text), one_of("kind", ("", *MATCHABLE))),
     "records": (one_of("kind", KINDS), *_SEARCH, RECORD),
     "alarms": (one_of("severity", SEVERITIES), *_SEARCH, ALARM, RECORD),
     "latency": (

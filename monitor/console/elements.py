@@ -127,13 +127,15 @@ def link(text: str, page: str, **values: str) -> None:
     ui.link(text, target).classes("header-button")
 
 
-def figure(address: str, caption: str) -> None:
-    """A picture of our own store."""
+def figure(t: Texts, address: str, caption: str) -> None:
+    """A picture of our own store; `pictures.js` enlarges it on a click or a key."""
+    said = caption or t("viewer.picture")
     with ui.element("figure"):
-        ui.element("img").props(f'src="{address}" loading=lazy').props["alt"] = caption
-        if caption:
-            with ui.element("figcaption"):
-                ui.label(caption)
+        with ui.element("button").classes("enlarge").props("type=button") as button:
+            button.props["aria-label"] = t("viewer.enlarge", caption=said)
+            ui.element("img").props(f'src="{address}" loading=lazy').props["alt"] = said
+        with ui.element("figcaption"):
+            ui.label(said)
 
 
 def line_chart(

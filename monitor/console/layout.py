@@ -50,6 +50,7 @@ _WORDS = (
     "grid",
     "list",
     "attribute",
+    "viewer",
     "watch",
 )
 # Not NiceGUI's `value=None`: it asks the browser, and a page that is left at once does not answer.
@@ -62,7 +63,9 @@ def _version(name: str) -> str:
     return sha256((STATIC / name).read_bytes()).hexdigest()[:12]
 
 
-_CSS, _JS = (f"/assets/{name}?v={_version(name)}" for name in ("theme.css", "console.js"))
+_CSS, *_SCRIPTS = (
+    f"/assets/{name}?v={_version(name)}" for name in ("theme.css", "console.js", "pictures.js")
+)
 
 
 @dataclass(frozen=True)
@@ -127,8 +130,9 @@ def _head(view: View) -> None:
     t = view.t
     words = {group: t.group(group) for group in _WORDS} | {"value": t.values(), "key": key_words(t)}
     ui.dark_mode(view.dark)
+    scripts = "".join(f'<script src="{address}"></script>' for address in _SCRIPTS)
     ui.add_head_html(
-        f'<link rel="stylesheet" href="{_CSS}"><script src="{_JS}"></script>'
+        f'<link rel="stylesheet" href="{_CSS}">{scripts}'
         f"<script>window.databusTexts = {_script_json(words)};"
         f"document.documentElement.dataset.theme = {_script_json(view.theme)};</script>"
     )

@@ -125,21 +125,21 @@ export default {
       this.whenReady(() => {
         this.clear();
         const line = L.polyline([], { color: colour("--critical"), weight: 4, dashArray: "1 8", lineCap: "round" }).addTo(this.map);
-        this.track_ = { line, labels: [], count: 0, last: null };
+        this.track_ = { line, labels: [], count: 0, last: null, most: Math.max(MOST_STOPS, stops.length) };
         stops.forEach((stop) => this.grow_(stop));
       });
     },
     grow(stop) { this.whenReady(() => this.track_ ? this.grow_(stop) : this.track([stop])); },
-    grow_({ id, time }) {
+    grow_({ id, time, number }) {
       const mark = this.marks.get(id);
       if (!mark || this.track_.last === id) return;
       this.track_.last = id;
       const spots = this.track_.line.getLatLngs();
-      this.track_.line.setLatLngs([...spots, mark.getLatLng()].slice(-MOST_STOPS));
+      this.track_.line.setLatLngs([...spots, mark.getLatLng()].slice(-this.track_.most));
       this.track_.count += 1;
-      const tip = L.tooltip({ permanent: true, direction: "top", offset: [0, -8] }).setLatLng(mark.getLatLng()).setContent(`${this.track_.count}.<span class="at"> ${escape(time)}</span>`);
+      const tip = L.tooltip({ permanent: true, direction: "top", offset: [0, -8] }).setLatLng(mark.getLatLng()).setContent(`${number || this.track_.count}.<span class="at"> ${escape(time)}</span>`);
       this.track_.labels.push(tip.addTo(this.map));
-      if (this.track_.labels.length > MOST_STOPS) this.track_.labels.shift().remove();
+      if (this.track_.labels.length > this.track_.most) this.track_.labels.shift().remove();
     },
     clear() {
       if (!this.track_) return;

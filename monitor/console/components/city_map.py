@@ -5,7 +5,7 @@ Loads no tiles, and the register from its own address, not as a prop.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import nicegui
@@ -46,8 +46,9 @@ class CityMap(Element, component="city_map.js", esm={"nicegui-leaflet": str(_LEA
         """Rings around a checkpoint."""
         self.run_method("pulse", checkpoint_id, severity)
 
-    def track(self, stops: Sequence[dict[str, str]]) -> None:
-        """Redraw a trajectory: `id` and `time` of each stop."""
+    def track(self, stops: Sequence[Mapping[str, str | int]]) -> None:
+        """Redraw a trajectory: `id` and `time` of each stop, and its `number` where that is not
+        its place among those drawn. All of them stay."""
         self.run_method("track", stops)
 
     def grow(self, stop: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
 from bus.contracts.alarms import Alarm
+from bus.domain.plates import plate_form
 from ingest.store.port import PageRequest, Query
 from monitor.api.incidents import acknowledged
 from monitor.api.pool import QueryUnavailable
@@ -19,6 +20,7 @@ from monitor.api.views import alarm_detail, record_detail, rejected_row
 from monitor.console.acknowledge import AlarmInHand
 from monitor.console.elements import chip, facts, figure, link
 from monitor.console.layout import View
+from monitor.console.plate_links import plate_links, reading_chip
 from monitor.console.rows import (
     Row,
     body_facts,
@@ -128,6 +130,9 @@ class DetailPanel:
             )
             ui.label(row[place_field(t)]).classes("soft")
         self._mark(row)
+        reading_chip(plate_form(row["plate_number"]), t)
+        with ui.element("div").classes("bar"):
+            plate_links(self._view, row["plate_number"], row["kind"])
         self._pictures(row["pictures"])
         facts(
             [
@@ -157,7 +162,7 @@ class DetailPanel:
         t = self._view.t
         for one in pictures:
             if one["picture"]:
-                figure(one["picture"], picture_caption(one["key"], t))
+                figure(t, one["picture"], picture_caption(one["key"], t))
             else:  # never fetched from here: this page asks no other host for anything
                 ui.label(t("detail.foreign_picture", url=one["url"])).classes("soft small")
         if not pictures:
@@ -217,6 +222,7 @@ class DetailPanel:
                 on_click=lambda: self.open(record=row["record_id"]),
             ).classes("header-button")
             link(t("detail.trajectory"), "map", target=row["rule_id"])
+            plate_links(self._view, row["plate_number"], row["kind"])
         if row["body"] is not None:
             with ui.element("h2"):
                 ui.label(t("detail.raw"))

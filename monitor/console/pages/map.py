@@ -17,6 +17,7 @@ from monitor.console.components.city_map import CityMap
 from monitor.console.elements import chip, grid, link, panel
 from monitor.console.feed import Update
 from monitor.console.layout import View
+from monitor.console.pages.plate_track import PlateTrack
 from monitor.console.rows import column, place_field
 
 STATES_SECONDS = 1.0
@@ -46,6 +47,7 @@ def build(view: View) -> None:
                 label=view.t("map.label"),
             )
         with ui.element("div").classes("map-side"):
+            PlateTrack(view, city)
             Targets(view, city).follow()
             ChosenCheckpoint(view, city)
             CheckpointPanel(view, city).follow()
@@ -54,7 +56,8 @@ def build(view: View) -> None:
 
 class Targets:
     """The targets seen lately; the pressed one has its trajectory on the map. The one that the
-    address names is kept; without one the map follows the newest alarm.
+    address names is kept; without one the map follows the newest alarm, unless the way of a plate
+    is shown.
     """
 
     def __init__(self, view: View, city: CityMap) -> None:
@@ -71,14 +74,22 @@ class Targets:
         """Show what is known and grow with every alarm."""
         self._retarget()
         self._follow.on_value_change(
-            lambda e: self._view.address.go({"target": "" if e.value else self._shown})
+            lambda e: self._choose("" if e.value else self._shown)
         )
-        self._view.address.watch(("target",), self._retarget)
+        self._view.address.watch(("target", "plate"), self._retarget)
         self._view.feed.updates.subscribe(self._on_update)
+
+    @property
+    def _is_of_a_plate(self) -> bool:
+        return bool(self._view.address["plate"])
+
+    async def _choose(self, rule_id: str) -> None:
+        if rule_id != self._view.address["target"] or (rule_id and self._is_of_a_plate):
+            await self._view.address.go({"target": rule_id, "plate": "", "from": "", "until": ""})
 
     def _retarget(self) -> None:
         target, alarms = self._view.address["target"], self._view.services.hub.live.alarms
-        self._follow.set_value(not target)
+        self._follow.set_value(not target and not self._is_of_a_plate)
         self._shown = target or (alarms[-1].rule_id if alarms else "")
         self._draw_track()
         self._draw_list()
@@ -89,7 +100,9 @@ class Targets:
         for alarm in update.delta.alarms:
             self._city.pulse(alarm.checkpoint_id, alarm.severity)
         newest = update.delta.alarms[-1]
-        if self._follow.value and newest.rule_id != self._shown:
+        if self._is_of_a_plate:
+            pass
+        elif self._follow.value and newest.rule_id != self._shown:
             self._shown = newest.rule_id
             self._draw_track()
         else:
@@ -106,6 +119,8 @@ class Targets:
             self._draw_track()
 
     def _draw_track(self) -> None:
+        if self._is_of_a_plate:
+            return
         track = self._view.services.hub.live.trajectory(self._shown)
         self._city.track([self._stop(alarm) for alarm in track[-MAX_STOPS:]])
 
@@ -129,7 +144,7 @@ class Targets:
 
     def _target(self, alarm: Alarm, count: int) -> None:
         t = self._view.t
-        pressed = str(alarm.rule_id == self._shown).lower()
+        pressed = str(alarm.rule_id == self._shown and not self._is_of_a_plate).lower()
         with (
             ui.element("button").classes("target").props(f"type=button aria-pressed={pressed}") as b
         ):
@@ -137,7 +152,7 @@ class Targets:
             ui.label(alarm.rule_name or alarm.rule_id).style("font-weight: 600")
             ui.element("div").classes("grow")
             ui.label(t("map.hits", count=count)).classes("soft small")
-        b.on("click", lambda: self._view.address.go({"target": alarm.rule_id}))
+        b.on("click", lambda: self._choose(alarm.rule_id))
 
 
 def _order(alarm: Alarm) -> tuple[int, str]:

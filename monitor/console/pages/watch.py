@@ -12,6 +12,7 @@ from nicegui.events import GenericEventArguments
 
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
+from bus.domain.plates import plate_form
 from bus.domain.rule_check import MATCHABLE, RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
@@ -19,6 +20,7 @@ from monitor.api.views import parse_time
 from monitor.console.elements import paged_grid, panel, refresh_rows, source
 from monitor.console.feed import Update
 from monitor.console.layout import View
+from monitor.console.plate_links import reading_chip, rule_fault, rule_fault_text
 from monitor.console.rows import Row, column, match_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
@@ -44,6 +46,7 @@ class RuleForm:
         self._view = view
         t = view.t
         with panel(t("watch.add")):
+            self._about = ui.element("div").classes("bar").props("role=status")
             with ui.element("div").classes("bar"):
                 self._name = ui.input(t("watch.name")).style("width: 200px")
                 self._kind = ui.select(
@@ -75,6 +78,25 @@ class RuleForm:
             field.props("outlined dense")
         self._rows: list[tuple[ui.select, ui.input, ui.element]] = []
         self._kind.on_value_change(self._change_kind)
+        view.address.watch(("plate", "kind"), self._fill)
+        self._fill()
+
+    def _fill(self) -> None:
+        """With the plate that the address names: whoever comes from a record only has to press the
+        button. What is wrong with it is said before, by the check that judges the rule."""
+        view, t, written = self._view, self._view.t, self._view.address["plate"]
+        self._about.clear()
+        if not written:
+            return
+        self._kind.set_value(view.address["kind"] or USUAL_KIND)
+        self._plates.set_value(written)
+        fault = rule_fault(written, self._kind.value)
+        with self._about:
+            if fault is not None:
+                ui.label(t("watch.failed", why=rule_fault_text(fault, t))).classes("notice")
+            else:
+                ui.label(t("watch.filled", plate=written)).classes("soft")
+                reading_chip(plate_form(written), t)
 
     def _add_feature(self) -> None:
         t = self._view.t
@@ -137,15 +159,14 @@ class RuleForm:
             )
             await view.services.send_rule(put_command(view.services, rule, view.principal.name))
         except RuleError as error:
-            field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
-            why = t.table.get(f"watch.fault_{error.code}", str(error))
-            ui.notify(t("watch.failed", why=f"{field}: {why}"), type="warning")
+            ui.notify(t("watch.failed", why=rule_fault_text(error, t)), type="warning")
             return
         except (CommandNotAcknowledged, ValueError, msgspec.ValidationError) as error:
             ui.notify(t("watch.failed", why=str(error)), type="negative")
             return
         ui.notify(t("watch.sent", name=name), type="positive")
         self._clear()
+        await view.address.go({"plate": "", "kind": ""})
 
     def _clear(self) -> None:
         for field in (self._name, self._plates, self._until, self._note):
