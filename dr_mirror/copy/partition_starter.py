@@ -6,6 +6,7 @@ In: a partition with leaders on both sides. Out: it is copied from where the tar
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from bus.client.wire.channel import PeerChannel, PeerError
@@ -18,7 +19,7 @@ from bus.protocol.generated.mirror_append import (
     PartitionMirrorAppend,
     TopicMirrorAppend,
 )
-from bus.records.batch import header_at
+from bus.records.batch import RecordsError, header_at
 from dr_mirror.copy.links import CopyContext, state_of_lost
 from dr_mirror.plan.append_errors import state_of
 from dr_mirror.plan.batches import first_batch
@@ -32,6 +33,8 @@ from dr_mirror.plan.resume import (
     resume_point,
 )
 from dr_mirror.plan.states import MirrorState
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 10_000
 """One question of the start; a broker answers at once, or another one leads by now."""
@@ -66,24 +69,44 @@ class PartitionStarter:
         point = resume_point(source, target, is_compacted=is_compacted)
         if not point.state.copies:
             raise NotStarted(point.state, point.detail)
-        if point.position > target.log_end:
-            claim = await self._claim(copy, point.position)
+        position = point.position
+        if position > target.log_end:
+            # Told before the target goes on there: if its answer is lost, nothing shows the hole.
+            if point.missing and copy.on_hole(point):
+                log.warning("%s-%d: %s", *copy.partition, point.detail)
+            position = await self._begin_of_batch(copy, source)
+        if position > target.log_end:
+            claim = await self._claim(copy, position)
             target = _target(claim)
-            if target.log_end != point.position:
+            if target.log_end != position:
                 raise NotStarted(MirrorState.STARTING, "the target's log start is being moved")
         caught_up_ms = -1
         if point.compare_at >= 0:
             caught_up_ms = await self._compare(copy, target_topic_id, target, point.compare_at)
         copy.begin(
-            point.position,
+            position,
             source,
             target_log_start=target.log_start,
             target_log_end=target.log_end,
             target_epoch=claim.leader_epoch,
             caught_up_ms=caught_up_ms,
         )
-        if point.missing:
-            copy.on_hole(point.missing, point.detail)
+
+    async def _begin_of_batch(self, copy: PartitionCopy, source: SourceOffsets) -> int:
+        """Of the one that holds the source's log start: records are deleted, batches stay whole.
+        Raises NotStarted."""
+        if source.log_start >= source.high_watermark:
+            return source.log_start
+        start = FetchFrom(copy.partition.topic, source.log_start, copy.source_epoch)
+        batch = await self._batch_at(
+            self._source(copy), copy.key, start, MirrorState.SOURCE_UNAVAILABLE
+        )
+        try:
+            return min(header_at(first_batch(batch)).base_offset, source.log_start)
+        except RecordsError:
+            raise NotStarted(
+                MirrorState.STARTING, "the source has not sent its first batch"
+            ) from None
 
     async def _source_offset(self, copy: PartitionCopy, timestamp: int) -> int:
         request = one_list_offsets(copy.partition, timestamp, copy.source_epoch)

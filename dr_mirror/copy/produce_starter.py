@@ -56,12 +56,12 @@ class ProduceStarter:
         point = resume_point(source, TargetOffsets(0, end, end), is_compacted=True)
         if not point.state.copies:
             raise NotStarted(point.state, point.detail)
+        if point.missing:
+            copy.on_hole(point)
         copy.begin(
             point.position, source, target_log_start=NO_LOG_START, target_log_end=point.position,
             target_epoch=-1, caught_up_ms=-1,
         )  # fmt: skip
-        if point.missing:
-            copy.on_hole(point.missing, point.detail)
         sender.on_begun(copy.partition, target_end)
         return OffsetSegment(point.position, target_end, 0)
 

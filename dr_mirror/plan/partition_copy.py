@@ -19,7 +19,7 @@ from bus.client.wire.fetch_session import PartitionKey
 from bus.protocol.wire import Buffer
 from dr_mirror.plan.batches import BatchRun
 from dr_mirror.plan.fetch_session import FetchFrom
-from dr_mirror.plan.resume import SourceOffsets
+from dr_mirror.plan.resume import ResumePoint, SourceOffsets
 from dr_mirror.plan.states import MirrorState
 
 NO_NODE = -1
@@ -103,6 +103,7 @@ class PartitionCopy:
         self._marker: tuple[int, int] | None = None
         self._attempt = 0
         self._hole = ""
+        self._hole_offsets = (-1, -1)
         self._is_noted = False
         self._queue: deque[QueuedRun] = deque()
         self._in_flight: list[QueuedRun] = []
@@ -121,8 +122,9 @@ class PartitionCopy:
 
     @property
     def fetch_from(self) -> FetchFrom:
-        """Where the next fetch begins."""
-        return FetchFrom(self.partition.topic, self.position, self.source_epoch, self.last_epoch)
+        """Where the next fetch begins: a log may begin within a batch, which comes whole."""
+        offset = max(self.position, self.source.log_start)
+        return FetchFrom(self.partition.topic, offset, self.source_epoch, self.last_epoch)
 
     @property
     def can_append(self) -> bool:
@@ -194,11 +196,17 @@ class PartitionCopy:
         self.state, self.detail = state, detail
         self._is_noted = True
 
-    def on_hole(self, missing: int, detail: str) -> None:
-        """Copying began behind records that the source no longer had; shown from now on."""
-        self.missing += missing
-        self._hole = detail
-        self._show_copying()
+    def on_hole(self, point: ResumePoint) -> bool:
+        """Copying is about to begin behind records that the source no longer has; shown from then
+        on. Whether that is news: what the target has been told, and has not answered, is told
+        again."""
+        begin, before = point.position - point.missing, self._hole_offsets
+        known_end = before[1] if before[0] == begin else begin
+        if point.position <= known_end:
+            return False
+        self.missing += point.position - known_end
+        self._hole_offsets, self._hole = (begin, point.position), point.detail
+        return True
 
     def on_fetched(
         self, run: BatchRun | None, frame: FetchedFrame, source: SourceOffsets, now_ms: int

@@ -204,6 +204,46 @@ def test_what_cannot_be_copied_is_named_and_goes_on_after_its_remedy(
     sites.assert_equal("data.again", 1)
 
 
+def send_one_batch(cluster: RunningCluster, topic: str, count: int) -> None:
+    """Records that come and go together."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5_000,
+                         "batch.num.messages": count})  # fmt: skip
+    for number in range(count):
+        producer.produce(topic, f"{number}".encode(), partition=0)
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.slow
+def test_a_log_that_begins_within_a_batch_is_copied_and_what_was_deleted_is_told_exactly(
+    clusters: tuple[RunningCluster, RunningCluster], sites: TwoSites, dice: random.Random
+):
+    """Regression, found by the simulation: the rest of the batch counted as another history for
+    ever, and to begin the topic anew did not help. Before the first copy, and behind it."""
+    source, _ = clusters
+    topic = "data.within"
+    sites.mirror.kill()
+    create(source, topic)
+    send_one_batch(source, topic, 10)
+    delete_records(source, topic, within := dice.randrange(1, 10))
+    sites.mirror.start()
+    sites.wait_until_copied(topic, 1)
+    wait_until(lambda: sites.target.ends(topic, 0) == (within, 10), "deleted at both sites")
+    wait_until(lambda: sites.mirror.state_of(topic) == "copying", "nothing was lost")
+    sites.mirror.kill()
+    send_one_batch(source, topic, 10)
+    send_one_batch(source, topic, 10)
+    delete_records(source, topic, within := dice.randrange(11, 30))
+    sites.mirror.start()
+    sites.wait_until_copied(topic, 1)
+    wait_until(lambda: sites.target.ends(topic, 0) == (within, 30), "deleted at both sites")
+    wait_until(lambda: sites.mirror.state_of(topic) == "hole", "the hole is told")
+    [found] = [one for one in sites.mirror.status().partitions if one.topic == topic]
+    assert found.missing == within - 10
+    assert found.detail == f"offsets 10..{within - 1} were deleted at the source"
+    assert found.detail in sites.mirror.log.read_text("utf-8")
+    sites.assert_equal(topic, 1)
+
+
 @pytest.mark.slow
 def test_a_newer_mirror_fences_the_older_one_and_nothing_comes_twice(
     clusters: tuple[RunningCluster, RunningCluster], sites: TwoSites, tmp_path: Path, dice: random.Random

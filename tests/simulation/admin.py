@@ -169,7 +169,10 @@ class SimAdmin:
         except WireError:
             self.client.forget_leader(topic, partition)
             return False
-        return bool(answer.topics[0].partitions[0].error_code == 0)
+        if answer.topics[0].partitions[0].error_code:
+            self.client.forget_leader(topic, partition)  # another one may lead
+            return False
+        return True
 
     async def configure(self, topic: str, name: str, value: str) -> bool:
         """Set one key of a topic."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from bus import periodic_thread
-from bus.client.kafka import mirrored_ends
+from bus.client.kafka import mirrored_ends, topic_follower
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from ingest.edge import epoch_confirmer, forwarder, second_site
@@ -23,7 +23,13 @@ from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.second_site import SecondSite
 from ingest.edge.site_route import SiteRoute
 from ingest.spool import Spool, SpoolEntry, SpoolFull, kept_segments, spool, writer
-from tests.simulation.edge_clients import EdgeAdmin, EdgeConsumer, EdgeProducer
+from tests.simulation.edge_clients import (
+    EdgeAdmin,
+    EdgeConsumer,
+    EdgeProducer,
+    describe_existing,
+    topics_client,
+)
 from tests.simulation.loop import ProcessLife
 from tests.simulation.mirror_machine import enter
 from tests.simulation.threads import VirtualThread, VirtualThreading
@@ -132,11 +138,16 @@ class EdgeMachine:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Gives the edge's modules the world's threads and clients."""
-        threads = (forwarder, second_site, periodic_thread, spool, writer, kept_segments)
+        threads = (
+            forwarder, second_site, topic_follower, periodic_thread, spool, writer, kept_segments,
+        )  # fmt: skip
         clients = {
             forwarder: {"Producer": EdgeProducer},
             second_site: {"Consumer": EdgeConsumer, "Admin": EdgeAdmin},
             epoch_confirmer: {"own_name": lambda: "an-edge@world"},
+            topic_follower: {
+                "admin_client": topics_client, "describe_existing": describe_existing,
+            },
             mirrored_ends: {"Consumer": EdgeConsumer, "Admin": EdgeAdmin},
         }
         with ExitStack() as patches:

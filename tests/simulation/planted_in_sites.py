@@ -7,6 +7,7 @@ the checkers.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,8 @@ from msgspec.structs import replace
 
 from broker.handlers import k10001_mirror_append
 from bus.client.kafka.mirrored_ends import MirroredEnds
-from dr_mirror.copy import mirror
+from bus.client.kafka.topic_follower import TopicFollower
+from dr_mirror.copy import mirror, partition_starter
 from dr_mirror.plan import forced
 from dr_mirror.switch import forced as forced_switch
 from dr_mirror.switch.site_client import SiteClient
@@ -124,6 +126,39 @@ def a_configuration_is_read_from_a_server_that_is_behind(patch: pytest.MonkeyPat
     patch.setattr(SimSession, "sync", at_once)
 
 
+def a_topic_made_anew_goes_unnamed(patch: pytest.MonkeyPatch) -> None:
+    """The id of what is copied is not compared with the source's."""
+    right = mirror.plan_topics
+
+    def forgetful(source: Any, target: Any, selection: Any, clusters: Any, _: Any, names: Any) -> Any:
+        return right(source, target, selection, clusters, {}, names)
+
+    patch.setattr(mirror, "plan_topics", forgetful)
+
+
+def a_hole_goes_untold(patch: pytest.MonkeyPatch) -> None:
+    """What the source deleted before it was copied is left out without a word."""
+    patch.setattr(partition_starter, "resume_point", _without_a_hole(partition_starter.resume_point))
+
+
+def _without_a_hole(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *logs, **words: dataclasses.replace(right(*logs, **words), missing=0)
+
+
+def what_is_left_of_a_batch_is_not_copied(patch: pytest.MonkeyPatch) -> None:
+    """A log that begins within a batch counts as one that begins behind it."""
+
+    async def at_the_start(_: Any, copy: Any, source: Any) -> int:
+        return int(source.log_start)
+
+    patch.setattr(partition_starter.PartitionStarter, "_begin_of_batch", at_the_start)
+
+
+def confirmations_of_another_topic_are_waited_for(patch: pytest.MonkeyPatch) -> None:
+    """An edge reads on behind the end of a topic that was made anew."""
+    patch.setattr(TopicFollower, "renewals", lambda self: frozenset)
+
+
 class SitesPlant(NamedTuple):
     """A bug, and what must become of the first site, and who must keep metadata, for it to
     matter."""
@@ -142,6 +177,10 @@ _PLANTS = (
     SitesPlant(an_edge_moves_without_what_is_kept, Fate.DIES),
     SitesPlant(an_edge_believes_that_all_is_confirmed, Fate.DIES),
     SitesPlant(a_silent_site_is_left, Fate.STAYS),
+    SitesPlant(a_topic_made_anew_goes_unnamed, Fate.STAYS),
+    SitesPlant(a_hole_goes_untold, Fate.STAYS),
+    SitesPlant(what_is_left_of_a_batch_is_not_copied, Fate.STAYS),
+    SitesPlant(confirmations_of_another_topic_are_waited_for, Fate.STAYS),
     SitesPlant(a_configuration_is_read_from_a_server_that_is_behind, Fate.STAYS, "zookeeper"),
 )
 PLANTS = {one.plant.__name__: one for one in _PLANTS}

@@ -56,24 +56,41 @@ def log_ends(cluster: SimCluster, topics: Iterable[str]) -> Ends:
     }
 
 
+def log_bounds(cluster: SimCluster, topic: str) -> dict[Place, tuple[int, int]]:
+    """Where each leader's log of a topic begins and ends; a broker may have one of that name that
+    is deleted."""
+    image = cluster.image()
+    wanted = image.topics.get(topic) if image is not None else None
+    return {
+        (topic, partition.index): (partition.log.log_start_offset, partition.log.end_offset)
+        for _, partition in cluster.partitions()
+        if partition.is_leader and wanted is not None and partition.topic_id == wanted.topic_id
+    }
+
+
 def both_sites(one: SimCluster, other: SimCluster, topics: Mapping[str, int]) -> list[str]:
-    """How the replicas of both differ, byte by byte."""
-    replicas: dict[Place, dict[str, list[Batch]]] = {}
+    """How the replicas of both differ, byte by byte from where the logs begin on."""
+    replicas: dict[Place, dict[str, tuple[int, list[Batch]]]] = {}
     for cluster in (one, other):
         for machine, partition in cluster.partitions():
             if partition.topic in topics:
                 place = partition.topic, partition.index
+                start = partition.log.log_start_offset
                 batches = batches_of(machine, partition.log.directory)
-                replicas.setdefault(place, {})[machine.name] = batches
+                held_from = start, [each for each in batches if each[1] >= start]
+                replicas.setdefault(place, {})[machine.name] = held_from
     found = []
     for topic, count in topics.items():
         for index in range(count):
             held = replicas.get((topic, index), {})
             if len(held) < len(one.machines) + len(other.machines):
                 found.append(f"{topic}-{index}: replicas on {sorted(held)} only")
-            ends = {name: batches[-1][1] + 1 if batches else 0 for name, batches in held.items()}
-            if len({tuple(batches) for batches in held.values()}) > 1:
-                found.append(f"{topic}-{index}: not the same everywhere, ends are {ends}")
+            bounds = {
+                name: (start, batches[-1][1] + 1 if batches else start)
+                for name, (start, batches) in held.items()
+            }
+            if len({(start, tuple(batches)) for start, batches in held.values()}) > 1:
+                found.append(f"{topic}-{index}: not the same everywhere, the logs are {bounds}")
     return found
 
 

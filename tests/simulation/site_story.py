@@ -226,6 +226,8 @@ class SiteSeedRun:
                 Path(folder) / "edge",
             )  # fmt: skip
             around.enter_context(self.edge.installed())
+            self.anew = TopicMadeAnew(self)
+            around.enter_context(self.anew.losses.installed())
             self.operator = Operator(self.world, self.mirror)
             self.claims = SiteClaims(self.mirror, (self.first.cluster, self.second.cluster))
             try:
@@ -297,14 +299,14 @@ class SiteSeedRun:
     async def _keep_and_hand_over(self) -> None:
         loop = self.world.loop
         until = loop.time() + self.trouble_s
-        anew = TopicMadeAnew(self)
         busy = [
             loop.create_task(self.first.faults.run(until)),
             loop.create_task(self.second.faults.run(until)),
             loop.create_task(self._harm_the_mirror(until)),
             loop.create_task(self._harm_the_edge(until)),
+            loop.create_task(self.anew.lose_confirmations(until)),
         ]
-        making = loop.create_task(anew.harm(until)) if self.fate is Fate.STAYS else None
+        making = loop.create_task(self.anew.harm(until)) if self.fate is Fate.STAYS else None
         switching = None
         if self.fate is Fate.HANDS_OVER:
             await asyncio.sleep(self.trouble_s * self.dice.random())
@@ -321,7 +323,7 @@ class SiteSeedRun:
         if making is not None:
             await making  # what it asked for may have waited for the brokers that were down
         await self._settle()
-        await anew.settle()
+        await self.anew.settle()
 
     async def _handed_over(
         self, switching: asyncio.Task[SwitchStatement], former: SimSite, new: SimSite

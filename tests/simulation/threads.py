@@ -81,8 +81,10 @@ class VirtualThread:
     def __init__(self, *, target: Callable[[], None], name: str, daemon: bool) -> None:
         self._target, self._name = target, name
         self._ended = VirtualEvent()
+        self._is_begun = False
 
     def start(self) -> None:
+        self._is_begun = True
         blocking.wait_for(self._start())
 
     async def _start(self) -> None:
@@ -100,7 +102,7 @@ class VirtualThread:
         self._ended.wait(timeout)
 
     def is_alive(self) -> bool:
-        return not self._ended.is_set()
+        return self._is_begun and not self._ended.is_set()
 
 
 class VirtualThreading:

@@ -10,7 +10,7 @@ from bus.client.model import TopicPartition
 from dr_mirror.plan.batches import batch_run
 from dr_mirror.plan.pace import MemoryBudget
 from dr_mirror.plan.partition_copy import FetchedFrame, PartitionAppend, PartitionCopy
-from dr_mirror.plan.resume import SourceOffsets, TargetOffsets, resume_point
+from dr_mirror.plan.resume import ResumePoint, SourceOffsets, TargetOffsets, resume_point
 from dr_mirror.plan.states import MirrorState
 from dr_mirror.plan.status import lag_s, partition_status
 from tests.dr_mirror.batch_log import a_log
@@ -151,12 +151,46 @@ def test_the_source_s_deletions_are_passed_on_but_never_beyond_what_the_target_h
     assert (append.joined, append.source_log_start, append.base_offset) == (None, 5, 5)
 
 
+def hole(end: int, log_start: int) -> ResumePoint:
+    """Where copying goes on when the source begins behind what the target has."""
+    found = resume_point(
+        SourceOffsets(log_start, log_start + 10), TargetOffsets(0, end, end), is_compacted=False
+    )
+    assert found.missing == log_start - end
+    return found
+
+
 def test_a_hole_stays_visible_while_copying_goes_on():
     """Until the process ends; what is missing is added up."""
     copy = copying(10)
-    copy.on_hole(3, "offsets 0..2 were deleted at the source")
+    assert copy.on_hole(hole(5, 8))
+    copy.begin(
+        8, SourceOffsets(8, 10), target_log_start=8, target_log_end=8, target_epoch=0,
+        caught_up_ms=-1,
+    )  # fmt: skip
     copy.note(MirrorState.SOURCE_UNAVAILABLE, "away")
     frame = FetchedFrame(0, lambda _: None)
     frame.hold()
-    copy.on_fetched(None, frame, SourceOffsets(3, 10), 1)
+    copy.on_fetched(None, frame, SourceOffsets(8, 10), 1)
     assert (copy.state, copy.missing) == (MirrorState.HOLE, 3)
+    assert copy.on_hole(hole(20, 22))
+    assert copy.missing == 5
+
+
+def test_a_hole_that_the_target_has_not_answered_is_counted_once():
+    """More may have been deleted until it is asked again."""
+    copy = copying(10)
+    assert copy.on_hole(hole(5, 8))
+    assert not copy.on_hole(hole(5, 8))
+    assert copy.on_hole(hole(5, 9))
+    assert copy.missing == 4
+
+
+def test_a_log_that_begins_within_a_batch_is_fetched_from_its_start_and_appended_from_the_batch_s():
+    copy = copying(10)
+    copy.begin(
+        5, SourceOffsets(7, 10), target_log_start=5, target_log_end=5, target_epoch=0,
+        caught_up_ms=-1,
+    )  # fmt: skip
+    assert (copy.fetch_from.position, copy.position) == (7, 5)
+    assert not copy.log_start_moved, "the target has nothing yet that could go"
