@@ -114,14 +114,12 @@ class RegisterFollower:
 
     def _follow(self) -> None:
         """From the beginning: a topic that was made anew says everything again."""
-        begun = self._topics.identity
+        renewed = self._topics.renewals()
         with Consumer(self._bus, client_id=self._client_id, overrides=_OVERRIDES) as consumer:
             consumer.assign({TopicPartition(CONTROL_REGISTER, 0): BEGINNING})
             fresh: Entries | None = {}  # until the end was reached once, the former register holds
             while not self._stopping.is_set():
-                if begun is None:
-                    begun = self._topics.identity
-                elif self._topics.renewed(begun, [CONTROL_REGISTER]):
+                if renewed():
                     log.warning("%s was made anew: read from its start", CONTROL_REGISTER)
                     return
                 found = list(_readable(consumer.poll(MAX_POLLED, POLL_S)))

@@ -12,7 +12,9 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,8 +22,9 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
+from bus.client.kafka.topic_follower import follower_that_looked
 from bus.client.model import ConsumedRecord, TopicPartition
-from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
+from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
 from bus.contracts.topics import TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
@@ -33,7 +36,6 @@ from dr_mirror.plan.site_state import (
     NewestOfKeys,
     StateKind,
     StateStatus,
-    newest_carried,
 )
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,14 @@ SCANNED = 20_000
 """The newest records of a topic of events among which the last one that was carried is looked for;
 without one all are carried, and readers take each once."""
 BY_TOPIC: Mapping[str, StateKind] = MappingProxyType({kind.topic: kind for kind in STATE})
+
+
+class LastReplicated(NamedTuple):
+    """A record of the source that the target has: its offset there, and what it says."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
 
 
 class StateCarrier:
@@ -107,24 +117,34 @@ class StateCarrier:
                 return
 
     def _carry(self) -> None:
-        """Until stopped, or for a while where the source lacks a topic, which may come. Raises
-        BusError."""
+        """Until stopped, or until a topic of one side is another one, or for a while where the
+        source lacks a topic, which may come. Raises BusError."""
         places = self._places()
         again_s = time.monotonic() + (AGAIN_S if len(places) < len(STATE) else math.inf)
         if not places:
             return
         producer = Producer(self._target, client_id=CLIENT_ID, overrides={"linger.ms": 0})
         try:
+            names = [place.topic for place in places]
             with (
+                closing(follower_that_looked(self._source, names)) as at_source,
+                closing(follower_that_looked(self._target, names)) as at_target,
                 Consumer(self._target, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as ours,
                 Consumer(self._source, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as theirs,
             ):
+                renewed = at_source.renewals(), at_target.renewals()
                 known = {
                     place.topic: NewestOfKeys(BY_TOPIC[place.topic])
                     for place in places if BY_TOPIC[place.topic].merge is Merge.NEWEST
                 }  # fmt: skip
-                theirs.assign(self._starts(ours, places, known))
+                replicated = self._read_replicated(ours, places, known)
+                theirs.assign(
+                    {place: _start(theirs, place, replicated.get(place.topic)) for place in places}
+                )
                 while not self._is_over and time.monotonic() < again_s:
+                    if anew := renewed[0]() | renewed[1]():
+                        log.warning("made anew, carried from the start: %s", sorted(anew))
+                        return
                     for record in ours.poll(MAX_POLLED, 0):
                         _observe(known, record)
                     records = theirs.poll(MAX_POLLED, POLL_S)
@@ -152,17 +172,18 @@ class StateCarrier:
             target.close()
         return [TopicPartition(name, 0) for name in found]
 
-    def _starts(
+    def _read_replicated(
         self, ours: Consumer, places: list[TopicPartition], known: Mapping[str, NewestOfKeys]
-    ) -> dict[TopicPartition, int]:
-        """Read what the target has; where to go on at the source. `ours` goes on behind it."""
+    ) -> dict[str, LastReplicated]:
+        """Read what the target has; what was carried last of each topic of events. `ours` goes on
+        behind it."""
         ends, begins = {}, {}
         for place in places:
             first, ends[place] = ours.bounds(place)
             is_state = place.topic in known
             begins[place] = first if is_state else max(first, ends[place] - SCANNED)
         ours.assign(begins)
-        carried = dict.fromkeys((place.topic for place in places), -1)
+        replicated: dict[str, LastReplicated] = {}
         position = dict(begins)
         deadline = time.monotonic() + TIMEOUT_S
         while any(position[place] < ends[place] for place in places):
@@ -176,13 +197,12 @@ class StateCarrier:
             for record in records:
                 position[TopicPartition(record.topic, record.partition)] = record.offset + 1
                 _observe(known, record)
-                if record.topic not in known:
-                    newest = newest_carried([record], self._source_cluster_id)
-                    carried[record.topic] = max(carried[record.topic], newest)
-        return {
-            place: BEGINNING if carried[place.topic] < 0 else carried[place.topic] + 1
-            for place in places
-        }
+                origin = parse_origin(record.header(MIRROR_ORIGIN))
+                is_ours = origin is not None and origin.cluster_id == self._source_cluster_id
+                if origin is not None and is_ours and record.topic not in known:
+                    found = LastReplicated(origin.offset, record.key, record.value)
+                    replicated[record.topic] = found
+        return replicated
 
     def _due(
         self, records: Iterable[ConsumedRecord], known: Mapping[str, NewestOfKeys]
@@ -249,6 +269,24 @@ class StateCarrier:
         for topic, before in self._statuses.items():
             said = self._too_large.get(topic, problem)
             self._statuses[topic] = msgspec.structs.replace(before, problem=said)
+
+
+def _start(theirs: Consumer, place: TopicPartition, last: LastReplicated | None) -> int:
+    """Where to go on at the source: behind what was carried last, if that is what stands there. A
+    topic that was made anew has another record at that offset, or ends before it. Raises
+    BusError."""
+    if last is None:
+        return BEGINNING
+    theirs.assign({place: last.offset})
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (found := theirs.poll(1, POLL_S)) and not theirs.at_end:
+        if time.monotonic() > deadline:
+            raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"what was carried of {place.topic}")
+    if not found or found[0].offset < last.offset:  # the client begins anew where nothing stands
+        return BEGINNING
+    there = LastReplicated(found[0].offset, found[0].key, found[0].value)
+    is_same = there.offset > last.offset or there == last  # or its time was over at the source
+    return last.offset + 1 if is_same else BEGINNING
 
 
 def _observe(known: Mapping[str, NewestOfKeys], record: ConsumedRecord) -> None:

@@ -174,12 +174,6 @@ class NewestOfKeys:
             self.newer_there.discard(key)
 
 
-def newest_carried(records: list[ConsumedRecord], cluster_id: str) -> int:
-    """The largest offset of that cluster among records that were carried; -1: none was."""
-    found = [parse_origin(record.header(MIRROR_ORIGIN)) for record in records]
-    return max((one.offset for one in found if one and one.cluster_id == cluster_id), default=-1)
-
-
 class StateStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. `carried`: records since the mirror began. `caught_up_ms`: until when the other
     site knows all; -1: not known. `newer_there`: entries that the secondary has newer."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.mirrored_ends import CONFIRMED, NEWEST_RECORDS, cluster_id_of, is_between
+from bus.client.kafka.topic_follower import TopicFollower, follower_that_looked
 from bus.contracts.mirror import decode_confirmed
 from bus.errors import BusError
 from ingest.edge.other_site import SENT_TO, ask_ends
@@ -33,7 +34,8 @@ AGAIN_S = 5.0
 
 
 class SecondSite:
-    """One thread. Invariant: `_consumer` reads of the site `_reading_at`."""
+    """One thread. Invariant: `_consumer` reads of the site `_reading_at`, whose topics `_topics`
+    follows."""
 
     def __init__(self, spool: Spool, route: SiteRoute, *, url: str, move_after_s: float) -> None:
         """`url` of an edge at the second site; `move_after_s` 0: moves only on orders."""
@@ -42,6 +44,8 @@ class SecondSite:
         self._url = url
         self._move_after_s = move_after_s
         self._consumer: Consumer | None = None
+        self._topics: TopicFollower | None = None
+        self._renewed: Callable[[], frozenset[str]] = frozenset
         self._reading_at: Site = route.active
         self._not_before_s: dict[str, float] = {}
         self._progress: tuple[int, int] = (-1, -1)
@@ -108,6 +112,11 @@ class SecondSite:
             else:
                 self._stopping.wait(POLL_S)
             return
+        if self._renewed():
+            log.warning("%s was made anew: read from its start", CONFIRMED.topic)
+            self._close_consumer()
+            self._not_before_s.pop("consumer")
+            return
         source = self._route.cluster_id(self._route.active)
         target = self._route.cluster_id(self._route.other)
         confirmed: dict[Place, int] = {}
@@ -120,21 +129,26 @@ class SecondSite:
 
     def _open_consumer(self) -> None:
         """From a little before the end: the mirror says everything once a minute."""
-        consumer = Consumer(
-            self._route.bus(self._reading_at), client_id=CLIENT_ID, timeout_s=TIMEOUT_S
-        )
+        bus = self._route.bus(self._reading_at)
+        topics = follower_that_looked(bus, [CONFIRMED.topic])
+        consumer = Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
         try:
             if CONFIRMED not in consumer.partitions_of_all([CONFIRMED.topic]):
                 consumer.close()
+                topics.close()
                 return
             first, end = consumer.bounds(CONFIRMED)
             consumer.assign({CONFIRMED: max(first, end - NEWEST_RECORDS)})
         except BusError:
             consumer.close()
+            topics.close()
             raise
-        self._consumer = consumer
+        self._consumer, self._topics, self._renewed = consumer, topics, topics.renewals()
 
     def _close_consumer(self) -> None:
+        if self._topics is not None:
+            self._topics.close()
+            self._topics = None
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None

@@ -17,6 +17,7 @@ import msgspec
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.kafka.site_role import SiteRole
+from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import TopicPartition
 from bus.contracts.account_snapshot import SNAPSHOT_KEY, SealedAccounts, decode_snapshot
 from bus.contracts.headers import SCHEMA
@@ -64,17 +65,24 @@ class SiteAccounts:
         self._thread.join(TIMEOUT_S)
 
     def _run(self) -> None:
-        with closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as role:
+        with (
+            closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as role,
+            closing(
+                TopicFollower(self._bus, [CONTROL_ACCOUNTS], with_ends=False).start()
+            ) as topics,
+        ):
             while not self._stopping.is_set():
                 try:
-                    self._follow(role)
+                    self._follow(role, topics)
                 except (BusError, AccountsUnavailable) as error:
                     log.info("accounts are carried later: %s", error)
                     self.problem = str(error)
                     self._stopping.wait(RETRY_S)
 
-    def _follow(self, role: SiteRole) -> None:
-        """Read the topic, and write to it or from it. Raises BusError, AccountsUnavailable."""
+    def _follow(self, role: SiteRole, topics: TopicFollower) -> None:
+        """Read the topic, and write to it or from it, until it is another one. Raises BusError,
+        AccountsUnavailable."""
+        renewed = topics.renewals()
         with Consumer(self._bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topic:
             if _PLACE not in topic.partitions_of_all([CONTROL_ACCOUNTS]):
                 self._stopping.wait(RETRY_S)
@@ -82,6 +90,9 @@ class SiteAccounts:
             self._newest = None
             topic.assign({_PLACE: 0})
             while not self._stopping.is_set():
+                if renewed():
+                    log.warning("%s was made anew: read from its start", CONTROL_ACCOUNTS)
+                    return
                 for record in topic.poll(MAX_POLLED, POLL_S):
                     self._read(decode_snapshot(record.value))
                 if topic.at_end and role.is_known:

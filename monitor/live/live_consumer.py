@@ -10,13 +10,14 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from bus.client.followed_topics import positions_anew
+from bus.client.kafka.cluster import ClusterUnavailable
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.topic_follower import TopicFollower
@@ -85,7 +86,8 @@ class LiveBatch(msgspec.Struct, kw_only=True):
 
 
 class LiveConsumer:
-    """Invariant: `_next` holds the next offset of every assigned partition."""
+    """Invariant: `_next` holds the next offset of every assigned partition, `_gone` that of those
+    whose topic was not there when last looked at."""
 
     def __init__(
         self,
@@ -103,6 +105,7 @@ class LiveConsumer:
         self._budget = float(decoded_per_second)
         self._budget_at = time.monotonic()
         self._next: dict[TopicPartition, int] = {}
+        self._gone: dict[TopicPartition, int] = {}
         self._skipped: dict[str, int] = {}
         self._new_from: dict[TopicPartition, int] = {}
         self._made_anew: list[str] = []
@@ -135,13 +138,13 @@ class LiveConsumer:
             on_all_brokers_down=lambda text: self._set_unavailable(f"{self._servers}: {text}"),
         )
         refreshed_at = -REFRESH_SECONDS
-        topics = TopicFollower(self._bus, _TOPICS, with_ends=False).start()
+        topics = TopicFollower(self._bus, _TOPICS).start()
         known: ClusterIdentity | None = None
         try:
             while not self._stop.is_set():
                 known = self._begin_anew(consumer, topics, known)
                 if time.monotonic() - refreshed_at >= REFRESH_SECONDS:
-                    self._refresh_assignment(consumer)
+                    self._refresh_assignment(consumer, topics, known)
                     refreshed_at = time.monotonic()
                 if not self._next:
                     self._stop.wait(0.5)
@@ -160,7 +163,8 @@ class LiveConsumer:
         self, consumer: Consumer, topics: TopicFollower, known: ClusterIdentity | None
     ) -> ClusterIdentity | None:
         """Topics that were made anew are read from their start, and counted from there; of those
-        that are a state, nothing of the former one holds. Returns what is read by now."""
+        that are a state, nothing of the former one holds; of all others it is said what was not
+        read. Returns what is read by now."""
         now = topics.identity
         if known is None or now is None or not (renewed := topics.renewed(known, _TOPICS)):
             return known or now
@@ -171,25 +175,59 @@ class LiveConsumer:
             place: first for place, first in self._new_from.items()
             if before.get(place) == self._next.get(place)
         }  # fmt: skip
-        self._made_anew += [topic for topic in _WHOLE if known.topic_ids.get(topic)
-                            and topic in renewed
-                            and known.topic_ids[topic] != now.topic_ids[topic]]  # fmt: skip
+        made_anew = [
+            topic for topic in sorted(renewed)
+            if known.topic_ids.get(topic, now.topic_ids[topic]) != now.topic_ids[topic]
+        ]  # fmt: skip
+        self._made_anew += [topic for topic in made_anew if topic in _WHOLE]
+        self._note_unread(topics, known, made_anew, before)
         consumer.assign(self._next)
         return known.with_topics_of(now, renewed)
+
+    def _note_unread(
+        self,
+        topics: TopicFollower,
+        known: ClusterIdentity,
+        made_anew: Iterable[str],
+        positions: dict[TopicPartition, int],
+    ) -> None:
+        """Once for each topic that is gone."""
+        read = {(at.topic, at.partition): n for at, n in (positions | self._gone).items()}
+        for topic in made_anew:
+            if topic in _WHOLE:
+                log.warning("console: %s was made anew: it says its state again", topic)
+                continue
+            unread = topics.unread(topic, known.topic_ids[topic], read)
+            count = sum(unread.counts.values())
+            if count or not unread.is_all:
+                log.warning(
+                    "console: %s was made anew: %s%d records of the former one were not shown",
+                    topic, "" if unread.is_all else "at least ", count,
+                )  # fmt: skip
+        self._gone = {at: n for at, n in self._gone.items() if at.topic not in made_anew}
 
     def _set_unavailable(self, away: str) -> None:
         if bool(away) != bool(self.unavailable):
             log.info("the bus is away: %s", away) if away else log.info("the bus answers")
         self.unavailable = away
 
-    def _refresh_assignment(self, consumer: Consumer) -> None:
-        """Assign partitions that are new, jump where a data partition is too far behind."""
+    def _refresh_assignment(
+        self, consumer: Consumer, topics: TopicFollower, known: ClusterIdentity | None
+    ) -> None:
+        """Assign partitions to begin with, jump where a data partition is too far behind. What has
+        come since is `_begin_anew`'s."""
         try:
             there = consumer.partitions_of_all(_TOPICS)
             self._drop_deleted(there)
-            changed = [key for key in sorted(there) if key not in self._next]
+            missing = there - self._next.keys()
+            anew = self._made_anew_since(topics, known, missing)
+            changed = [
+                key for key in sorted(missing)
+                if key.topic not in anew and (known is None or key in known.partitions)
+            ]  # fmt: skip
             for key in changed:
-                self._next[key] = self._first_offset(consumer, key)
+                back = self._gone.pop(key, None)
+                self._next[key] = self._first_offset(consumer, key) if back is None else back
             jumped = self._jumps(consumer)
             if changed or jumped:
                 consumer.assign(self._next)
@@ -197,9 +235,23 @@ class LiveConsumer:
         except BusError as error:
             self._set_unavailable(f"{self._servers}: {error.detail}")
 
+    def _made_anew_since(
+        self, topics: TopicFollower, known: ClusterIdentity | None, missing: set[TopicPartition]
+    ) -> frozenset[str]:
+        """Of topics that were gone and are there, those that are other ones; all of them where
+        nobody says so just now."""
+        back = frozenset(key.topic for key in missing if key in self._gone)
+        if not back or known is None:
+            return frozenset()
+        try:
+            topics.refresh()
+        except ClusterUnavailable:
+            return back
+        return topics.renewed(known, back)
+
     def _drop_deleted(self, there: set[TopicPartition]) -> None:
         for key in [key for key in self._next if key not in there]:
-            del self._next[key]
+            self._gone[key] = self._next.pop(key)
 
     def _first_offset(self, consumer: Consumer, place: TopicPartition) -> int:
         if place.topic in _WHOLE:

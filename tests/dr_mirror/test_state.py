@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -159,3 +161,59 @@ def test_a_topic_that_is_too_large_is_named_and_holds_up_no_other(
             wait_until(lambda: len(records(b, EVENT_ALARM)) == 2, "the next alarm is at B")
         finally:
             carrier.stop()
+
+
+def make_anew(cluster: RunningCluster, topic: str) -> None:
+    with closing(Admin(BusSettings(bootstrap_servers=cluster.bootstrap), client_id="test")) as admin:
+        admin.delete_topic(topic)
+        admin.ensure_topics([TOPICS[topic]])
+
+
+@contextmanager
+def carrying(a: RunningCluster, b: RunningCluster) -> Iterator[StateCarrier]:
+    carrier = StateCarrier(
+        BusSettings(bootstrap_servers=a.bootstrap), BusSettings(bootstrap_servers=b.bootstrap),
+        a.cluster_id, lambda: None,
+    ).start()  # fmt: skip
+    try:
+        yield carrier
+    finally:
+        carrier.stop()
+        carrier._thread.join(30)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_topic_made_anew_at_either_site_is_carried_from_its_start(tmp_path: Path) -> None:
+    """Before, the alarms below the number of the last one that was carried never came, and a new
+    topic at the other site stayed empty."""
+    with both_sites(tmp_path) as sites:
+        sites.mirror.kill()
+        a, b = sites.clusters["A"], sites.clusters["B"]
+        with closing(Admin(BusSettings(bootstrap_servers=a.bootstrap), client_id="test")) as admin:
+            admin.ensure_topics([TOPICS[name] for name in HERE])
+        wanted: list[bytes] = []
+
+        def raise_alarms(count: int) -> None:
+            for _ in range(count):
+                wanted.append(f"alarm {len(wanted)}".encode())
+                put(a, EVENT_ALARM, wanted[-1].decode(), rule(1, len(wanted)))
+
+        def alarms() -> list[bytes | None]:
+            return [one.key for one in records(b, EVENT_ALARM)]
+
+        put(a, CONTROL_WATCHLIST, "r1", rule(1, 5))
+        raise_alarms(3)
+        with carrying(a, b):
+            wait_until(lambda: alarms() == wanted, "the alarms are at B")
+            make_anew(a, EVENT_ALARM)
+            raise_alarms(6)
+            wait_until(lambda: alarms() == wanted, "those of the new topic are, too")
+            make_anew(b, CONTROL_WATCHLIST)
+            wait_until(lambda: versions(b) == {"r1": 5}, "the rule is at B again")
+        make_anew(a, EVENT_ALARM)
+        raise_alarms(8)
+        with carrying(a, b):
+            wait_until(lambda: alarms() == wanted, "also what came while nobody carried")
+            raise_alarms(1)
+            wait_until(lambda: alarms() == wanted, "what comes is there once")

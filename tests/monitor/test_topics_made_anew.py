@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -15,6 +17,7 @@ import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
+from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import District
@@ -23,6 +26,8 @@ from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, DATA_VEHIC
 from bus.settings import BusSettings
 from bus.wall_clock import now_ms
 from deploy.testservers.databus import start_broker
+from monitor.live import live_consumer
+from monitor.live.live_consumer import LiveConsumer
 from monitor.live.live_hub import LiveHub
 from monitor.watch.sender_consumer import SenderConsumer
 
@@ -94,6 +99,65 @@ async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_to
         wanted = [f"r{version}"]
         await until(lambda: [one.rule_id for one in hub.live.rules.page(now_ms(), limit=100).rules], wanted)
         await asyncio.to_thread(make_anew, bus, CONTROL_WATCHLIST)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Exactly what lay between its positions and the last end seen, also where the topic was gone
+    for a while; nothing where all was shown."""
+    monkeypatch.setattr(live_consumer, "REFRESH_SECONDS", 0.1)
+    reading, poll = threading.Event(), LiveConsumer._poll
+
+    def poll_unless_held(consumer: LiveConsumer, *arguments: Any) -> None:
+        if reading.wait(0.05):
+            poll(consumer, *arguments)
+
+    followers: list[TopicFollower] = []
+
+    def follower(*arguments: Any) -> TopicFollower:
+        followers.append(TopicFollower(*arguments))
+        return followers[-1]
+
+    def ends_seen() -> int:
+        topic_id = followers[0].identity.topic_ids[DATA_VEHICLE]  # type: ignore[union-attr]
+        return sum(followers[0].unread(DATA_VEHICLE, topic_id, {}).counts.values())
+
+    monkeypatch.setattr(LiveConsumer, "_poll", poll_unless_held)
+    monkeypatch.setattr(live_consumer, "TopicFollower", follower)
+    reading.set()
+    hub = LiveHub(bus, ZoneInfo("Asia/Shanghai"), now_ms, rows=100, decoded_per_second=1_000)
+    passed = 0
+
+    def on_delta(delta: object) -> None:
+        nonlocal passed
+        passed += getattr(delta, "passed", 0)
+
+    hub.add_listener(on_delta)
+    task = asyncio.create_task(hub.run())
+    await until(lambda: hub.consumer.unavailable, "")
+    await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 10))
+    await until(lambda: passed, 10)
+    said = lambda: [one.message for one in caplog.records if "were not shown" in one.message]  # noqa: E731
+    for unread, end in ((0, 10), (25, 30)):
+        if unread:
+            reading.clear()
+            await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, unread))
+        await until(ends_seen, end)
+        with closing(Admin(bus, client_id="test")) as admin:
+            await asyncio.to_thread(admin.delete_topic, DATA_VEHICLE)
+            await until(lambda: {at.topic for at in hub.consumer._gone}, {DATA_VEHICLE})
+            await asyncio.to_thread(admin.create_topic, DATA_VEHICLE, 3)
+        await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 5))
+        reading.set()
+        before = passed
+        await until(lambda before=before: passed, before + 5)
+        await asyncio.sleep(0)
+        assert [one.split(": ")[2] for one in said()] == (
+            [f"{unread} records of the former one were not shown"] if unread else []
+        )
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bus.client.followed_topics import FollowedTopics, UnreadRecords
 from bus.client.kafka.cluster import (
@@ -21,6 +21,7 @@ from bus.client.kafka.cluster import (
     end_offsets,
 )
 from bus.client.model import ClusterIdentity, TopicAndPartition
+from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,19 @@ class TopicFollower:
         with self._lock:
             return self._known.renewed(known, topics) if self._known else frozenset()
 
+    def renewals(self) -> Callable[[], frozenset[str]]:
+        """For one that begins to read now: what he has to begin anew, by the newest look."""
+        begun = self.identity
+
+        def renewed() -> frozenset[str]:
+            nonlocal begun
+            if begun is None:  # nobody has answered yet
+                begun = self.identity
+                return frozenset()
+            return self.renewed(begun, self._topics)
+
+        return renewed
+
     def refresh(self) -> None:
         """Ask now. Raises `ClusterUnavailable`."""
         found = describe_existing(self._admin, self._topics, TIMEOUT_S, self.identity)
@@ -119,3 +133,14 @@ class TopicFollower:
         if self._known is None:
             self._known = FollowedTopics(found)
         self._known.observe(found, time.monotonic())
+
+
+def follower_that_looked(bus: BusSettings, topics: Iterable[str]) -> TopicFollower:
+    """One without ends, before reading begins: what is made anew from now on is known. Raises
+    BusError."""
+    try:
+        found = TopicFollower(bus, topics, with_ends=False)
+        found.refresh()
+    except ClusterUnavailable as error:
+        raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, str(error)) from error
+    return found.start()

@@ -20,7 +20,6 @@ from dr_mirror.plan.site_state import (
     STATE,
     Merge,
     NewestOfKeys,
-    newest_carried,
 )
 from monitor.accounts.database import AccountDatabase
 
@@ -137,8 +136,6 @@ def test_what_came_from_another_site_is_not_carried_on() -> None:
     target: list[ConsumedRecord] = []
     carry(RULES, [foreign], target)
     assert target == []
-    assert newest_carried([foreign], "B") == 4
-    assert newest_carried([foreign], "A") == -1
 
 
 def test_what_is_no_version_is_left_where_it_is() -> None:

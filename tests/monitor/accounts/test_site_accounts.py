@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.producer import Producer
+from bus.client.model import ConsumedRecord, TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.topics import CONTROL_ACCOUNTS, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
@@ -82,6 +85,64 @@ def test_a_primary_whose_file_was_lost_does_not_remove_the_accounts_of_the_other
     with console(broker, lost):
         wait_until(lambda: version(lost) >= 0, "it has read the topic or written to it")
         assert names(lost) == {"wang"}
+
+
+def snapshots(broker: RunningBroker) -> list[ConsumedRecord]:
+    """All that stand on the topic."""
+    with Consumer(BusSettings(bootstrap_servers=broker.bootstrap), client_id="test") as consumer:
+        consumer.assign({TopicPartition(CONTROL_ACCOUNTS, 0): 0})
+        found: list[ConsumedRecord] = []
+        while not consumer.at_end:
+            found += consumer.poll(100, 0.1)
+        return found
+
+
+def make_anew(broker: RunningBroker, *said: ConsumedRecord) -> None:
+    """The topic, with these snapshots."""
+    bus = BusSettings(bootstrap_servers=broker.bootstrap)
+    with closing(Admin(bus, client_id="test")) as admin:
+        admin.delete_topic(CONTROL_ACCOUNTS)
+        admin.ensure_topics([TOPICS[CONTROL_ACCOUNTS]])
+    producer = Producer(bus, client_id="test")
+    for one in said:
+        producer.send(CONTROL_ACCOUNTS, one.value or b"", key=one.key, headers=one.headers)
+    assert producer.close() == 0
+
+
+@pytest.mark.slow
+def test_the_primary_says_its_accounts_again_on_a_topic_that_was_made_anew(
+    broker: RunningBroker, tmp_path: Path
+):
+    """Before, the new topic stayed empty until the next change of an account: a second site that
+    read it knew nobody."""
+    primary = AccountStore(tmp_path / "A")
+    primary.add("wang", PASSWORD, [AccountRole.OPERATIONS])
+    with console(broker, primary):
+        for _ in range(2):
+            wait_until(lambda: snapshots(broker), "the accounts are on the topic")
+            make_anew(broker)
+
+
+@pytest.mark.slow
+def test_a_secondary_reads_the_first_snapshot_of_a_topic_that_was_made_anew(
+    broker: RunningBroker, tmp_path: Path
+):
+    """It lies below the end of the former one. The id says that it is another topic."""
+    primary, secondary = (AccountStore(tmp_path / name) for name in "AB")
+    for name in ("wang", "li", "zhao"):
+        primary.add(name, PASSWORD, [AccountRole.OPERATIONS])
+        before = version(primary)
+        with carrying(broker.bootstrap, primary):
+            wait_until(lambda before=before: version(primary) > before, "its snapshot is there")
+    primary.close()
+    first, second, third = snapshots(broker)
+    make_anew(broker, first, second)
+    with SyncClient(broker.bootstrap, "test") as client:
+        create_mirrored(client, DATA_VEHICLE)
+    with console(broker, secondary):
+        wait_until(lambda: names(secondary) == {"wang", "li"}, "both accounts are at the secondary")
+        make_anew(broker, third, first, second)
+        wait_until(lambda: names(secondary) == {"wang", "li", "zhao"}, "so is the third")
 
 
 @pytest.mark.slow
