@@ -34,8 +34,10 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     trusted_proxies: str = ""
     session_hours: Positive = 8  # one shift; then the password is asked again
     link_minutes: Positive = 60  # how long the link that `demo` prints may wait to be opened
-    failed_logins: Positive = 5  # per account and address within the window, then it is locked
-    failed_logins_per_address: Positive = 25  # over all names: five people who mistype
+    # Per account, and address or known device, within the window; then the account is locked there.
+    failed_logins: Positive = 5
+    # Over all names: five people who mistype; then the address is slowed, not locked (ADR 0080).
+    failed_logins_per_address: Positive = 25
     failed_login_window_seconds: Positive = 300
     live_rows: Positive = 100  # rows a live grid keeps; more is a search, not a glance
     decoded_per_second: Positive = 200  # of the data topics; the rest is counted, not looked into

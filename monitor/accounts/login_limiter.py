@@ -1,8 +1,8 @@
-"""The limits on log-ins (pure; time comes in): failures per account and address, failures per
-address alone, and passwords that are being judged at this moment.
+"""The limits on log-ins (pure; time comes in): an account's own lock, the pace of an address with
+many failures, and passwords that are being judged at this moment (ADR 0080).
 
-In: names, addresses, times. Out: an attempt that may be judged, or how long to wait. Never:
-passwords.
+In: names, who sends them, times. Out: an attempt that may be judged, or how long to wait; how long
+a wrong one's answer is held back. Never: passwords; whether a name is an account's.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ from dataclasses import dataclass
 
 MAX_KEYS = 10_000  # forgets the oldest; an attacker with more addresses meets scrypt's cost instead
 # Each judgement costs scrypt's time and 32 MiB. One address may have a third of them, so that one
-# attacker does not keep everybody else from logging in.
+# attacker does not keep everybody else from logging in. Known devices have as many of their own.
 MAX_JUDGED_AT_ONCE = 12
-MAX_JUDGED_AT_ONCE_PER_ADDRESS = 4
+MAX_JUDGED_AT_ONCE_PER_SENDER = 4
 BUSY_WAIT_MS = 1_000  # by then the judgements in progress are over on any but a stalled machine
+# An address past its limit gets the answer to a wrong password so long after its question. As many
+# questions may be open meanwhile; more cost memory and scrypt's time.
+SLOWED_MS = 10_000
+MAX_SLOWED_PER_ADDRESS = 16
+MAX_SLOWED = 256
 IPV6_NETWORK_BITS = 64  # what one subscriber is given: each has 2^64 addresses to try from
+_ALL = ""
 
 
 class FailedAttempts:
@@ -27,20 +33,21 @@ class FailedAttempts:
     """
 
     def __init__(self, limit: int, window_ms: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._window_ms = window_ms
         self._failures: OrderedDict[str, deque[int]] = OrderedDict()
 
-    def wait_ms(self, key: str, now_ms: int) -> int:
-        """0 when the key may try; else the time until it may."""
+    def wait_ms(self, key: str, now_ms: int, *, limit: int = 0) -> int:
+        """0 when the key may try; else the time until it may. `limit`: a lower one for once."""
+        allowed = limit or self.limit
         times = self._failures.get(key)
-        if times is None or len(times) < self._limit:
+        if times is None or len(times) < allowed:
             return 0
-        return max(0, times[0] + self._window_ms - now_ms)
+        return max(0, times[-allowed] + self._window_ms - now_ms)
 
     def failed(self, key: str, now_ms: int) -> None:
         """Count one failure."""
-        times = self._failures.setdefault(key, deque(maxlen=self._limit))
+        times = self._failures.setdefault(key, deque(maxlen=self.limit))
         while times and times[0] + self._window_ms <= now_ms:
             times.popleft()
         times.append(now_ms)
@@ -61,6 +68,35 @@ class FailedAttempts:
         """Forget the failures of a key that has shown the password."""
         self._failures.pop(key, None)
 
+    def __len__(self) -> int:
+        return len(self._failures)
+
+
+class JudgementsAtOnce:
+    """Places for passwords that are being judged, so many for each sender and so many in all."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+
+    def take(self, sender: str) -> None:
+        """One place. Raises `TooManyAttempts`."""
+        if (
+            self._taken[sender] >= MAX_JUDGED_AT_ONCE_PER_SENDER
+            or self._taken.total() >= MAX_JUDGED_AT_ONCE
+        ):
+            self._forget(sender)
+            raise TooManyAttempts(BUSY_WAIT_MS)
+        self._taken[sender] += 1
+
+    def give_back(self, sender: str) -> None:
+        """A judgement is over."""
+        self._taken[sender] -= 1
+        self._forget(sender)
+
+    def _forget(self, sender: str) -> None:
+        if self._taken[sender] <= 0:
+            del self._taken[sender]
+
 
 class TooManyAttempts(Exception):
     """The password is not looked at; the sender may try again after `wait_ms`."""
@@ -76,71 +112,114 @@ class TooManyAttempts(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends a name and a password: an address, and `device`, the id of a browser in which this
+    very name has logged in before; empty for every other."""
+
+    address: str
+    device: str = ""
+
+    @property
+    def key(self) -> str:
+        """What an account's failures are counted by, beside its name. No space is in it."""
+        return f"device:{self.device}" if self.device else self.network
+
+    @property
+    def network(self) -> str:
+        """What counts as one address."""
+        return network_of(self.address)
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One password that is being judged."""
 
     account: str
-    address: str
+    sender: Sender
     begun_ms: int
+    is_slowed: bool
+
+    def held_back_ms(self, now_ms: int) -> int:
+        """How long the answer still waits if the password is wrong. It comes at one moment for
+        every name, however long the judgement took."""
+        passed_ms = max(0, now_ms - self.begun_ms)  # a clock may have been set back
+        return max(0, SLOWED_MS - passed_ms) if self.is_slowed else 0
 
 
 class LoginLimiter:
     """Decides whether a password is judged at all.
 
-    Invariant: `_judging` counts the attempts begun and not ended. An attempt counts as a failure
-    from its beginning, so that attempts made at once cannot pass the limit together.
+    An account's own lock goes first: `per_account` failures of a name, from one address or one
+    known device. An address with `per_address` failures over all names is never shut: it is slowed,
+    and may try each name once. A known device is not touched by what its address does.
+
+    Invariant: an attempt counts as a failure from its beginning, so that attempts made at once
+    cannot pass a limit together. Every table is bounded by `MAX_KEYS`.
     """
 
     def __init__(self, per_account: int, per_address: int, window_ms: int) -> None:
         self._accounts = FailedAttempts(per_account, window_ms)
         self._addresses = FailedAttempts(per_address, window_ms)
-        self._judging: Counter[str] = Counter()
+        self._slowed = FailedAttempts(MAX_SLOWED_PER_ADDRESS, SLOWED_MS)
+        self._slowed_in_all = FailedAttempts(MAX_SLOWED, SLOWED_MS)
+        self._strangers = JudgementsAtOnce()
+        self._known_devices = JudgementsAtOnce()
 
-    def check(self, name: str, address: str, now_ms: int) -> None:
-        """Raise `TooManyAttempts` while the address, or this name from it, is shut out."""
-        network = network_of(address)
-        wait_ms = max(
-            self._accounts.wait_ms(_account_key(network, name), now_ms),
-            self._addresses.wait_ms(network, now_ms),
-        )
+    def check(self, name: str, sender: Sender, now_ms: int) -> None:
+        """Raise `TooManyAttempts` while this name is locked for the sender."""
+        once = 1 if self._is_slowed(sender, now_ms) else 0
+        wait_ms = self._accounts.wait_ms(_account_key(sender, name), now_ms, limit=once)
         if wait_ms:
             raise TooManyAttempts(wait_ms)
 
-    def begin(self, name: str, address: str, now_ms: int) -> Attempt:
+    def begin(self, name: str, sender: Sender, now_ms: int) -> Attempt:
         """Count an attempt before it is judged. Raises `TooManyAttempts`."""
-        self.check(name, address, now_ms)
-        network = network_of(address)
-        if (
-            self._judging[network] >= MAX_JUDGED_AT_ONCE_PER_ADDRESS
-            or self._judging.total() >= MAX_JUDGED_AT_ONCE
-        ):
-            raise TooManyAttempts(BUSY_WAIT_MS)
-        attempt = Attempt(_account_key(network, name), network, now_ms)
-        self._judging[network] += 1
-        self._accounts.failed(attempt.account, now_ms)
-        self._addresses.failed(network, now_ms)
+        self.check(name, sender, now_ms)
+        is_slowed = self._is_slowed(sender, now_ms)
+        attempt = Attempt(_account_key(sender, name), sender, now_ms, is_slowed)
+        if is_slowed:
+            self._check_pace(sender, now_ms)
+        self._places(sender).take(sender.key)
+        for counted, key in self._counted(attempt):
+            counted.failed(key, now_ms)
         return attempt
 
     def right(self, attempt: Attempt) -> None:
         """The password fitted: forgets the account's failures; the address keeps its others."""
-        self._end(attempt)
+        self.unjudged(attempt)
         self._accounts.succeeded(attempt.account)
-        self._addresses.withdraw(attempt.address, attempt.begun_ms)
 
     def wrong(self, attempt: Attempt) -> None:
         """The failure was counted at the beginning."""
-        self._end(attempt)
+        self._places(attempt.sender).give_back(attempt.sender.key)
 
     def unjudged(self, attempt: Attempt) -> None:
         """The password could not be judged, which is no fault of the sender."""
-        self._end(attempt)
-        self._accounts.withdraw(attempt.account, attempt.begun_ms)
-        self._addresses.withdraw(attempt.address, attempt.begun_ms)
+        self._places(attempt.sender).give_back(attempt.sender.key)
+        for counted, key in self._counted(attempt):
+            counted.withdraw(key, attempt.begun_ms)
 
-    def _end(self, attempt: Attempt) -> None:
-        self._judging[attempt.address] -= 1
-        if not self._judging[attempt.address]:
-            del self._judging[attempt.address]
+    def _is_slowed(self, sender: Sender, now_ms: int) -> bool:
+        return not sender.device and self._addresses.wait_ms(sender.network, now_ms) > 0
+
+    def _check_pace(self, sender: Sender, now_ms: int) -> None:
+        wait_ms = max(
+            self._slowed.wait_ms(sender.network, now_ms), self._slowed_in_all.wait_ms(_ALL, now_ms)
+        )
+        if wait_ms:
+            raise TooManyAttempts(wait_ms)
+
+    def _places(self, sender: Sender) -> JudgementsAtOnce:
+        return self._known_devices if sender.device else self._strangers
+
+    def _counted(self, attempt: Attempt) -> list[tuple[FailedAttempts, str]]:
+        """Where an attempt is a failure until it is known to be none."""
+        counted = [(self._accounts, attempt.account)]
+        if attempt.is_slowed:
+            counted += [(self._slowed, attempt.sender.network), (self._slowed_in_all, _ALL)]
+        elif not attempt.sender.device:
+            counted.append((self._addresses, attempt.sender.network))
+        return counted
 
 
 def network_of(address: str) -> str:
@@ -156,5 +235,5 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((int(parsed), IPV6_NETWORK_BITS), strict=False))
 
 
-def _account_key(network: str, name: str) -> str:
-    return f"{network} {name}"
+def _account_key(sender: Sender, name: str) -> str:
+    return f"{sender.key} {name}"

@@ -13,8 +13,9 @@ import hashlib
 import hmac
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -23,7 +24,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.accounts.errors import AccountsUnavailable
-from monitor.accounts.login_limiter import LoginLimiter, TooManyAttempts
+from monitor.accounts.login_limiter import Attempt, LoginLimiter, Sender, TooManyAttempts
 from monitor.accounts.roles import ConsolePrincipal
 from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
@@ -50,51 +51,64 @@ _HEADERS = {
 }
 
 
+class Judgement(NamedTuple):
+    """A password in a thread."""
+
+    attempt: Attempt
+    found: asyncio.Future[ConsolePrincipal | None]
+
+
 class PasswordCheck:
     """Judges passwords off the loop, in threads of its own, within the limits of `LoginLimiter`;
     remembers right ones for a minute, for scripts that send theirs with every request.
     """
 
     def __init__(
-        self, accounts: AccountStore, limiter: LoginLimiter, now_ms: Callable[[], int]
+        self,
+        accounts: AccountStore,
+        limiter: LoginLimiter,
+        now_ms: Callable[[], int],
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._accounts = accounts
         self._limiter = limiter
         self._now_ms = now_ms
+        self._pause = pause
         self._pepper = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[int, str]] = OrderedDict()
-        self._judging: dict[tuple[bytes, str], asyncio.Future[ConsolePrincipal | None]] = {}
+        self._judging: dict[tuple[bytes, str], Judgement] = {}
         self._threads = ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="passwords")
 
-    async def principal(self, name: str, password: str, address: str) -> ConsolePrincipal | None:
-        """Who this is, or None if the password is wrong. Raises `TooManyAttempts`."""
+    async def principal(self, name: str, password: str, sender: Sender) -> ConsolePrincipal | None:
+        """Who this is, or None if the password is wrong; that may be said late. Raises
+        `TooManyAttempts`."""
         now = self._now_ms()
-        self._limiter.check(name, address, now)  # also what is remembered
+        self._limiter.check(name, sender, now)  # also what is remembered
         mark = hmac.digest(self._pepper, f"{name}\0{password}".encode(), hashlib.sha256)
         account = self._accounts.find(name)
         known = self._known.get(mark)
         if known and known[0] > now and account and account.password == known[1]:
             return ConsolePrincipal(name=name, roles=frozenset(account.roles))
         # A script that begins with several requests at once is judged once for all of them.
-        judging = self._judging.get((mark, address))
+        judging = self._judging.get((mark, sender.key))
         if judging is None:
-            judging = self._judge(name, password, address, mark)
+            judging = self._judge(name, password, sender, mark)
         # Shielded, because a client that leaves must not free its place while the thread works.
-        found = await asyncio.shield(judging)
+        found = await asyncio.shield(judging.found)
         if found is not None:
             self._remember(name, mark)
+        elif held_back_ms := judging.attempt.held_back_ms(self._now_ms()):
+            await self._pause(held_back_ms / 1000)
         return found
 
-    def _judge(
-        self, name: str, password: str, address: str, mark: bytes
-    ) -> asyncio.Future[ConsolePrincipal | None]:
-        attempt = self._limiter.begin(name, address, self._now_ms())
+    def _judge(self, name: str, password: str, sender: Sender, mark: bytes) -> Judgement:
+        attempt = self._limiter.begin(name, sender, self._now_ms())
         loop = asyncio.get_running_loop()
         judging = loop.run_in_executor(self._threads, self._accounts.verify, name, password)
-        self._judging[mark, address] = judging
+        made = self._judging[mark, sender.key] = Judgement(attempt, judging)
 
         def judged(done: asyncio.Future[ConsolePrincipal | None]) -> None:
-            del self._judging[mark, address]
+            del self._judging[mark, sender.key]
             if done.cancelled() or done.exception() is not None:
                 self._limiter.unjudged(attempt)
             elif done.result() is None:
@@ -103,7 +117,7 @@ class PasswordCheck:
                 self._limiter.right(attempt)
 
         judging.add_done_callback(judged)
-        return judging
+        return made
 
     def _remember(self, name: str, mark: bytes) -> None:
         account = self._accounts.find(name)
@@ -156,8 +170,12 @@ class AuthMiddleware:
         credentials = _basic(connection.headers.get("authorization", ""))
         if credentials is None:
             return None
-        address = connection.client.host if connection.client else ""
-        return await self._passwords.principal(*credentials, address)
+        return await self._passwords.principal(*credentials, Sender(address_of(connection)))
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """The client's, which a trusted proxy tells."""
+    return connection.client.host if connection.client else ""
 
 
 def is_open(path: str) -> bool:

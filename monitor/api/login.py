@@ -14,15 +14,18 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from bus.wall_clock import now_ms
-from monitor.accounts.login_limiter import TooManyAttempts
+from monitor.accounts.known_devices import LIFETIME_S
+from monitor.accounts.login_limiter import Sender, TooManyAttempts
 from monitor.accounts.one_time_links import redeem
 from monitor.accounts.roles import ConsolePrincipal
+from monitor.api.auth import address_of
 from monitor.api.services import ConsoleServices
 from monitor.i18n import LANGUAGES, Texts, texts
 
 log = logging.getLogger(__name__)
 
 _PAGE = (Path(__file__).parent / "login.html").read_text(encoding="utf-8")
+DEVICE_COOKIE = "databus_device"
 _FIELD = re.compile(r"\{\{(\w+)\}\}")
 SessionEnded = Callable[[str], None]
 
@@ -46,9 +49,9 @@ def login_routes(services: ConsoleServices, ended: SessionEnded) -> APIRouter:
         password: str = Form("", max_length=1024),
         next: str = Form("/"),
     ) -> Response:
-        address = request.client.host if request.client else ""
+        sender = sender_of(services, request, name)
         try:
-            principal = await services.passwords.principal(name, password, address)
+            principal = await services.passwords.principal(name, password, sender)
         except TooManyAttempts as error:
             # Not logged: refusals cost nothing to make, and the failures before them are logged.
             seconds = error.retry_after_s
@@ -58,9 +61,11 @@ def login_routes(services: ConsoleServices, ended: SessionEnded) -> APIRouter:
             form.headers["Retry-After"] = str(seconds)
             return form
         if principal is None:
-            log.warning("log-in of %r from %s failed", name, address)
+            log.warning("log-in of %r from %s failed", name, sender.address)
             return _form(services, request, local_path(next), "login.wrong", 401, typed=name)
-        return await _start_session(services, request, principal, local_path(next), ended)
+        begun = await _start_session(services, request, principal, local_path(next), ended)
+        _remember_device(services, request, begun, name)
+        return begun
 
     @router.get("/auth/once/{token}")
     async def once(request: Request, token: str) -> Response:
@@ -89,6 +94,26 @@ def login_routes(services: ConsoleServices, ended: SessionEnded) -> APIRouter:
         return RedirectResponse(local_path(next), 303)
 
     return router
+
+
+def sender_of(services: ConsoleServices, request: Request, name: str) -> Sender:
+    """Who sends this name: an address, or a browser in which it has logged in before."""
+    cookie = request.cookies.get(DEVICE_COOKIE, "")
+    return Sender(address_of(request), services.known_devices.device(cookie, name))
+
+
+def _remember_device(
+    services: ConsoleServices, request: Request, response: Response, name: str
+) -> None:
+    cookie = request.cookies.get(DEVICE_COOKIE, "")
+    response.set_cookie(
+        DEVICE_COOKIE,
+        services.known_devices.logged_in(cookie, name),
+        max_age=LIFETIME_S,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
+    )
 
 
 async def _start_session(

@@ -18,6 +18,7 @@ from bus.tasks import RequestFailures
 from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
 from monitor.accounts.carried import CarriedAccounts
+from monitor.accounts.known_devices import KnownDevices
 from monitor.accounts.login_limiter import LoginLimiter
 from monitor.accounts.sessions import SessionStore
 from monitor.accounts.site_accounts import SiteAccounts
@@ -62,6 +63,7 @@ class ConsoleServices:
     account_writes: AccountWrites
     sessions: SessionStore
     passwords: PasswordCheck
+    known_devices: KnownDevices
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     register: RegisterFollower
@@ -126,6 +128,7 @@ def build_services(
         console.failed_logins_per_address,
         console.failed_login_window_seconds * 1000,
     )
+    secret = _secret(data_path / "console" / "secret")
     return ConsoleServices(
         site=site,
         console=console,
@@ -135,6 +138,7 @@ def build_services(
             account_store, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
         ),
         passwords=PasswordCheck(account_store, limiter, now_ms),
+        known_devices=KnownDevices(secret),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
         register=register,
@@ -156,7 +160,7 @@ def build_services(
         watch=WatchSign(read_watch),
         read_incidents=read_incidents,
         site_accounts=_site_accounts(bus, console, account_store),
-        secret=_secret(data_path / "console" / "secret"),
+        secret=secret,
     )
 
 

@@ -21,7 +21,7 @@ from console_city import fill_store
 from console_services import client_of, make_services, signed
 
 from deploy.testservers.databus import RunningBroker, start_broker
-from monitor.accounts import passwords
+from monitor.accounts import passwords, store
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.api.app import create_api
 from monitor.api.services import ConsoleServices
@@ -34,6 +34,8 @@ def cheap_passwords(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     """Same code, a smaller number: what is tested here is not how long scrypt takes."""
     if request.path.name != "test_passwords.py":
         monkeypatch.setattr(passwords, "_N", CHEAP_SCRYPT)
+        nobody = passwords.UNKNOWN_ACCOUNT.replace(f"${2**15}$", f"${CHEAP_SCRYPT}$")
+        monkeypatch.setattr(store, "UNKNOWN_ACCOUNT", nobody)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,19 @@
-"""The limit on failed log-ins."""
+"""The limits on failed log-ins. Any attacks over time: test_login_limiter_over_time.py."""
 
 import random
+
+import pytest
 
 from monitor.accounts.login_limiter import (
     BUSY_WAIT_MS,
     MAX_JUDGED_AT_ONCE,
-    MAX_JUDGED_AT_ONCE_PER_ADDRESS,
+    MAX_JUDGED_AT_ONCE_PER_SENDER,
     MAX_KEYS,
+    MAX_SLOWED_PER_ADDRESS,
+    SLOWED_MS,
     FailedAttempts,
     LoginLimiter,
+    Sender,
     TooManyAttempts,
     network_of,
 )
@@ -59,10 +64,13 @@ def test_memory_is_bounded() -> None:
     assert failures.wait_ms(str(MAX_KEYS), 1) > 0
 
 
-def refused(limiter: LoginLimiter, name: str, address: str, now_ms: int) -> int:
+OFFICE = Sender("10.0.0.1")
+
+
+def refused(limiter: LoginLimiter, name: str, address: str, now_ms: int, device: str = "") -> int:
     """How long the limiter makes an attempt wait; 0 when it begins."""
     try:
-        limiter.begin(name, address, now_ms)
+        limiter.begin(name, Sender(address, device), now_ms)
     except TooManyAttempts as error:
         return error.wait_ms
     return 0
@@ -76,39 +84,104 @@ def test_attempts_made_at_once_cannot_pass_the_limit_together() -> None:
     assert refused(limiter, "li", "10.0.0.2", 5) == 0
 
 
-def test_one_address_with_many_names_meets_its_own_limit() -> None:
-    """The names do not matter; another address does not suffer."""
-    limiter = LoginLimiter(per_account=5, per_address=10, window_ms=1000)
+def past_its_limit(limiter: LoginLimiter, now_ms: int = 0) -> None:
+    """Ten wrong names from the office."""
     for i in range(10):
-        limiter.wrong(limiter.begin(f"name-{i}", "10.0.0.1", 0))
-    assert refused(limiter, "name-10", "10.0.0.1", 1) == 999
-    assert refused(limiter, "name-10", "10.0.0.2", 1) == 0
+        limiter.wrong(limiter.begin(f"name-{i}", OFFICE, now_ms))
+
+
+def test_an_address_with_many_wrong_names_is_slowed_and_not_shut() -> None:
+    """Each name once; the answer comes at one moment, however long the judgement took."""
+    limiter = LoginLimiter(per_account=5, per_address=10, window_ms=1000)
+    past_its_limit(limiter)
+    attempt = limiter.begin("li", OFFICE, 1)
+    assert attempt.held_back_ms(1) == SLOWED_MS
+    assert attempt.held_back_ms(91) == SLOWED_MS - 90
+    assert attempt.held_back_ms(-(10**6)) == SLOWED_MS  # a clock that was set back
+    limiter.wrong(attempt)
+    assert refused(limiter, "li", "10.0.0.1", 2) == 999
+    assert refused(limiter, "name-3", "10.0.0.1", 2) == 998
+    assert limiter.begin("wang", Sender("10.0.0.2"), 2).held_back_ms(2) == 0
+
+
+def test_a_slowed_address_has_so_many_questions_open_and_no_more() -> None:
+    """Nor is it the faster for leaving before the answer: the question counts, not its client."""
+    limiter = LoginLimiter(per_account=5, per_address=10, window_ms=10**6)
+    past_its_limit(limiter)
+    for i in range(MAX_SLOWED_PER_ADDRESS):
+        limiter.wrong(limiter.begin(f"more-{i}", OFFICE, 5))
+    assert refused(limiter, "one-more", "10.0.0.1", 6) == SLOWED_MS - 1
+    assert refused(limiter, "one-more", "10.0.0.1", 5 + SLOWED_MS) == 0
+
+
+def test_a_right_password_behind_a_slowed_address_makes_it_no_quicker() -> None:
+    """Who has an account of his own cannot take the address's failures back with it."""
+    limiter = LoginLimiter(per_account=5, per_address=10, window_ms=10**6)
+    past_its_limit(limiter)
+    for now_ms in range(1, MAX_SLOWED_PER_ADDRESS):
+        limiter.right(limiter.begin("own", OFFICE, now_ms))
+        guess = limiter.begin(f"guess-{now_ms}", OFFICE, now_ms)
+        assert guess.is_slowed
+        limiter.wrong(guess)
+
+
+def test_a_known_device_is_not_touched_by_its_address() -> None:
+    """Neither by other names nor by its own one, wrongly typed elsewhere in the room."""
+    limiter = LoginLimiter(per_account=2, per_address=10, window_ms=1000)
+    for now_ms in range(2):
+        limiter.wrong(limiter.begin("li", OFFICE, now_ms))
+    past_its_limit(limiter, 2)
+    assert refused(limiter, "li", "10.0.0.1", 3) > 0
+    attempt = limiter.begin("li", Sender("10.0.0.1", "d1"), 3)
+    assert attempt.held_back_ms(3) == 0
+    limiter.wrong(attempt)
+    assert refused(limiter, "li", "10.0.0.1", 4, "d1") == 0
+
+
+def test_a_known_device_has_a_lock_of_its_own_wherever_it_is() -> None:
+    """A stolen one guesses no more than an address does."""
+    limiter = LoginLimiter(per_account=2, per_address=100, window_ms=1000)
+    waits = [refused(limiter, "li", f"10.0.0.{i}", 0, "d1") for i in range(4)]
+    assert waits == [0, 0, 1000, 1000]
+    assert refused(limiter, "li", "10.0.0.1", 0) == 0
 
 
 def test_one_address_cannot_take_all_judgements() -> None:
     """What waits for scrypt is bounded per address first, then for all."""
     limiter = LoginLimiter(per_account=100, per_address=100, window_ms=1000)
     waits = [refused(limiter, f"n{i}", "10.0.0.1", 0) for i in range(6)]
-    assert waits == [0] * MAX_JUDGED_AT_ONCE_PER_ADDRESS + [BUSY_WAIT_MS] * 2
+    assert waits == [0] * MAX_JUDGED_AT_ONCE_PER_SENDER + [BUSY_WAIT_MS] * 2
     others = [refused(limiter, "li", f"10.0.1.{i}", 0) for i in range(20)]
-    assert others.count(0) == MAX_JUDGED_AT_ONCE - MAX_JUDGED_AT_ONCE_PER_ADDRESS
+    assert others.count(0) == MAX_JUDGED_AT_ONCE - MAX_JUDGED_AT_ONCE_PER_SENDER
+    assert refused(limiter, "li", "10.0.0.1", 0, "d1") == 0  # known devices have their own places
+
+
+@pytest.mark.parametrize("device", ["", "d1"])
+@pytest.mark.parametrize("end", ["right", "wrong", "unjudged"])
+def test_a_judgement_that_is_over_gives_its_place_back(device: str, end: str) -> None:
+    """However it ended."""
+    limiter = LoginLimiter(per_account=10**6, per_address=10**6, window_ms=1000)
+    for now_ms in range(3 * MAX_JUDGED_AT_ONCE):
+        attempt = limiter.begin("li", Sender("10.0.0.1", device), now_ms)
+        getattr(limiter, end)(attempt)
 
 
 def test_a_right_password_takes_back_its_own_failures_only() -> None:
     """An owner of one account does not buy guesses at others with it."""
     limiter = LoginLimiter(per_account=5, per_address=2, window_ms=1000)
-    limiter.wrong(limiter.begin("li", "10.0.0.1", 0))
+    limiter.wrong(limiter.begin("li", OFFICE, 0))
     for now_ms in range(1, 5):
-        limiter.right(limiter.begin("own", "10.0.0.1", now_ms))
-    limiter.wrong(limiter.begin("li", "10.0.0.1", 9))
-    assert refused(limiter, "own", "10.0.0.1", 10) > 0
+        limiter.right(limiter.begin("own", OFFICE, now_ms))
+    limiter.wrong(limiter.begin("li", OFFICE, 9))
+    assert refused(limiter, "li", "10.0.0.1", 10) > 0
+    assert limiter.begin("wang", OFFICE, 10).is_slowed
 
 
 def test_an_attempt_that_could_not_be_judged_leaves_no_trace() -> None:
     """A damaged account store is not the sender's failure."""
     limiter = LoginLimiter(per_account=1, per_address=1, window_ms=1000)
     for now_ms in range(20):
-        limiter.unjudged(limiter.begin("li", "10.0.0.1", now_ms))
+        limiter.unjudged(limiter.begin("li", OFFICE, now_ms))
 
 
 def test_addresses_of_one_subscriber_count_as_one() -> None:

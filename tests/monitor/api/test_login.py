@@ -14,9 +14,10 @@ import pytest
 from console_services import client_of
 from fastapi import FastAPI
 
+from bus.wall_clock import now_ms
 from monitor.accounts.database import WRITE_TIMEOUT_S
 from monitor.accounts.errors import AccountsUnavailable
-from monitor.accounts.login_limiter import MAX_JUDGED_AT_ONCE_PER_ADDRESS
+from monitor.accounts.login_limiter import MAX_JUDGED_AT_ONCE_PER_SENDER, SLOWED_MS
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
@@ -195,7 +196,7 @@ async def test_scripts_at_once_are_bounded_too_and_told_when_to_come_back(
         stranger.get("/api/status", auth=httpx.BasicAuth(f"name-{i}", "wrong")) for i in range(40)
     ]
     replies = await judge.answers(guesses)
-    assert judge.asked == MAX_JUDGED_AT_ONCE_PER_ADDRESS
+    assert judge.asked == MAX_JUDGED_AT_ONCE_PER_SENDER
     refused = [r for r in replies if r.status_code == 429]
     assert len(refused) == 40 - judge.asked
     assert all(int(r.headers["retry-after"]) >= 1 for r in refused)
@@ -227,13 +228,77 @@ async def test_while_an_account_is_locked_a_remembered_password_is_refused_too(
     assert (await stranger.get("/healthz", auth=good)).status_code == 200
 
 
-async def test_thirty_names_from_one_address_meet_its_limit(
-    stranger: httpx.AsyncClient, services: ConsoleServices
+@pytest.fixture
+def pauses(services: ConsoleServices, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long answers were held back; for the limits that time has passed, nobody waits for it."""
+    held: list[float] = []
+    monkeypatch.setattr(services.passwords, "_now_ms", lambda: now_ms() + round(1000 * sum(held)))
+
+    async def pause(seconds: float) -> None:
+        held.append(seconds)
+
+    monkeypatch.setattr(services.passwords, "_pause", pause)
+    return held
+
+
+async def test_wrong_names_do_not_lock_out_who_sits_behind_the_same_address(
+    app: FastAPI, stranger: httpx.AsyncClient, services: ConsoleServices, pauses: list[float]
 ) -> None:
-    """Per address alone, over all names."""
-    replies = [await post(stranger, f"name-{i}", "wrong") for i in range(30)]
+    """A command room: before, after so many wrong names nobody in it could log in."""
+    store = AccountStore(services.site.data_path)
+    for name, count in (("li", 12), ("wang", 2 * services.console.failed_logins_per_address)):
+        store.add(name, "correct horse", [AccountRole.OPERATOR])
+        for i in range(count):
+            assert (await post(stranger, f"{name}-{i}", "wrong horse")).status_code == 401
+        async with client_of(app) as operator:
+            assert (await post(operator, name, "correct horse")).status_code == 303
+            auth = httpx.BasicAuth(name, "correct horse")
+            assert (await operator.get("/metrics", auth=auth)).status_code == 200
+    assert 0 < len(pauses) < services.console.failed_logins_per_address + 12  # never his
+
+
+async def test_who_guesses_over_many_names_is_slowed_and_learns_no_name(
+    stranger: httpx.AsyncClient, services: ConsoleServices, pauses: list[float]
+) -> None:
+    """An account's name and one that is none: the same answers at the same moments."""
+    store = AccountStore(services.site.data_path)
+    for number in range(40):
+        if number % 2:
+            store.add(f"name-{number}", "correct horse", [AccountRole.VIEWER])
     limit = services.console.failed_logins_per_address
-    assert [r.status_code for r in replies] == [401] * limit + [429] * (30 - limit)
+    replies = [await post(stranger, f"name-{i}", "wrong horse") for i in range(40)]
+    assert [r.status_code for r in replies] == [401] * 40
+    assert len(pauses) == 40 - limit
+    assert all(SLOWED_MS / 1000 - 5 < one <= SLOWED_MS / 1000 for one in pauses)
+    texts = {r.text.replace(f"name-{i}", "NAME") for i, r in enumerate(replies)}
+    assert len(texts) == 1
+    again = [await post(stranger, f"name-{i}", "wrong horse") for i in (38, 39, 40)]
+    assert [r.status_code for r in again] == [429, 429, 401]
+    basic = httpx.BasicAuth("name-41", "wrong horse")
+    assert (await stranger.get("/api/status", auth=basic)).status_code == 401
+    assert len(pauses) == 42 - limit
+
+
+async def test_a_browser_that_is_known_is_not_locked_with_its_name(
+    app: FastAPI, services: ConsoleServices, pauses: list[float]
+) -> None:
+    """Somebody in the room guesses at li; li's own browser still lets li in, and only li."""
+    store = AccountStore(services.site.data_path)
+    store.add("li", "correct horse", [AccountRole.OPERATOR])
+    store.add("wang", "correct horse", [AccountRole.OPERATOR])
+    async with client_of(app) as known, client_of(app) as guesser:
+        first = await post(known, "li", "correct horse")
+        assert "httponly" in first.headers.get_list("set-cookie")[-1].lower()
+        await known.post("/auth/logout")
+        for name in ("li", "wang"):
+            for _ in range(services.console.failed_logins):
+                assert (await post(guesser, name, "wrong horse")).status_code == 401
+            assert (await post(guesser, name, "correct horse")).status_code == 429
+        assert (await post(known, "wang", "correct horse")).status_code == 429
+        assert (await post(known, "li", "correct horse")).status_code == 303
+        for _ in range(services.console.failed_logins):
+            assert (await post(known, "li", "wrong horse")).status_code == 401
+        assert (await post(known, "li", "correct horse")).status_code == 429  # its own lock
 
 
 async def test_the_cookie_is_secure_where_the_request_came_by_tls(services: ConsoleServices) -> None:
@@ -243,8 +308,9 @@ async def test_the_cookie_is_secure_where_the_request_came_by_tls(services: Cons
     for scheme in ("https", "http"):
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=f"{scheme}://console") as client:
-            cookie = (await post(client, "li", "correct horse")).headers["set-cookie"].lower()
-        assert ("secure" in cookie) == (scheme == "https")
+            reply = await post(client, "li", "correct horse")
+        for cookie in reply.headers.get_list("set-cookie"):
+            assert ("secure" in cookie.lower()) == (scheme == "https")
 
 
 async def test_while_another_process_changes_the_accounts_everybody_else_is_served(
