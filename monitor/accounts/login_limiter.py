@@ -78,7 +78,7 @@ class JudgementsAtOnce:
     def __init__(self) -> None:
         self._taken: Counter[str] = Counter()
 
-    def take(self, sender: str) -> None:
+    def acquire(self, sender: str) -> None:
         """One place. Raises `TooManyAttempts`."""
         if (
             self._taken[sender] >= MAX_JUDGED_AT_ONCE_PER_SENDER
@@ -88,7 +88,7 @@ class JudgementsAtOnce:
             raise TooManyAttempts(BUSY_WAIT_MS)
         self._taken[sender] += 1
 
-    def give_back(self, sender: str) -> None:
+    def release(self, sender: str) -> None:
         """A judgement is over."""
         self._taken[sender] -= 1
         self._forget(sender)
@@ -179,7 +179,7 @@ class LoginLimiter:
         attempt = Attempt(_account_key(sender, name), sender, now_ms, is_slowed)
         if is_slowed:
             self._check_pace(sender, now_ms)
-        self._places(sender).take(sender.key)
+        self._places(sender).acquire(sender.key)
         for counted, key in self._counted(attempt):
             counted.failed(key, now_ms)
         return attempt
@@ -191,11 +191,11 @@ class LoginLimiter:
 
     def wrong(self, attempt: Attempt) -> None:
         """The failure was counted at the beginning."""
-        self._places(attempt.sender).give_back(attempt.sender.key)
+        self._places(attempt.sender).release(attempt.sender.key)
 
     def unjudged(self, attempt: Attempt) -> None:
         """The password could not be judged, which is no fault of the sender."""
-        self._places(attempt.sender).give_back(attempt.sender.key)
+        self._places(attempt.sender).release(attempt.sender.key)
         for counted, key in self._counted(attempt):
             counted.withdraw(key, attempt.begun_ms)
 
