@@ -112,7 +112,7 @@ class TooManyAttempts(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class LoginSender:
     """Who sends a name and a password: an address, and `device`, the id of a browser in which this
     very name has logged in before; empty for every other."""
 
@@ -135,7 +135,7 @@ class Attempt:
     """One password that is being judged."""
 
     account: str
-    sender: Sender
+    sender: LoginSender
     begun_ms: int
     is_slowed: bool
 
@@ -165,14 +165,14 @@ class LoginLimiter:
         self._strangers = JudgementsAtOnce()
         self._known_devices = JudgementsAtOnce()
 
-    def check(self, name: str, sender: Sender, now_ms: int) -> None:
+    def check(self, name: str, sender: LoginSender, now_ms: int) -> None:
         """Raise `TooManyAttempts` while this name is locked for the sender."""
         once = 1 if self._is_slowed(sender, now_ms) else 0
         wait_ms = self._accounts.wait_ms(_account_key(sender, name), now_ms, limit=once)
         if wait_ms:
             raise TooManyAttempts(wait_ms)
 
-    def begin(self, name: str, sender: Sender, now_ms: int) -> Attempt:
+    def begin(self, name: str, sender: LoginSender, now_ms: int) -> Attempt:
         """Count an attempt before it is judged. Raises `TooManyAttempts`."""
         self.check(name, sender, now_ms)
         is_slowed = self._is_slowed(sender, now_ms)
@@ -199,17 +199,17 @@ class LoginLimiter:
         for counted, key in self._counted(attempt):
             counted.withdraw(key, attempt.begun_ms)
 
-    def _is_slowed(self, sender: Sender, now_ms: int) -> bool:
+    def _is_slowed(self, sender: LoginSender, now_ms: int) -> bool:
         return not sender.device and self._addresses.wait_ms(sender.network, now_ms) > 0
 
-    def _check_pace(self, sender: Sender, now_ms: int) -> None:
+    def _check_pace(self, sender: LoginSender, now_ms: int) -> None:
         wait_ms = max(
             self._slowed.wait_ms(sender.network, now_ms), self._slowed_in_all.wait_ms(_ALL, now_ms)
         )
         if wait_ms:
             raise TooManyAttempts(wait_ms)
 
-    def _places(self, sender: Sender) -> JudgementsAtOnce:
+    def _places(self, sender: LoginSender) -> JudgementsAtOnce:
         return self._known_devices if sender.device else self._strangers
 
     def _counted(self, attempt: Attempt) -> list[tuple[FailedAttempts, str]]:
@@ -235,5 +235,5 @@ def network_of(address: str) -> str:
     return str(ipaddress.ip_network((int(parsed), IPV6_NETWORK_BITS), strict=False))
 
 
-def _account_key(sender: Sender, name: str) -> str:
+def _account_key(sender: LoginSender, name: str) -> str:
     return f"{sender.key} {name}"

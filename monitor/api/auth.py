@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.accounts.errors import AccountsUnavailable
-from monitor.accounts.login_limiter import Attempt, LoginLimiter, Sender, TooManyAttempts
+from monitor.accounts.login_limiter import Attempt, LoginLimiter, LoginSender, TooManyAttempts
 from monitor.accounts.roles import ConsolePrincipal
 from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
@@ -79,7 +79,9 @@ class PasswordCheck:
         self._judging: dict[tuple[bytes, str], Judgement] = {}
         self._threads = ThreadPoolExecutor(JUDGING_THREADS, thread_name_prefix="passwords")
 
-    async def principal(self, name: str, password: str, sender: Sender) -> ConsolePrincipal | None:
+    async def principal(
+        self, name: str, password: str, sender: LoginSender
+    ) -> ConsolePrincipal | None:
         """Who this is, or None if the password is wrong; that may be said late. Raises
         `TooManyAttempts`."""
         now = self._now_ms()
@@ -101,7 +103,7 @@ class PasswordCheck:
             await self._pause(held_back_ms / 1000)
         return found
 
-    def _judge(self, name: str, password: str, sender: Sender, mark: bytes) -> Judgement:
+    def _judge(self, name: str, password: str, sender: LoginSender, mark: bytes) -> Judgement:
         attempt = self._limiter.begin(name, sender, self._now_ms())
         loop = asyncio.get_running_loop()
         judging = loop.run_in_executor(self._threads, self._accounts.verify, name, password)
@@ -170,7 +172,7 @@ class AuthMiddleware:
         credentials = _basic(connection.headers.get("authorization", ""))
         if credentials is None:
             return None
-        return await self._passwords.principal(*credentials, Sender(address_of(connection)))
+        return await self._passwords.principal(*credentials, LoginSender(address_of(connection)))
 
 
 def address_of(connection: HTTPConnection) -> str:

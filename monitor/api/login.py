@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from bus.wall_clock import now_ms
 from monitor.accounts.known_devices import LIFETIME_S
-from monitor.accounts.login_limiter import Sender, TooManyAttempts
+from monitor.accounts.login_limiter import LoginSender, TooManyAttempts
 from monitor.accounts.one_time_links import redeem
 from monitor.accounts.roles import ConsolePrincipal
 from monitor.api.auth import address_of
@@ -96,10 +96,10 @@ def login_routes(services: ConsoleServices, ended: SessionEnded) -> APIRouter:
     return router
 
 
-def sender_of(services: ConsoleServices, request: Request, name: str) -> Sender:
+def sender_of(services: ConsoleServices, request: Request, name: str) -> LoginSender:
     """Who sends this name: an address, or a browser in which it has logged in before."""
     cookie = request.cookies.get(DEVICE_COOKIE, "")
-    return Sender(address_of(request), services.known_devices.device(cookie, name))
+    return LoginSender(address_of(request), services.known_devices.device(cookie, name))
 
 
 def _remember_device(

@@ -13,7 +13,7 @@ from monitor.accounts.login_limiter import (
     SLOWED_MS,
     FailedAttempts,
     LoginLimiter,
-    Sender,
+    LoginSender,
     TooManyAttempts,
     network_of,
 )
@@ -64,13 +64,13 @@ def test_memory_is_bounded() -> None:
     assert failures.wait_ms(str(MAX_KEYS), 1) > 0
 
 
-OFFICE = Sender("10.0.0.1")
+OFFICE = LoginSender("10.0.0.1")
 
 
 def refused(limiter: LoginLimiter, name: str, address: str, now_ms: int, device: str = "") -> int:
     """How long the limiter makes an attempt wait; 0 when it begins."""
     try:
-        limiter.begin(name, Sender(address, device), now_ms)
+        limiter.begin(name, LoginSender(address, device), now_ms)
     except TooManyAttempts as error:
         return error.wait_ms
     return 0
@@ -101,7 +101,7 @@ def test_an_address_with_many_wrong_names_is_slowed_and_not_shut() -> None:
     limiter.wrong(attempt)
     assert refused(limiter, "li", "10.0.0.1", 2) == 999
     assert refused(limiter, "name-3", "10.0.0.1", 2) == 998
-    assert limiter.begin("wang", Sender("10.0.0.2"), 2).held_back_ms(2) == 0
+    assert limiter.begin("wang", LoginSender("10.0.0.2"), 2).held_back_ms(2) == 0
 
 
 def test_a_slowed_address_has_so_many_questions_open_and_no_more() -> None:
@@ -132,7 +132,7 @@ def test_a_known_device_is_not_touched_by_its_address() -> None:
         limiter.wrong(limiter.begin("li", OFFICE, now_ms))
     past_its_limit(limiter, 2)
     assert refused(limiter, "li", "10.0.0.1", 3) > 0
-    attempt = limiter.begin("li", Sender("10.0.0.1", "d1"), 3)
+    attempt = limiter.begin("li", LoginSender("10.0.0.1", "d1"), 3)
     assert attempt.held_back_ms(3) == 0
     limiter.wrong(attempt)
     assert refused(limiter, "li", "10.0.0.1", 4, "d1") == 0
@@ -162,7 +162,7 @@ def test_a_judgement_that_is_over_gives_its_place_back(device: str, end: str) ->
     """However it ended."""
     limiter = LoginLimiter(per_account=10**6, per_address=10**6, window_ms=1000)
     for now_ms in range(3 * MAX_JUDGED_AT_ONCE):
-        attempt = limiter.begin("li", Sender("10.0.0.1", device), now_ms)
+        attempt = limiter.begin("li", LoginSender("10.0.0.1", device), now_ms)
         getattr(limiter, end)(attempt)
 
 

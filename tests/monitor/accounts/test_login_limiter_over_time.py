@@ -13,7 +13,7 @@ from monitor.accounts.login_limiter import (
     SLOWED_MS,
     Attempt,
     LoginLimiter,
-    Sender,
+    LoginSender,
     TooManyAttempts,
 )
 
@@ -33,7 +33,7 @@ def made() -> LoginLimiter:
 def judged(limiter: LoginLimiter, name: str, now_ms: int, right: bool) -> Attempt | None:
     """The attempt, ended; None if it is refused."""
     try:
-        attempt = limiter.begin(name, Sender(ROOM), now_ms)
+        attempt = limiter.begin(name, LoginSender(ROOM), now_ms)
     except TooManyAttempts:
         return None
     (limiter.right if right else limiter.wrong)(attempt)
@@ -55,14 +55,14 @@ def test_who_has_no_failure_of_his_own_is_never_refused(attack: list[tuple[int, 
     """With the right password, from a browser that nobody knows, at every moment of the attack."""
     limiter = made()
     for now_ms in over_time(limiter, attack):
-        limiter.right(limiter.begin("li", Sender(ROOM), now_ms))
+        limiter.right(limiter.begin("li", LoginSender(ROOM), now_ms))
 
 
 @given(attacks, st.integers(0, PER_ACCOUNT - 1))
 def test_a_known_device_is_never_refused(attack: list[tuple[int, str, bool]], mistyped: int) -> None:
     """Though the attack is at his own name, waits for no answer, and he mistypes now and then."""
     limiter, now_ms = made(), 0
-    own = Sender(ROOM, "his browser")
+    own = LoginSender(ROOM, "his browser")
     for after_ms, _, right in attack:
         now_ms += after_ms
         judged(limiter, "li", now_ms, False)
@@ -115,7 +115,7 @@ def test_no_sender_takes_more_places_than_his(steps: list[tuple[bool, str]]) -> 
     for begins, name in steps:
         if begins:
             try:
-                open_.append(limiter.begin(name, Sender(ROOM), 0))
+                open_.append(limiter.begin(name, LoginSender(ROOM), 0))
             except TooManyAttempts:
                 assert len(open_) == MAX_JUDGED_AT_ONCE_PER_SENDER
         elif open_:
