@@ -30,7 +30,7 @@ MOST_PARTITIONS = 3
 PAUSE_S = (0.1, 4.0)
 TWICE = 0.3
 """Share of the worlds in which it is made anew a second time."""
-COPIES = frozenset({MirrorState.COPYING, MirrorState.HOLE})
+COPIES = frozenset({MirrorState.COPYING, MirrorState.HOLE, MirrorState.MORE_PARTITIONS})
 
 
 class TopicMadeAnew:
