@@ -28,6 +28,13 @@ from dr_mirror.plan.pictures import (
 )
 
 VERSION = 1
+_TOPIC_IDS = """
+CREATE TABLE IF NOT EXISTS topic_ids (
+    cluster_id TEXT NOT NULL, topic TEXT NOT NULL, topic_id TEXT NOT NULL,
+    PRIMARY KEY (cluster_id, topic)
+) WITHOUT ROWID
+"""
+"""Also in a file that was made without it, which an earlier program may go on with."""
 MAX_WAITING = 500_000
 """Beyond it topics are read no further: their records wait, nothing is dropped."""
 MAX_KEPT = 1_000_000
@@ -75,12 +82,32 @@ class PictureFile:
             path, _TABLES, VERSION, PictureFileError,
             "what is at the target is compared instead of copied",
         )  # fmt: skip
+        with self._transaction() as db:
+            db.execute(_TOPIC_IDS)
 
     def close(self) -> None:
         """Close it; another mirror may open it."""
         self._file.close()
 
     # -- what is to be copied ---------------------------------------------------------------
+
+    def stand_on(self, cluster_id: str, topic_ids: Mapping[str, str]) -> None:
+        """That cluster's topics are these: positions on others of their names are void. Raises
+        PictureFileError."""
+        with self._transaction() as db:
+            rows = db.execute(
+                "SELECT topic, topic_id FROM topic_ids WHERE cluster_id = ?", (cluster_id,)
+            )
+            known = dict(rows.fetchall())
+            for topic, topic_id in topic_ids.items():
+                if known.get(topic, topic_id) != topic_id:
+                    place = cluster_id, topic
+                    db.execute("DELETE FROM positions WHERE cluster_id = ? AND topic = ?", place)
+                db.execute(
+                    "INSERT OR REPLACE INTO topic_ids (cluster_id, topic, topic_id)"
+                    " VALUES (?, ?, ?)",
+                    (cluster_id, topic, topic_id),
+                )
 
     def positions(self, cluster_id: str) -> dict[TopicPartition, int]:
         """The next offset of each partition of that cluster that was read. Raises

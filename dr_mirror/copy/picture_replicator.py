@@ -19,6 +19,7 @@ import msgspec
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.topic_follower import follower_that_looked
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.errors import BusError
 from bus.wall_clock import now_ms
@@ -126,18 +127,26 @@ class PictureReplicator:
         self._stopping.wait(AWAY_S)
 
     def _follow(self, file: PictureFile, pool: ThreadPoolExecutor) -> None:
-        """Read topics and copy, for a while. Raises BusError, PictureFileError."""
-        bus = self._settings.target_bus
+        """Read topics and copy, for a while, or until one is another one. Raises BusError,
+        PictureFileError."""
+        bus, names = self._settings.target_bus, self._settings.pictures.topics
         with (
+            closing(follower_that_looked(bus, names)) as followed,
             Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topics,
             # Over the consumer's connection a question waits behind its fetch, half a second each.
             closing(Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)) as admin,
         ):
-            places = topics.partitions_of_all(self._settings.pictures.topics)
+            renewed, now = followed.renewals(), followed.identity
+            if now is not None:
+                file.stand_on(self._target_cluster_id, now.topic_ids)
+            places = topics.partitions_of_all(names)
             read = file.positions(self._target_cluster_id)
             topics.assign({place: read.get(place, BEGINNING) for place in places})
             until_s, is_busy = time.monotonic() + AGAIN_S, False
             while not self._stopping.is_set() and time.monotonic() < until_s:
+                if anew := renewed():
+                    log.warning("made anew, its pictures are copied again: %s", sorted(anew))
+                    return
                 wait_s = 0.0 if is_busy else POLL_S
                 records = topics.poll(MAX_POLLED, wait_s) if places and file.has_room() else []
                 self._add(file, records)

@@ -37,6 +37,23 @@ def test_names_and_positions_are_there_after_a_restart_and_those_of_another_clus
     file.close()
 
 
+def test_positions_of_a_topic_that_was_made_anew_are_void_and_those_of_others_stand(tmp_path: Path):
+    """Over a restart; a file that has never heard of ids keeps its positions."""
+    file = PictureFile(tmp_path / "pictures.db")
+    other = TopicPartition("data.face", 0)
+    file.add([], NOW_MS, "B", {PLACE: 7, other: 3})
+    file.add([], NOW_MS, "C", {PLACE: 9})
+    file.stand_on("B", {"data.vehicle": "one", "data.face": "two"})
+    assert file.positions("B") == {PLACE: 7, other: 3}
+    file.close()
+    file = PictureFile(tmp_path / "pictures.db")
+    file.stand_on("B", {"data.vehicle": "one"})
+    assert file.positions("B") == {PLACE: 7, other: 3}
+    file.stand_on("B", {"data.vehicle": "three", "data.face": "two"})
+    assert (file.positions("B"), file.positions("C")) == ({other: 3}, {PLACE: 9})
+    file.close()
+
+
 def test_a_picture_that_was_copied_or_given_up_is_not_copied_again(tmp_path: Path):
     """Its record may be read again, and an alarm has the same picture."""
     file = PictureFile(tmp_path / "pictures.db")
