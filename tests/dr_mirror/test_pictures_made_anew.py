@@ -15,7 +15,7 @@ from bus.settings import BusSettings
 from deploy.testservers.databus import start_broker
 from dr_mirror.copy.picture_file import PictureFile
 from dr_mirror.copy.picture_replicator import PictureReplicator
-from dr_mirror.plan.pictures import PicturePolicy
+from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.settings import MirrorSettings
 from tests.dr_mirror.two_sites import wait_until
 
@@ -32,7 +32,7 @@ def send(bus: BusSettings, first: int, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_pictures_of_a_topic_made_anew_are_copied_from_its_start(tmp_path: Path):
+def test_pictures_of_a_topic_made_anew_are_copied_from_its_start(tmp_path: Path) -> None:
     """Regression: those of as many records as had been read of the former topic never came; `mirror
     copy-anew` makes a topic anew at the target. While it runs, and while it does not."""
     broker = start_broker(tmp_path / "broker", {})
