@@ -27,6 +27,7 @@ def mount(app: typer.Typer) -> None:
     accounts.command("list")(list_accounts)
     accounts.command("add")(add_account)
     accounts.command("passwd")(change_password)
+    accounts.command("roles")(change_roles)
     accounts.command("remove")(remove_account)
     app.add_typer(accounts, name="accounts")
 
@@ -64,6 +65,17 @@ def change_password(
     with _account_store(ctx) as store:
         store.set_password(name, _password())
     typer.echo(f"the password of {name} is replaced")
+
+
+def change_roles(
+    ctx: typer.Context,
+    name: str = typer.Argument(help="Whose roles to replace."),
+    role: list[AccountRole] = typer.Option(..., "--role", help=_ROLES_HELP),
+) -> None:
+    """Replace the roles of an account; they count from its next request on."""
+    with _account_store(ctx) as store:
+        store.set_roles(name, role)
+    typer.echo(f"{name} has these roles now: {', '.join(one.value for one in role)}")
 
 
 def remove_account(ctx: typer.Context, name: str = typer.Argument(help="Whom to remove.")) -> None:

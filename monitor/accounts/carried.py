@@ -61,7 +61,8 @@ class CarriedAccounts:
             names = {row.name for row in rows}
             before = {name for (name,) in db.execute("SELECT name FROM carried_accounts")}
             gone = before - names - {VERSION_ROW}
-            db.executemany("DELETE FROM accounts WHERE name = ?", [(name,) for name in gone])
+            for table in ("accounts", "log_ins"):
+                db.executemany(f"DELETE FROM {table} WHERE name = ?", [(name,) for name in gone])
             db.execute("DELETE FROM carried_accounts")
             db.executemany(
                 "INSERT INTO accounts (name, roles, password) VALUES (?, ?, ?) ON CONFLICT (name)"

@@ -25,7 +25,7 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
 from monitor.accounts.roles import AccountRole, parse_roles
 
-VERSION = 2
+VERSION = 3
 WRITE_TIMEOUT_S = 10.0  # a transaction lasts milliseconds; longer means that a process hangs in one
 # A reader waits only while another process recovers the file after a crash or closes it as the
 # last one; the console's event loop stands still meanwhile.
@@ -59,6 +59,10 @@ _VERSION_1 = (
 _VERSION_2 = """CREATE TABLE carried_accounts (
     name TEXT PRIMARY KEY,  -- of an account that was in a snapshot; '' for the newest one itself
     version INTEGER NOT NULL
+) WITHOUT ROWID"""
+_VERSION_3 = """CREATE TABLE log_ins (
+    name TEXT PRIMARY KEY,  -- of an account
+    last_ms INTEGER NOT NULL  -- when somebody last logged in with it at this console
 ) WITHOUT ROWID"""
 # Serialises the creation of files within this process: closing a descriptor of a file drops the
 # locks that SQLite holds on it for the whole process.
@@ -247,19 +251,20 @@ def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
 def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise _damaged(path, "it holds tables of another program")
-    for statement in (*_VERSION_1, _VERSION_2):
+    for statement in (*_VERSION_1, _VERSION_2, _VERSION_3):
         connection.execute(statement)
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """A file of version 1 knows no other site."""
+    """A file of version 1 knows no other site, one of version 2 not who was here when."""
     if _version_of(connection, path) == VERSION:
         return
     connection.execute(f"PRAGMA busy_timeout = {round(WRITE_TIMEOUT_S * 1000)}")
     with immediate_transaction(connection):
-        if _version_of(connection, path) < VERSION:  # another process may have been first
-            connection.execute(_VERSION_2)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+        found = _version_of(connection, path)  # another process may have been first
+        for statement in (_VERSION_2, _VERSION_3)[found - 1 :]:
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _insert(connection: sqlite3.Connection, old: OldFiles) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class AccountError(Exception):
-    """A change of the accounts that cannot be made."""
+    """A change of the accounts that cannot be made. `fault` names why, for texts of a page."""
+
+    def __init__(self, text: str, fault: str = "") -> None:
+        super().__init__(text)
+        self.fault = fault
 
 
 class AccountsUnavailable(Exception):

@@ -68,8 +68,14 @@ class FailedAttempts:
         """Forget the failures of a key that has shown the password."""
         self._failures.pop(key, None)
 
-    def __len__(self) -> int:
-        return len(self._failures)
+    def waiting(self, now_ms: int) -> dict[str, int]:
+        """The keys that must wait, and how long."""
+        waits = {key: self.wait_ms(key, now_ms) for key in self._failures}
+        return {key: wait_ms for key, wait_ms in waits.items() if wait_ms}
+
+    def remembered(self) -> list[str]:
+        """The keys with failures."""
+        return list(self._failures)
 
 
 class JudgementsAtOnce:
@@ -199,6 +205,20 @@ class LoginLimiter:
         for counted, key in self._counted(attempt):
             counted.withdraw(key, attempt.begun_ms)
 
+    def locked(self, now_ms: int) -> dict[str, int]:
+        """The names that are locked for some address or device, and how long yet."""
+        names: dict[str, int] = {}
+        for key, wait_ms in self._accounts.waiting(now_ms).items():
+            name = _name_in(key)
+            names[name] = max(wait_ms, names.get(name, 0))
+        return names
+
+    def unlock(self, name: str) -> None:
+        """Forget a name's failures, wherever they came from."""
+        for key in self._accounts.remembered():
+            if _name_in(key) == name:
+                self._accounts.succeeded(key)
+
     def _is_slowed(self, sender: LoginSender, now_ms: int) -> bool:
         return not sender.device and self._addresses.wait_ms(sender.network, now_ms) > 0
 
@@ -237,3 +257,7 @@ def network_of(address: str) -> str:
 
 def _account_key(sender: LoginSender, name: str) -> str:
     return f"{sender.key} {name}"
+
+
+def _name_in(key: str) -> str:
+    return key.partition(" ")[2]

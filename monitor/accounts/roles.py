@@ -17,7 +17,7 @@ class AccountRole(str, Enum):
     VIEWER = "viewer"  # looks
     OPERATOR = "operator"  # puts targets on the watch list and takes them off; changes the register
     APPROVER = "approver"  # releases what needs a second pair of eyes
-    OPERATIONS = "operations"  # runs the platform: bus, processes
+    OPERATIONS = "operations"  # runs the platform: bus, processes, who may use the console
 
 
 class ConsoleOperation(str, Enum):
@@ -30,17 +30,23 @@ class ConsoleOperation(str, Enum):
     REGISTER_WRITE = "register.write"
     BUS_READ = "bus.read"
     SYSTEM_READ = "system.read"
+    ACCOUNT_OWN = "account.own"  # see it, change one's own password
+    ACCOUNTS_WRITE = "accounts.write"  # see and change everybody's
 
 
 class ConsolePrincipal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks. `session` is the hash of the session's id, empty for a request with a password."""
+    """Who asks. `session` is the hash of the session's id, empty for a request with a password.
+    A guest came by a one-time link and has no account."""
 
     name: str
     roles: frozenset[AccountRole]
     session: str = ""
+    is_guest: bool = False
 
 
 EVERYBODY = frozenset(AccountRole)
+ADMINISTRATOR = AccountRole.OPERATIONS
+"""Changes accounts; who runs the platform could with `databus accounts` anyway."""
 
 
 def roles_text(roles: Iterable[AccountRole]) -> str:
@@ -63,6 +69,8 @@ _ALLOWED: dict[ConsoleOperation, frozenset[AccountRole]] = {
     ConsoleOperation.REGISTER_WRITE: frozenset({AccountRole.OPERATOR}),
     ConsoleOperation.BUS_READ: EVERYBODY,
     ConsoleOperation.SYSTEM_READ: EVERYBODY,
+    ConsoleOperation.ACCOUNT_OWN: EVERYBODY,
+    ConsoleOperation.ACCOUNTS_WRITE: frozenset({ADMINISTRATOR}),
 }
 
 

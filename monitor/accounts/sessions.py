@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from monitor.accounts.database import remove_expired
 from monitor.accounts.roles import ConsolePrincipal, roles_text
-from monitor.accounts.store import AccountStore
+from monitor.accounts.store import AccountStore, credential_of
 
 MAX_SESSIONS = 1000  # the oldest go first; a console has operators, not customers
 
@@ -45,7 +45,7 @@ class SessionStore:
             self._now_ms() + self._lifetime_ms,
             not guest,
             # A new password ends sessions, because its line has another hash.
-            _hash(account.password) if account else "",
+            credential_of(account.password) if account else "",
         )
         with self._database.transaction() as connection:
             remove_expired(connection, self._now_ms())
@@ -54,6 +54,11 @@ class SessionStore:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 row,
             )
+            if account is not None:
+                connection.execute(
+                    "INSERT OR REPLACE INTO log_ins (name, last_ms) VALUES (?, ?)",
+                    (account.name, self._now_ms()),
+                )
             connection.execute(
                 "DELETE FROM sessions WHERE id NOT IN"
                 " (SELECT id FROM sessions ORDER BY id DESC LIMIT ?)",
@@ -78,9 +83,9 @@ class SessionStore:
         name, roles_at_log_in, is_account, credential = rows[0]
         if not is_account:
             roles = frozenset(self._database.roles(roles_at_log_in))
-            return ConsolePrincipal(name=name, roles=roles, session=id_hash)
+            return ConsolePrincipal(name=name, roles=roles, session=id_hash, is_guest=True)
         account = self._accounts.find(name)
-        if account is None or _hash(account.password) != credential:
+        if account is None or credential_of(account.password) != credential:
             return None
         # The account's roles of now: a role taken away is away at once.
         return ConsolePrincipal(name=name, roles=frozenset(account.roles), session=id_hash)

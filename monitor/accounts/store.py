@@ -3,6 +3,7 @@ store admits no one."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sqlite3
 from collections.abc import Iterable
@@ -13,7 +14,13 @@ import msgspec
 from monitor.accounts.database import AccountDatabase
 from monitor.accounts.errors import AccountError
 from monitor.accounts.passwords import UNKNOWN_ACCOUNT, hash_password, verify_password
-from monitor.accounts.roles import AccountRole, ConsolePrincipal, roles_text
+from monitor.accounts.roles import (
+    ADMINISTRATOR,
+    AccountRole,
+    ConsolePrincipal,
+    parse_roles,
+    roles_text,
+)
 
 _NAME = re.compile(r"[\w.@-]{1,64}")
 
@@ -21,6 +28,11 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 def is_account_name(name: str) -> bool:
     """Whether an account may have it."""
     return _NAME.fullmatch(name) is not None
+
+
+def credential_of(line: str) -> str:
+    """What a session knows of the password it began with: a new one has another."""
+    return hashlib.sha256(line.encode()).hexdigest()
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,14 +61,12 @@ class AccountStore:
     def add(self, name: str, password: str, roles: Iterable[AccountRole]) -> None:
         """Add a person. Raises `AccountError`, `WeakPassword`."""
         if not is_account_name(name):
-            raise AccountError("a name has 1 to 64 letters, digits or . _ @ -")
-        text = roles_text(roles)
-        if not text:
-            raise AccountError("an account needs at least one role")
+            raise AccountError("a name has 1 to 64 letters, digits or . _ @ -", "name")
+        text = _some_roles(roles)
         line = hash_password(password)
         with self.database.transaction() as connection:
             if _exists(connection, name):
-                raise AccountError(f"there is already an account {name}")
+                raise AccountError(f"there is already an account {name}", "taken")
             connection.execute(
                 "INSERT INTO accounts (name, roles, password) VALUES (?, ?, ?)", (name, text, line)
             )
@@ -68,11 +78,48 @@ class AccountStore:
             _check_exists(connection, name)
             connection.execute("UPDATE accounts SET password = ? WHERE name = ?", (line, name))
 
-    def remove(self, name: str) -> None:
-        """Remove a person. Raises `AccountError`."""
+    def change_password(self, name: str, before: str, password: str, session: str) -> None:
+        """By its owner, who has shown the one of the line `before`: this session goes on, the
+        others of the account end. Raises `AccountError`, `WeakPassword`.
+        """
+        line = hash_password(password)
+        with self.database.transaction() as connection:
+            changed = connection.execute(
+                "UPDATE accounts SET password = ? WHERE name = ? AND password = ?",
+                (line, name, before),
+            )
+            if changed.rowcount == 0:
+                raise AccountError(f"somebody else has just changed {name}", "meanwhile")
+            connection.execute(
+                "UPDATE sessions SET credential = ? WHERE id_hash = ? AND name = ? AND account = 1",
+                (credential_of(line), session, name),
+            )
+
+    def set_roles(
+        self, name: str, roles: Iterable[AccountRole], *, keeps_administrator: bool = False
+    ) -> None:
+        """Replace what a person may. Raises `AccountError`; with `keeps_administrator`, if nobody
+        would be left to change accounts, too.
+        """
+        text = _some_roles(roles)
+        with self.database.transaction() as connection:
+            _check_exists(connection, name)
+            connection.execute("UPDATE accounts SET roles = ? WHERE name = ?", (text, name))
+            if keeps_administrator:
+                _check_administrator(connection)
+
+    def remove(self, name: str, *, keeps_administrator: bool = False) -> None:
+        """Remove a person. Raises `AccountError`, as `set_roles` does."""
         with self.database.transaction() as connection:
             _check_exists(connection, name)
             connection.execute("DELETE FROM accounts WHERE name = ?", (name,))
+            connection.execute("DELETE FROM log_ins WHERE name = ?", (name,))
+            if keeps_administrator:
+                _check_administrator(connection)
+
+    def last_log_ins(self) -> dict[str, int]:
+        """When somebody last logged in at this console, by account."""
+        return dict(self.database.read("SELECT name, last_ms FROM log_ins"))
 
     def find(self, name: str) -> Account | None:
         """The account of a name."""
@@ -103,4 +150,20 @@ def _exists(connection: sqlite3.Connection, name: str) -> bool:
 
 def _check_exists(connection: sqlite3.Connection, name: str) -> None:
     if not _exists(connection, name):
-        raise AccountError(f"there is no account {name}")
+        raise AccountError(f"there is no account {name}", "gone")
+
+
+def _some_roles(roles: Iterable[AccountRole]) -> str:
+    text = roles_text(roles)
+    if not text:
+        raise AccountError("an account needs at least one role", "roles")
+    return text
+
+
+def _check_administrator(connection: sqlite3.Connection) -> None:
+    """After a change, in its transaction: two people cannot remove each other."""
+    rows = connection.execute("SELECT roles FROM accounts").fetchall()
+    if not any(ADMINISTRATOR in parse_roles(roles) for (roles,) in rows):
+        raise AccountError(
+            f"nobody with the role {ADMINISTRATOR.value} would be left to change accounts", "last"
+        )

@@ -18,6 +18,7 @@ from bus.tasks import HeardRequests
 from ingest.store.port import InvalidCursor
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response
+from monitor.api.accounts import account_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.login import SessionEnded, login_routes
@@ -53,6 +54,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         platform_routes(services),
         mirror_routes(services),
         sender_routes(services),
+        account_routes(services),
     ):
         app.include_router(routes)
     _register_error_handlers(app)

@@ -103,6 +103,14 @@ class PasswordCheck:
             await self._pause(held_back_ms / 1000)
         return found
 
+    def locked(self) -> dict[str, int]:
+        """The names that are locked for some address or device, and how many ms yet."""
+        return self._limiter.locked(self._now_ms())
+
+    def unlock(self, name: str) -> None:
+        """Forget a name's failures."""
+        self._limiter.unlock(name)
+
     def _judge(self, name: str, password: str, sender: LoginSender, mark: bytes) -> Judgement:
         attempt = self._limiter.begin(name, sender, self._now_ms())
         loop = asyncio.get_running_loop()

@@ -23,6 +23,7 @@ from monitor.accounts.login_limiter import LoginLimiter
 from monitor.accounts.sessions import SessionStore
 from monitor.accounts.site_accounts import SiteAccounts
 from monitor.accounts.store import AccountStore
+from monitor.api.account_changes import AccountChanges
 from monitor.api.account_writes import AccountWrites
 from monitor.api.auth import PasswordCheck
 from monitor.api.kpis import KpiPoll
@@ -64,6 +65,7 @@ class ConsoleServices:
     sessions: SessionStore
     passwords: PasswordCheck
     known_devices: KnownDevices
+    account_changes: AccountChanges
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     register: RegisterFollower
@@ -129,16 +131,19 @@ def build_services(
         console.failed_login_window_seconds * 1000,
     )
     secret = _secret(data_path / "console" / "secret")
+    passwords = PasswordCheck(account_store, limiter, now_ms)
+    account_writes = AccountWrites()
     return ConsoleServices(
         site=site,
         console=console,
         account_store=account_store,
-        account_writes=AccountWrites(),
+        account_writes=account_writes,
         sessions=SessionStore(
             account_store, lifetime_ms=console.session_hours * 3_600_000, now_ms=now_ms
         ),
-        passwords=PasswordCheck(account_store, limiter, now_ms),
+        passwords=passwords,
         known_devices=KnownDevices(secret),
+        account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
         register=register,

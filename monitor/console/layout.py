@@ -37,7 +37,10 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "metadata": "account_tree",
     "mirror": "sync_alt",
     "system": "dns",
+    "accounts": "manage_accounts",
 }
+NEEDS = {"accounts": ConsoleOperation.ACCOUNTS_WRITE}
+"""What a page of the navigation needs that not everybody may; others are not led to it."""
 STATUS_SECONDS = 2.0
 # Groups of words that the browser needs.
 _WORDS = (
@@ -116,7 +119,7 @@ def page_layout(view: View, page: str) -> Iterator[None]:
         menu.props(f'flat round dense aria-label="{t("nav.label")}"')
         _header(view, page)
     with ui.left_drawer(value=False).props(DRAWER) as drawer:
-        _navigation(t, page)
+        _navigation(view, page)
         with ui.element("div").classes("drawer-account"):
             _account(view, page)
     menu.on_click(drawer.toggle)
@@ -177,7 +180,8 @@ def _account(view: View, page: str) -> None:
     theme = "light" if view.dark else "dark"
     _post_button("/auth/preferences", t(f"shell.theme_{theme}"), theme=theme, next=f"/{page}")
     _post_button("/auth/preferences", t("language.other"), language=t.other, next=f"/{page}")
-    ui.label(view.principal.name).classes("who")
+    who = ui.link(view.principal.name, "/account").classes("who")
+    who.props(f'aria-label="{t("nav.account")}"')
     _post_button("/auth/logout", t("shell.logout"))
 
 
@@ -190,9 +194,12 @@ def _post_button(action: str, text: str, **fields: str) -> None:
             ui.label(text)
 
 
-def _navigation(t: Texts, page: str) -> None:
+def _navigation(view: View, page: str) -> None:
+    t = view.t
     with ui.element("nav").classes("pages").props(f'aria-label="{t("nav.label")}"'):
         for key, icon in PAGES.items():
+            if key in NEEDS and not authorise(view.principal, NEEDS[key]):
+                continue
             current = " aria-current=page" if key == page else ""
             with ui.element("a").props(f"href=/{key}{current}"):
                 ui.icon(icon).props("aria-hidden=true")

@@ -20,6 +20,8 @@ from monitor.console.address import SEARCHES
 from monitor.console.feed import Feed
 from monitor.console.layout import PAGES, STATIC, View, page_layout, view_of
 from monitor.console.pages import (
+    account,
+    accounts,
     bus,
     cluster,
     latency,
@@ -54,6 +56,8 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
     "metadata": (metadata.build, ConsoleOperation.BUS_READ),
     "mirror": (mirror.build, ConsoleOperation.BUS_READ),
     "system": (system.build, ConsoleOperation.SYSTEM_READ),
+    "account": (account.build, ConsoleOperation.ACCOUNT_OWN),
+    "accounts": (accounts.build, ConsoleOperation.ACCOUNTS_WRITE),
 }
 
 

@@ -32,6 +32,10 @@ def test_accounts_are_added_listed_changed_and_removed(tmp_path: Path) -> None:
     assert (code, json.loads(text)) == (0, [{"name": "li", "roles": ["operator"]}])
     assert run(tmp_path, "passwd", "li", stdin="another horse\n")[0] == 0
     assert AccountStore(tmp_path).verify("li", "another horse") is not None
+    assert run(tmp_path, "roles", "li", "--role", "viewer", "--role", "approver")[0] == 0
+    (account,) = AccountStore(tmp_path).accounts()
+    assert [role.value for role in account.roles] == ["viewer", "approver"]
+    assert run(tmp_path, "roles", "wang", "--role", "viewer")[0] == 1
     assert run(tmp_path, "remove", "li")[0] == 0
     assert AccountStore(tmp_path).accounts() == ()
 

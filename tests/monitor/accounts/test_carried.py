@@ -99,16 +99,20 @@ def test_a_row_that_no_console_writes_refuses_the_whole_snapshot(
     assert names(store) == []
 
 
-def test_a_file_of_version_1_gets_the_table(tmp_path: Path):
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_earlier_version_gets_its_tables(tmp_path: Path, version: int):
     store = AccountStore(tmp_path)
     store.add("wang", PASSWORD, [AccountRole.OPERATIONS])
     store.close()
     with closing(sqlite3.connect(store.database.path)) as db:
-        db.executescript("DROP TABLE carried_accounts; PRAGMA user_version = 1")
+        for table in ("carried_accounts", "log_ins")[version - 1 :]:
+            db.execute(f"DROP TABLE {table}")
+        db.execute(f"PRAGMA user_version = {version}")
     again = AccountStore(tmp_path)
     assert names(again) == ["wang"]
     carried = CarriedAccounts(again.database)
     assert carried.version() == -1
+    assert again.last_log_ins() == {}
     assert carried.write([AccountRow("li", "operations", "x")], 1)
     assert names(again) == ["li", "wang"]
     again.close()

@@ -5,9 +5,11 @@ import pytest
 from monitor.accounts.roles import AccountRole, ConsoleOperation, ConsolePrincipal, authorise
 
 TABLE = {
-    AccountRole.VIEWER: {ConsoleOperation.VIEW, ConsoleOperation.WATCH_READ, ConsoleOperation.BUS_READ, ConsoleOperation.SYSTEM_READ},
-    AccountRole.OPERATOR: set(ConsoleOperation),
-    AccountRole.APPROVER: set(ConsoleOperation) - {ConsoleOperation.WATCH_WRITE, ConsoleOperation.REGISTER_WRITE},
+    AccountRole.VIEWER: {ConsoleOperation.VIEW, ConsoleOperation.WATCH_READ, ConsoleOperation.BUS_READ, ConsoleOperation.SYSTEM_READ,
+                         ConsoleOperation.ACCOUNT_OWN},
+    AccountRole.OPERATOR: set(ConsoleOperation) - {ConsoleOperation.ACCOUNTS_WRITE},
+    AccountRole.APPROVER: set(ConsoleOperation)
+    - {ConsoleOperation.WATCH_WRITE, ConsoleOperation.REGISTER_WRITE, ConsoleOperation.ACCOUNTS_WRITE},
     AccountRole.OPERATIONS: set(ConsoleOperation) - {ConsoleOperation.WATCH_WRITE, ConsoleOperation.REGISTER_WRITE},
 }
 

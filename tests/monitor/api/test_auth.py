@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import nicegui.core
 import pytest
 from console_services import client_of, make_services, signed
 from fastapi import FastAPI
@@ -30,10 +32,16 @@ NO_OPERATION = OPEN | {
 
 
 @pytest.fixture(scope="module")
-def whole(filled: tuple[Any, int], tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+def whole_services(
+    filled: tuple[Any, int], tmp_path_factory: pytest.TempPathFactory
+) -> ConsoleServices:
+    return make_services(tmp_path_factory.mktemp("whole"), filled[1])
+
+
+@pytest.fixture(scope="module")
+def whole(whole_services: ConsoleServices) -> FastAPI:
     """API and pages; NiceGUI's application is one per process, so this is made once."""
-    services = make_services(tmp_path_factory.mktemp("whole"), filled[1])
-    return create_app(services)
+    return create_app(whole_services)
 
 
 def flat(app: Any) -> Iterator[Any]:
@@ -110,6 +118,28 @@ def test_every_route_names_the_one_operation_it_needs(whole: FastAPI) -> None:
             assert len(needed) == 1, route.path
             assert isinstance(needed[0], ConsoleOperation)
     assert checked > 15
+
+
+PAGES_BY_ROLE = [
+    (path, role, role == AccountRole.OPERATIONS or path == "/account")
+    for path in ("/account", "/accounts") for role in AccountRole
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "role", "may"), PAGES_BY_ROLE)
+async def test_pages_of_accounts_are_for_whom_they_are(
+    whole_services: ConsoleServices, whole: FastAPI, path: str, role: AccountRole, may: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """One's own for everybody, everybody's for the administrator; only he is led there."""
+    monkeypatch.setattr(nicegui.core, "loop", asyncio.get_running_loop())  # as its start does
+    guest = ConsolePrincipal(name="guest", roles=frozenset([role]))
+    sid = whole_services.sessions.open(guest, guest=True)
+    async with client_of(whole) as client:
+        client.cookies.set("databus_console", signed({"sid": sid}, whole_services.secret))
+        assert (await client.get(path)).status_code == (200 if may else 403)
+        leads = "/accounts" in (await client.get("/account")).text
+        assert leads == (role == AccountRole.OPERATIONS)
 
 
 async def websocket(app: FastAPI, headers: list[tuple[bytes, bytes]]) -> list[dict[str, Any]]:
