@@ -7,11 +7,13 @@ Never: a change of a broker's state except as an operator would make it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from broker.config.views import BrokerConfig
 from broker.controller.kraft.raft.roles import RaftRole
 from broker.server.broker import Broker
+from broker.server.control_plane import StartError
 from broker.settings import ProcessSettings
 from tests.simulation.machine import FIRST_SITE, PORT, Place, SimMachine, SimProcess
 from tests.simulation.processor import Costs, WorkingBroker
@@ -83,6 +85,14 @@ class SimCluster:
             SimMachine(world, node_id, self.properties, self._make, place)
             for node_id in range(1, brokers + 1)
         ]
+        for machine in self.machines:
+            machine.is_excused = partial(self._is_without_ensemble, machine.node_id)
+
+    def _is_without_ensemble(self, node_id: int, error: BaseException) -> bool:
+        """A broker gives up a start without an answer of ZooKeeper's, and is started again."""
+        ensemble = self.ensemble
+        is_away = ensemble is not None and ensemble.is_away_from(node_id)
+        return is_away and isinstance(error, StartError)
 
     @property
     def log_dirs(self) -> list[str]:

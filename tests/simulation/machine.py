@@ -81,6 +81,8 @@ class SimMachine:
         self.disk = SimDisk(self.name, world.dice_of(f"{self.name}/disk"), self._now_ms)
         self.fault: Fault = no_fault
         """The faults of its disk, for all processes; see `break_disk`."""
+        self.is_excused: Callable[[BaseException], bool] = lambda _: False
+        """Whether the world explains that a process has ended with this error."""
         self.process: SimProcess | None = None
         self.lives: list[SimProcess] = []
         self.starts = 0
@@ -142,8 +144,8 @@ class SimMachine:
 
     def _failed(self, process: SimProcess, error: BaseException) -> None:
         """Handles a process that could not start or stop, or died of a bug; a full or broken disk
-        excuses that."""
-        if process.disk.was_broken:
+        excuses that, and what the cluster knows of."""
+        if process.disk.was_broken or self.is_excused(error):
             self.world.trace(f"{process.life} ended: {error}")
         else:
             self.world.on_broker_failure(process, error)

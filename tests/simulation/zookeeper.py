@@ -199,6 +199,10 @@ class Ensemble:
         self.world.trace(f"broker {node_id} does not reach ZooKeeper")
         self._cut.add(node_id)
 
+    def is_away_from(self, node_id: int) -> bool:
+        """Whether no request of a broker is answered now."""
+        return self.out or node_id in self._cut
+
     def repair(self, node_id: int) -> None:
         """Reconnects a broker to the servers."""
         self._cut.discard(node_id)
