@@ -1,5 +1,6 @@
 /* The map of the checkpoints: roads and states drawn by ourselves, no tiles, nothing from outside.
-   In: the register by its address, states, pulses, trajectories. Out: the event "pick" with a checkpoint id. */
+   In: the register by its address, states, pulses, trajectories. Out: the event "pick" with a checkpoint id.
+   Never: two names over each other; the one that matters less is hidden until its place is tapped. */
 import { leaflet as L } from "nicegui-leaflet";
 import { loadResource } from "../../static/utils/resources.js";
 
@@ -7,6 +8,11 @@ const MOST_STOPS = 12; // as the server sends
 const TOKENS = { active: "--good", quiet: "--quiet", alarm: "--critical", fault: "--warning", unknown: "--soft" };
 const colour = (name) => getComputedStyle(document.body).getPropertyValue(name).trim();
 const escape = (text) => Object.assign(document.createElement("span"), { textContent: text }).innerHTML;
+
+const NEAR_PX = 8; // of a tap beside the place of a hidden name; a finger is no pointer
+const GAP_PX = 1; // between two names
+const collide = (a, b) => a.left < b.right + GAP_PX && b.left < a.right + GAP_PX && a.top < b.bottom + GAP_PX && b.top < a.bottom + GAP_PX;
+const holds = (box, { x, y }) => x > box.left - NEAR_PX && x < box.right + NEAR_PX && y > box.top - NEAR_PX && y < box.bottom + NEAR_PX;
 
 /* A canvas marker whose shape tells its state as its colour does. */
 const Mark = L.CircleMarker.extend({
@@ -34,10 +40,13 @@ export default {
     await loadResource(window.path_prefix + `${this.resourcePath}/leaflet/leaflet.css`);
     this.$el.setAttribute("role", "application");
     this.$el.setAttribute("aria-label", this.label);
-    this.map = L.map(this.$el, { preferCanvas: true, attributionControl: false, zoomSnap: 0.25, center: [0, 0], zoom: 2 });
+    this.map = L.map(this.$el, { preferCanvas: true, attributionControl: false, fadeAnimation: false, zoomSnap: 0.25, center: [0, 0], zoom: 2 });
     L.control.scale({ imperial: false }).addTo(this.map);
-    this.marks = new Map(); this.states = new Map(this.waiting || []); this.roads = []; this.track_ = null;
+    this.marks = new Map(); this.states = new Map(this.waiting || []); this.roads = []; this.districts = []; this.track_ = null;
+    this.chosen = null; // the hidden name that was tapped
     this.map.on("zoomend", this.names);
+    this.map.on("zoomend moveend resize tooltipopen tooltipclose", this.arrange);
+    this.map.on("click", (event) => this.tap({ x: event.originalEvent.clientX, y: event.originalEvent.clientY }));
     this.themes = new MutationObserver(this.repaint);
     this.themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
     await this.load();
@@ -46,7 +55,7 @@ export default {
     this.sizes = new ResizeObserver(() => this.map.invalidateSize());
     this.sizes.observe(this.$el);
   },
-  unmounted() { this.themes?.disconnect(); this.sizes?.disconnect(); this.map?.remove(); },
+  unmounted() { this.themes?.disconnect(); this.sizes?.disconnect(); cancelAnimationFrame(this.arranging); this.map?.remove(); },
   methods: {
     async load() {
       const reply = await fetch(this.register);
@@ -64,7 +73,7 @@ export default {
       for (const point of register.checkpoints) {
         const mark = new Mark([point.latitude, point.longitude], { radius: 6, weight: 2, state: "unknown" });
         mark.label = name(point); mark.id = point.checkpoint_id;
-        mark.bindTooltip(() => `${escape(mark.label)} · ${escape(this.words[mark.options.state] || "")}`);
+        mark.bindTooltip(() => [mark.label, this.words[mark.options.state] || "", ...this.stopsAt(mark.id)].map(escape).join(" · "));
         mark.on("click", () => { this.picked = mark.id; this.$emit("pick", mark.id); });
         mark.addTo(this.map); this.marks.set(mark.id, mark);
       }
@@ -72,10 +81,10 @@ export default {
         const spots = register.checkpoints.filter((point) => point.district_id === district.district_id);
         if (!spots.length) continue;
         const mean = (key) => spots.reduce((sum, point) => sum + point[key], 0) / spots.length;
-        L.tooltip({ permanent: true, direction: "center", className: "district", interactive: false })
-          .setLatLng([mean("latitude"), mean("longitude")]).setContent(escape(name(district))).addTo(this.map);
+        this.districts.push(L.tooltip({ permanent: true, direction: "center", className: "district", interactive: false })
+          .setLatLng([mean("latitude"), mean("longitude")]).setContent(escape(name(district))).addTo(this.map));
       }
-      this.repaint(); this.fit();
+      this.repaint(); this.fit(); this.arrange();
     },
     fit() {
       const spots = [...this.marks.values()].map((mark) => mark.getLatLng());
@@ -90,6 +99,41 @@ export default {
         if (long) tip.addTo(this.map); else tip.remove();
       }
     },
+    /* Once for whatever has happened before the browser draws again. */
+    arrange() {
+      cancelAnimationFrame(this.arranging);
+      this.arranging = requestAnimationFrame(() => this.separate());
+    },
+    /* All names, the most telling first: what was tapped, the newest stops, districts, roads. */
+    tips() {
+      const opened = [...this.marks.values()].filter((mark) => mark.isTooltipOpen()).map((mark) => mark.getTooltip());
+      const stops = this.track_ ? [...this.track_.labels].reverse() : [];
+      const all = [...(this.chosen ? [this.chosen] : []), ...opened, ...stops, ...this.districts, ...this.roads.map(({ tip }) => tip)];
+      return [...new Set(all)].filter((tip) => tip.getElement()?.isConnected);
+    },
+    /* A name that would lie over a more telling one is not shown. Hidden ones keep their box, so all is measured before
+       anything is written. */
+    separate() {
+      const elements = this.tips().map((tip) => tip.getElement());
+      const boxes = elements.map((element) => element.getBoundingClientRect());
+      const shown = [];
+      elements.forEach((element, i) => {
+        const free = boxes[i].width > 0 && !shown.some((box) => collide(box, boxes[i]));
+        if (free) shown.push(boxes[i]);
+        element.classList.toggle("covered", !free);
+      });
+    },
+    /* The hidden name whose place was tapped comes to the front; a tap anywhere else gives its place back. */
+    tap(point) {
+      const distance = ({ box }) => Math.hypot(point.x - (box.left + box.right) / 2, point.y - (box.top + box.bottom) / 2);
+      const under = this.tips().map((tip) => ({ tip, box: tip.getElement().getBoundingClientRect() }))
+        .filter(({ tip, box }) => tip.getElement().classList.contains("covered") && holds(box, point))
+        .sort((a, b) => distance(a) - distance(b));
+      this.chosen = under[0]?.tip || null;
+      this.arrange();
+    },
+    retell(mark) { if (mark.isTooltipOpen()) { mark.getTooltip().update(); this.arrange(); } },
+    stopsAt(id) { return this.track_ ? this.track_.stops.filter((stop) => stop.id === id).map(({ said }) => said) : []; },
     paint(mark) {
       const main = colour(TOKENS[mark.options.state] || "--soft");
       const hollow = mark.options.state === "quiet" || mark.options.state === "unknown";
@@ -106,7 +150,7 @@ export default {
         for (const [id, state] of states) {
           const mark = this.marks.get(id);
           if (!mark || mark.options.state === state) continue;
-          mark.options.state = state; this.paint(mark);
+          mark.options.state = state; this.paint(mark); this.retell(mark);
           if (state === "alarm" || state === "fault") mark.bringToFront();
         }
       });
@@ -125,7 +169,7 @@ export default {
       this.whenReady(() => {
         this.clear();
         const line = L.polyline([], { color: colour("--critical"), weight: 4, dashArray: "1 8", lineCap: "round" }).addTo(this.map);
-        this.track_ = { line, labels: [], count: 0, last: null, most: Math.max(MOST_STOPS, stops.length) };
+        this.track_ = { line, labels: [], stops: [], count: 0, last: null, most: Math.max(MOST_STOPS, stops.length) };
         stops.forEach((stop) => this.grow_(stop));
       });
     },
@@ -139,11 +183,15 @@ export default {
       this.track_.count += 1;
       const tip = L.tooltip({ permanent: true, direction: "top", offset: [0, -8] }).setLatLng(mark.getLatLng()).setContent(`${number || this.track_.count}.<span class="at"> ${escape(time)}</span>`);
       this.track_.labels.push(tip.addTo(this.map));
-      if (this.track_.labels.length > this.track_.most) this.track_.labels.shift().remove();
+      this.track_.stops.push({ id, said: `${number || this.track_.count}. ${time}` });
+      this.retell(mark);
+      if (this.track_.labels.length > this.track_.most) { this.track_.labels.shift().remove(); this.track_.stops.shift(); }
+      this.arrange();
     },
     clear() {
       if (!this.track_) return;
-      this.track_.line.remove(); this.track_.labels.forEach((tip) => tip.remove()); this.track_ = null;
+      this.track_.line.remove(); this.track_.labels.forEach((tip) => tip.remove()); this.track_ = null; this.chosen = null;
+      this.arrange();
     },
     select(id) {
       this.whenReady(() => {

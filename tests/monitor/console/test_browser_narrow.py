@@ -95,15 +95,3 @@ def test_a_target_can_be_taken_off_the_list_on_a_telephone(
     row.locator("[col-id=remove]").click()
     page.locator(".dialog-card").get_by_role("button", name="撤控").click()
     row.wait_for(state="detached")
-
-
-def test_the_map_on_a_telephone_has_no_names_over_each_other(
-    open_page: OpenPage, console: ConsoleProcess
-) -> None:
-    """Roads and districts are unnamed there; a chosen checkpoint still says its own name."""
-    page = open_page(width=WIDTH)
-    page.goto(console.url + "/map?checkpoint=330100%230%231%230")
-    page.wait_for_selector(".city-map canvas")
-    page.wait_for_selector(".leaflet-tooltip:visible")
-    assert page.locator(".leaflet-tooltip.road:visible, .leaflet-tooltip.district:visible").count() == 0
-    assert page.evaluate(OVERFLOW) <= 0
