@@ -46,7 +46,7 @@ class RuleError(ValueError):
     """A rule that would match nothing or everything; `field` names the part at fault, `code` what
     is wrong with it, for other languages."""
 
-    def __init__(self, field: str, text: str, code: str = "") -> None:
+    def __init__(self, field: str, text: str, code: str) -> None:
         super().__init__(text)
         self.field = field
         self.code = code
@@ -60,11 +60,11 @@ def is_over(command: WatchCommand, now_ms: int) -> bool:
 def check_rule(command: WatchCommand, now_ms: int) -> None:
     """Raise `RuleError` for a rule that cannot be meant."""
     if not command.name or len(command.name) > MAX_NAME_CHARACTERS:
-        raise RuleError("name", f"1 to {MAX_NAME_CHARACTERS} characters")
+        raise RuleError("name", f"1 to {MAX_NAME_CHARACTERS} characters", "name_length")
     if len(command.note) > MAX_NOTE_CHARACTERS:
-        raise RuleError("note", f"at most {MAX_NOTE_CHARACTERS} characters")
+        raise RuleError("note", f"at most {MAX_NOTE_CHARACTERS} characters", "note_length")
     if not command.match:
-        raise RuleError("match", "a rule needs at least one attribute")
+        raise RuleError("match", "a rule needs at least one attribute", "no_attribute")
     for attribute, values in command.match.items():
         _check_values(command.kind, attribute, values)
     _check_times(command, now_ms)
@@ -73,28 +73,34 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
 def _check_times(command: WatchCommand, now_ms: int) -> None:
     for field in ("valid_from_ms", "valid_until_ms"):
         if not 0 <= getattr(command, field) <= LAST_MS:
-            raise RuleError(field, f"0 to {LAST_MS} milliseconds since 1970")
+            raise RuleError(field, f"0 to {LAST_MS} milliseconds since 1970", "no_time")
     if is_over(command, now_ms):
-        raise RuleError("valid_until_ms", "lies in the past")
+        raise RuleError("valid_until_ms", "lies in the past", "past")
     if 0 < command.valid_until_ms <= command.valid_from_ms:
-        raise RuleError("valid_until_ms", "lies before the beginning")
+        raise RuleError("valid_until_ms", "lies before the beginning", "before_beginning")
 
 
 def _check_values(kind: str, attribute: str, values: list[str]) -> None:
     if attribute not in MATCHABLE[kind]:
         known = ", ".join(MATCHABLE[kind])
-        raise RuleError(attribute, f"not an attribute of a {kind} record; expected one of: {known}")
+        raise RuleError(
+            attribute,
+            f"not an attribute of a {kind} record; expected one of: {known}",
+            "no_such_attribute",
+        )
     if not 1 <= len(values) <= MAX_VALUES:
-        raise RuleError(attribute, f"1 to {MAX_VALUES} values")
+        raise RuleError(attribute, f"1 to {MAX_VALUES} values", "value_count")
     for value in values:
         _check_value(attribute, value)
 
 
 def _check_value(attribute: str, value: str) -> None:
     if not value.strip() or len(value) > MAX_VALUE_CHARACTERS:
-        raise RuleError(attribute, f"each value has 1 to {MAX_VALUE_CHARACTERS} characters")
+        raise RuleError(
+            attribute, f"each value has 1 to {MAX_VALUE_CHARACTERS} characters", "value_length"
+        )
     if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise RuleError(attribute, f"{value!a} is no text in UTF-8")
+        raise RuleError(attribute, f"{value!a} is no text in UTF-8", "no_text")
     if wanted(attribute, value):
         return
     if attribute == PLATE and plate_form(value):

@@ -10,6 +10,7 @@ from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.console.layout import View
+from monitor.console.notices import notify_fault
 
 
 async def acknowledge(view: View, name: str) -> str:
@@ -23,7 +24,7 @@ async def acknowledge(view: View, name: str) -> str:
             view.services.acknowledgements.add, name, view.principal.name, now_ms()
         )
     except AcknowledgementsUnavailable as error:
-        ui.notify(t("acknowledge.failed", why=str(error)), type="negative")
+        notify_fault(t("acknowledge.failed"), error)
         return ""
     ui.notify(t("acknowledge.done", who=who), type="positive")
     return who

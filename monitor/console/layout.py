@@ -19,6 +19,7 @@ from monitor.api.platform import unavailable_parts
 from monitor.api.services import ConsoleServices
 from monitor.console.address_bar import AddressBar
 from monitor.console.feed import Feed
+from monitor.console.notices import FaultNotice
 from monitor.console.rows import key_words
 from monitor.i18n import Texts, texts
 
@@ -232,16 +233,12 @@ def _mark(t: Texts, part: str, mark: ui.label, gone: bool) -> None:
 
 def _unavailable_notice(view: View) -> None:
     """A sentence above the page while a dependency is unavailable."""
-    notice = ui.label("").classes("notice").props("role=status")
+    notice = FaultNotice()
 
     def show() -> None:
-        faults = [
-            view.t("shell.away_now", part=view.t(f"shell.{part}"), why=why)
-            for part, why in unavailable_parts(view.services).items()
-            if why
-        ]
-        notice.set_text("  ".join(faults))
-        notice.set_visibility(bool(faults))
+        away = {part: why for part, why in unavailable_parts(view.services).items() if why}
+        parts = [view.t("shell.away_now", part=view.t(f"shell.{part}")) for part in away]
+        notice.show("  ".join(parts), "  ".join(f"{part}: {why}" for part, why in away.items()))
 
     show()
     ui.timer(STATUS_SECONDS, show)

@@ -16,6 +16,7 @@ from bus.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.console.elements import chip, link
 from monitor.console.layout import View
+from monitor.console.notices import rule_fault_text
 from monitor.i18n import Texts
 
 
@@ -29,12 +30,6 @@ def rule_fault(plate: str, kind: MatchedKind) -> RuleError | None:
     except RuleError as error:
         return error
     return None
-
-
-def rule_fault_text(error: RuleError, t: Texts) -> str:
-    """Which field is at fault and why."""
-    field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
-    return f"{field}: {t.table.get(f'watch.fault_{error.code}', str(error))}"
 
 
 def reading_text(form: str, t: Texts) -> str:

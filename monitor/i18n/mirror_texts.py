@@ -8,11 +8,11 @@ EN: dict[str, str] = {
     "mirror.none": "No mirror belongs to this console. Where one runs, give its address in the "
     'settings: [console] mirror = "http://HOST:8660", the host and port of its [mirror] '
     "metrics_host and metrics_port.",
-    "mirror.unavailable": "The mirror does not answer: {why}. Nothing is known of the copy now. On "
+    "mirror.unavailable": "The mirror does not answer. Nothing is known of the copy now. On "
     "its machine see: databus mirror status, databus logs mirror",
     "mirror.old": "This is {age} old: the mirror stands still.",
-    "mirror.unreachable": "A cluster cannot be reached: {why}",
-    "mirror.not_kept": "What is compared is not kept over a restart: {why}",
+    "mirror.unreachable": "A cluster cannot be reached.",
+    "mirror.not_kept": "What is compared is not kept over a restart.",
     "mirror.state": "State",
     "mirror.well": "copying",
     "mirror.unwell": "{count} not copied",
@@ -102,11 +102,11 @@ ZH: dict[str, str] = {
     "mirror.clusters": "从集群 {source} 到集群 {target},实例 {generation}",
     "mirror.none": "本控制台没有配置镜像。若有镜像在运行,请在设置中给出其地址:"
     '[console] mirror = "http://HOST:8660",即镜像 [mirror] 的 metrics_host 与 metrics_port。',
-    "mirror.unavailable": "镜像没有应答:{why}。目前不知道复制情况。请在镜像所在机器上查看:"
+    "mirror.unavailable": "镜像没有应答。目前不知道复制情况。请在镜像所在机器上查看:"
     "databus mirror status,databus logs mirror",
     "mirror.old": "此状态已是 {age} 前的:镜像停滞。",
-    "mirror.unreachable": "有集群无法连接:{why}",
-    "mirror.not_kept": "校验记录在重启后不保留:{why}",
+    "mirror.unreachable": "有集群无法连接。",
+    "mirror.not_kept": "校验记录在重启后不保留。",
     "mirror.state": "状态",
     "mirror.well": "正在复制",
     "mirror.unwell": "{count} 个未复制",

@@ -10,6 +10,7 @@ from monitor.api.platform import backlogs
 from monitor.cluster.bus_overview import BusOverview, BusUnavailable, GroupOverview, TopicOverview
 from monitor.console.elements import grid, panel
 from monitor.console.layout import View
+from monitor.console.notices import FaultNotice
 from monitor.console.rows import Row, column
 
 REFRESH_SECONDS = 5.0
@@ -29,8 +30,7 @@ class BusPage:
         t = view.t
         with ui.element("div").classes("bar"):
             self._title = ui.label("").classes("soft")
-            self._faults = ui.label("").classes("notice")
-            self._faults.set_visibility(False)
+            self._faults = FaultNotice()
         with panel(t("bus.topics")) as bar:
             with bar:
                 ui.element("div").classes("grow")
@@ -110,8 +110,8 @@ class BusPage:
                 topics=len(snapshot.topics),
             )
         )
-        self._faults.set_text(t("bus.faults", faults="; ".join(snapshot.faults)))
-        self._faults.set_visibility(bool(snapshot.faults))
+        faults = "; ".join(snapshot.faults)
+        self._faults.show(t("bus.faults") if faults else "", faults)
 
 
 def _update(made: ui.aggrid, rows: list[Row]) -> None:

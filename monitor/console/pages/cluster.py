@@ -11,6 +11,7 @@ from monitor.cluster.events import ClusterEvent
 from monitor.console.cluster_rows import MAX_UNWELL, broker_row, event_row, partition_row, tiles
 from monitor.console.elements import grid, line_chart, panel, redraw
 from monitor.console.layout import View
+from monitor.console.notices import FaultNotice
 from monitor.console.rows import Row, column, severity_column
 
 TILES = ("alive", "controller", "under_replicated", "offline", "not_preferred", "moving")
@@ -32,7 +33,7 @@ class ClusterPage:
         self._view = view
         self._watcher = view.services.poller
         self._title = ui.label("").classes("soft")
-        self._away = ui.label("").classes("notice").props("role=alert")
+        self._away = FaultNotice(role="alert")
         self._values: dict[str, ui.label] = {}
         self._boxes: dict[str, ui.element] = {}
         with ui.element("div").classes("tiles"):
@@ -106,8 +107,7 @@ class ClusterPage:
 
     def _show_unavailable(self) -> None:
         why = self._watcher.unavailable
-        self._away.set_text(self._view.t("cluster.away", why=why) if why else "")
-        self._away.set_visibility(bool(why))
+        self._away.show(self._view.t("cluster.away") if why else "", why)
 
     def _show(self) -> None:
         self._show_unavailable()

@@ -20,6 +20,7 @@ from monitor.api.views import alarm_detail, record_detail, rejected_row
 from monitor.console.acknowledge import AlarmInHand
 from monitor.console.elements import chip, facts, figure, link
 from monitor.console.layout import View
+from monitor.console.notices import FaultNotice
 from monitor.console.plate_links import plate_links, reading_chip
 from monitor.console.rows import (
     Row,
@@ -95,7 +96,7 @@ class DetailPanel:
                 await fill()
         except QueryUnavailable as error:
             with self._box:
-                ui.label(str(error)).classes("notice")
+                FaultNotice().show(self._view.t("detail.unavailable"), str(error))
 
     def _heading(self, title: str) -> None:
         with ui.element("div").classes("bar"):

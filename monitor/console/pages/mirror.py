@@ -23,6 +23,7 @@ from monitor.console.mirror_rows import (
     tiles,
     topic_rows,
 )
+from monitor.console.notices import FaultNotice
 from monitor.console.rows import Row, column
 from monitor.models.shown_mirror import MirrorRemedy, ShownMirror
 
@@ -45,7 +46,7 @@ class MirrorPage:
     def __init__(self, view: View) -> None:
         self._view = view
         t = view.t
-        self._notice = ui.label("").classes("notice").props("role=status")
+        self._notice = FaultNotice()
         self._title = ui.label("").classes("soft")
         self._values: dict[str, ui.label] = {}
         self._boxes: dict[str, ui.element] = {}
@@ -105,8 +106,10 @@ class MirrorPage:
         try:
             report = await mirror_report(self._view.services.console.mirror)
         except MirrorUnavailable as error:
-            known = t("mirror.unavailable", why=error) if error.is_configured else t("mirror.none")
-            self._notice.set_text(known)
+            if error.is_configured:
+                self._notice.show(t("mirror.unavailable"), str(error))
+            else:
+                self._notice.show(t("mirror.none"))
             self._values["state"].set_text(t("mirror.no_answer"))
             self._boxes["state"].classes(remove="good warning critical", add="critical")
             return
@@ -115,7 +118,7 @@ class MirrorPage:
     def _draw(self, report: ShownMirror) -> None:
         view, zone = self._view, self._view.services.site.tz
         t, status, at_ms = view.t, report.status, now_ms()
-        self._notice.set_text(self._warning(report, at_ms))
+        self._notice.show(*self._warning(report, at_ms))
         self._title.set_text(
             t("mirror.clusters", source=status.source_cluster_id, target=status.target_cluster_id,
               generation=status.generation)
@@ -136,14 +139,15 @@ class MirrorPage:
             redraw(self._charts[key], {key: curve})
         self._show_groups(report)
 
-    def _warning(self, report: ShownMirror, at_ms: int) -> str:
+    def _warning(self, report: ShownMirror, at_ms: int) -> tuple[str, str]:
+        """A sentence, and what was said of it."""
         t, status = self._view.t, report.status
         if is_old(report, at_ms):
-            return t("mirror.old", age=duration((at_ms - status.at_ms) / 1000, t))
+            return t("mirror.old", age=duration((at_ms - status.at_ms) / 1000, t)), ""
         if status.unreachable:
-            return t("mirror.unreachable", why=status.unreachable)
+            return t("mirror.unreachable"), status.unreachable
         kept = status.proof.unavailable
-        return t("mirror.not_kept", why=kept) if kept else ""
+        return (t("mirror.not_kept"), kept) if kept else ("", "")
 
     def _show_remedies(self, found: list[tuple[MirrorRemedy, list[str]]]) -> None:
         if found == self._shown_remedies:

@@ -10,6 +10,7 @@ from monitor.api.sender_faults import SendersOfEdges, senders_of_edges
 from monitor.api.views import clock
 from monitor.console.elements import grid, panel
 from monitor.console.layout import View
+from monitor.console.notices import FaultNotice
 from monitor.console.rows import column
 
 REFRESH_SECONDS = 30.0
@@ -22,8 +23,7 @@ class SenderFaultsPanel:
     def __init__(self, view: View) -> None:
         self._view = view
         t = view.t
-        self._away = ui.label("").classes("bad")
-        self._away.set_visibility(False)
+        self._away = FaultNotice()
         columns = [
             column(t, "last_refused", "last", width=190),
             column(t, "reason", "reason", width=150, cellClass="strong"),
@@ -61,9 +61,8 @@ class SenderFaultsPanel:
         self._warned.run_grid_method("setGridOption", "rowData", self._warned_rows(found))
 
     def _tell_away(self, found: SendersOfEdges) -> None:
-        self._away.set_visibility(bool(found.away))
         why = "; ".join(f"{edge}: {text}" for edge, text in found.away.items())
-        self._away.set_text(self._view.t("quality.edges_away", why=why))
+        self._away.show(self._view.t("quality.edges_away") if why else "", why)
 
     def _refused_rows(self, found: SendersOfEdges) -> list[dict[str, Any]]:
         zone, reasons = self._view.services.site.tz, self._view.t.group("refusal")

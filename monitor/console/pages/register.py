@@ -18,6 +18,7 @@ from monitor.api.register import MAX_FILE_BYTES, MAX_TOLD, change_rows, fault_ro
 from monitor.api.register_rows import KINDS_OF_PLACE
 from monitor.console.elements import grid, load_rows, paged_grid, panel, source
 from monitor.console.layout import View
+from monitor.console.notices import notify_fault
 from monitor.console.rows import Row, column, place_field
 from monitor.live.register_writes import ImportOutcome, RegisterUnavailable
 
@@ -170,7 +171,7 @@ class RegisterImportForm:
                 author=self._view.principal.name,
             )  # fmt: skip
         except RegisterUnavailable as error:
-            ui.notify(self._view.t("register.failed", why=str(error)), type="negative")
+            notify_fault(self._view.t("register.failed"), error)
             return None
 
     def _clear(self) -> None:

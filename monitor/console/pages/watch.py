@@ -20,7 +20,8 @@ from monitor.api.views import parse_time
 from monitor.console.elements import paged_grid, panel, refresh_rows, source
 from monitor.console.feed import Update
 from monitor.console.layout import View
-from monitor.console.plate_links import reading_chip, rule_fault, rule_fault_text
+from monitor.console.notices import notify_fault, rule_fault_text
+from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import Row, column, match_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
@@ -158,11 +159,8 @@ class RuleForm:
                 valid_until_ms=until_ms,
             )
             await view.services.send_rule(put_command(view.services, rule, view.principal.name))
-        except RuleError as error:
-            ui.notify(t("watch.failed", why=rule_fault_text(error, t)), type="warning")
-            return
-        except (CommandNotAcknowledged, ValueError, msgspec.ValidationError) as error:
-            ui.notify(t("watch.failed", why=str(error)), type="negative")
+        except (RuleError, CommandNotAcknowledged, ValueError, msgspec.ValidationError) as error:
+            notify_fault(t("watch.failed", why=rule_fault_text(error, t)), error)
             return
         ui.notify(t("watch.sent", name=name), type="positive")
         self._clear()
@@ -234,7 +232,7 @@ class RuleList:
         try:
             await self._view.services.send_rule(command)
         except CommandNotAcknowledged as error:
-            ui.notify(t("watch.failed", why=str(error)), type="negative")
+            notify_fault(t("watch.failed", why=rule_fault_text(error, t)), error)
             return
         ui.notify(t("watch.removed", name=command.name), type="positive")
 

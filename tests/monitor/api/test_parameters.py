@@ -61,7 +61,10 @@ async def test_junk_is_refused_by_name_or_finds_nothing(app: FastAPI, as_role: A
 
 
 def _body(reply: Any) -> dict[str, Any]:
-    if "json" in reply.headers["content-type"]:
+    kind = reply.headers["content-type"]
+    if "jsonl" in kind:
+        return {"rows": reply.text.splitlines()}
+    if "json" in kind:
         return dict(reply.json())
     return {"rows": reply.text.splitlines()[1:]}
 

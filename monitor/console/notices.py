@@ -1,0 +1,47 @@
+"""What a page says of a fault: a sentence in the page's language, and apart from it what a library
+or another process said of it, in its own words.
+
+So that a Chinese sentence has no English in its middle, and what one has to hand on is not lost.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from nicegui import ui
+
+from bus.domain.rule_check import RuleError
+from monitor.i18n import Texts
+from monitor.live.command_sender import CommandNotAcknowledged
+
+
+class FaultNotice:
+    """One place of a page; not there while there is nothing to say."""
+
+    def __init__(self, classes: str = "notice", role: str = "status") -> None:
+        with ui.element("div").classes(classes).props(f"role={role}") as self._box:
+            self._sentence = ui.label()
+            self._detail = ui.label().classes("fault-detail").props("lang=en")
+        self.show("")
+
+    def show(self, sentence: str, detail: str = "") -> None:
+        """An empty sentence takes it away."""
+        self._sentence.set_text(sentence)
+        self._detail.set_text(detail)
+        self._detail.set_visibility(bool(detail))
+        self._box.set_visibility(bool(sentence))
+
+
+def notify_fault(sentence: str, detail: object) -> None:
+    """The same for what a person has just done."""
+    ui.notify(sentence, caption=str(detail), type="negative")
+
+
+def rule_fault_text(error: Exception, t: Texts) -> str:
+    """Why a rule is not put, in the language of the page."""
+    if isinstance(error, RuleError):
+        field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
+        return f"{field}: {t(f'watch.fault_{error.code}')}"
+    if isinstance(error, CommandNotAcknowledged):
+        return t("watch.fault_not_acknowledged")
+    is_form = isinstance(error, msgspec.ValidationError)
+    return t("watch.fault_form" if is_form else "watch.fault_moment")
