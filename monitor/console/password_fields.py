@@ -49,7 +49,7 @@ class NewPasswordFields:
             field.error = None
 
 
-async def refused(
+async def is_changed(
     t: Texts,
     change: Awaitable[None],
     fields: Mapping[str, ValidationElement[Any]],

@@ -9,7 +9,12 @@ from monitor.accounts.roles import AccountRole, ConsoleOperation
 from monitor.api.login import sender_of
 from monitor.console.elements import facts, panel
 from monitor.console.layout import View
-from monitor.console.password_fields import FORM_STYLE, NewPasswordFields, password_field, refused
+from monitor.console.password_fields import (
+    FORM_STYLE,
+    NewPasswordFields,
+    is_changed,
+    password_field,
+)
 from monitor.i18n import Texts
 
 
@@ -56,7 +61,7 @@ class OwnPasswordForm:
         if not view.may(ConsoleOperation.ACCOUNT_OWN):
             ui.notify(view.t("shell.session_over"), type="negative")
             return
-        done = await refused(
+        done = await is_changed(
             view.t,
             view.services.account_changes.change_own_password(
                 view.principal, self._old.value or "", new, self._sender()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +12,11 @@ from nicegui.events import GenericEventArguments
 
 from monitor.accounts.errors import AccountError, AccountsUnavailable
 from monitor.accounts.roles import AccountRole, ConsoleOperation
+from monitor.api.account_changes import AccountChanges
 from monitor.console.elements import facts, grid, panel
 from monitor.console.layout import View
 from monitor.console.pages.account import roles_shown
-from monitor.console.password_fields import FORM_STYLE, NewPasswordFields, fault_text, refused
+from monitor.console.password_fields import FORM_STYLE, NewPasswordFields, fault_text, is_changed
 from monitor.console.rows import Row, column
 from monitor.i18n import Texts
 
@@ -48,6 +49,9 @@ class AccountTable:
         ui.run_javascript(f"databus.update({self._grid.id}, {rows})")
 
     def _rows(self) -> list[Row]:
+        """Empty for whom the right has been taken from while the page is open."""
+        if not self._view.may(ConsoleOperation.ACCOUNTS_WRITE):
+            return []
         try:
             return [_row(one, self._view) for one in self._view.services.account_changes.rows()]
         except AccountsUnavailable as error:
@@ -55,6 +59,8 @@ class AccountTable:
             return []
 
     def _clicked(self, event: GenericEventArguments) -> None:
+        if not may(self._view):
+            return
         name = str(event.args["data"]["id"])
         found = [r for r in self._view.services.account_changes.rows() if r["name"] == name]
         if found:
@@ -66,7 +72,7 @@ class AccountTable:
 class NewAccountForm:
     """Name, roles, password twice."""
 
-    def __init__(self, view: View, show: Any) -> None:
+    def __init__(self, view: View, show: Callable[[], None]) -> None:
         self._view, self._show = view, show
         t = view.t
         with panel(t("accounts.add")), ui.element("div").classes("account-form"):
@@ -87,7 +93,7 @@ class NewAccountForm:
             view.principal, name, password, chosen(self._roles)
         )
         beside = {"roles": self._roles, "weak": self._password.first}
-        if await refused(t, change, beside, self._name):
+        if await is_changed(t, change, beside, self._name):
             ui.notify(t("accounts.added", name=name), type="positive")
             self._name.set_value("")
             self._password.clear()
@@ -97,7 +103,7 @@ class NewAccountForm:
 class AccountCard:
     """What can be done with one account. One's own shows why nothing can."""
 
-    def __init__(self, view: View, row: dict[str, Any], show: Any) -> None:
+    def __init__(self, view: View, row: dict[str, Any], show: Callable[[], None]) -> None:
         self._view, self._show, self._name = view, show, str(row["name"])
         t = view.t
         with ui.dialog() as self._dialog, ui.card().classes("dialog-card"):
@@ -126,25 +132,34 @@ class AccountCard:
             remove = ui.button(t("accounts.remove"), color="negative", on_click=self._remove)
             remove.props("unelevated").bind_enabled_from(self._sure, "value")
 
-    def _button(self, text: str, on_click: Any) -> None:
+    def _button(self, text: str, on_click: Callable[[], object]) -> None:
         ui.button(text, color=None, on_click=on_click).classes("header-button")
 
     async def _set_roles(self) -> None:
         self._roles.error = None
-        change = self._changes.set_roles(self._view.principal, self._name, chosen(self._roles))
-        beside = dict.fromkeys(("roles", "last"), self._roles)
-        await self._done(change, "accounts.roles_set", beside)
+        roles = chosen(self._roles)
+        await self._change(
+            lambda: self._changes.set_roles(self._view.principal, self._name, roles),
+            "accounts.roles_set",
+            dict.fromkeys(("roles", "last"), self._roles),
+        )
 
     async def _set_password(self) -> None:
         password = self._password.value()
         if password is None:
             return
-        change = self._changes.set_password(self._view.principal, self._name, password)
-        await self._done(change, "accounts.password_set", {"weak": self._password.first})
+        await self._change(
+            lambda: self._changes.set_password(self._view.principal, self._name, password),
+            "accounts.password_set",
+            {"weak": self._password.first},
+        )
 
     async def _remove(self) -> None:
-        change = self._changes.remove(self._view.principal, self._name)
-        await self._done(change, "accounts.removed", {"last": self._roles})
+        await self._change(
+            lambda: self._changes.remove(self._view.principal, self._name),
+            "accounts.removed",
+            {"last": self._roles},
+        )
 
     def _unlock(self) -> None:
         if not may(self._view):
@@ -156,8 +171,12 @@ class AccountCard:
         else:
             self._end("accounts.unlocked")
 
-    async def _done(self, change: Awaitable[None], said: str, beside: dict[str, Any]) -> None:
-        if may(self._view) and await refused(self._view.t, change, beside, self._password.first):
+    async def _change(
+        self, change: Callable[[], Awaitable[None]], said: str, beside: dict[str, Any]
+    ) -> None:
+        if not may(self._view):
+            return
+        if await is_changed(self._view.t, change(), beside, self._password.first):
             self._end(said)
 
     def _end(self, said: str) -> None:
@@ -166,7 +185,7 @@ class AccountCard:
         self._dialog.close()
 
     @property
-    def _changes(self) -> Any:
+    def _changes(self) -> AccountChanges:
         return self._view.services.account_changes
 
 

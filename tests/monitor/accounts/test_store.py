@@ -1,6 +1,7 @@
 """Accounts in the file that all processes share."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -9,6 +10,40 @@ import pytest
 from monitor.accounts.errors import AccountError
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
+
+
+def test_two_administrators_cannot_remove_each_other(tmp_path: Path) -> None:
+    """At the same moment: one of them stays, whoever is first. The command may remove the last."""
+    store = AccountStore(tmp_path)
+    names = ("sun", "zhao")
+    for name in names:
+        store.add(name, "correct horse", [AccountRole.OPERATIONS])
+
+    def removed(name: str) -> bool:
+        try:
+            AccountStore(tmp_path).remove(name, keeps_administrator=True)
+        except AccountError as error:
+            return error.fault != "last"
+        return True
+
+    with ThreadPoolExecutor() as people:
+        assert sorted(people.map(removed, names)) == [False, True]
+    (left,) = store.accounts()
+    with pytest.raises(AccountError):
+        store.set_roles(left.name, [AccountRole.VIEWER], keeps_administrator=True)
+    store.remove(left.name)
+    assert store.accounts() == ()
+
+
+def test_who_changes_a_password_that_somebody_else_has_just_set_is_told(tmp_path: Path) -> None:
+    """What he has shown counts no more."""
+    store = AccountStore(tmp_path)
+    store.add("li", "correct horse", [AccountRole.VIEWER])
+    before = store.accounts()[0].password
+    store.set_password("li", "another horse")
+    with pytest.raises(AccountError, match="just changed"):
+        store.change_password("li", before, "my own horse", "")
+    assert store.verify("li", "another horse")
 
 
 def test_a_new_store_is_empty_and_lets_nobody_in(tmp_path: Path) -> None:
