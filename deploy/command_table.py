@@ -96,6 +96,11 @@ COMMANDS = (
         "deploy.commands",
         "The settings in force by section, after file, variables and flags; `***` is a secret.",
     ),
+    CommandRow(
+        "screenshots",
+        "deploy.commands",
+        "Take the pictures of the console that README shows, from a demo that runs.",
+    ),
     CommandRow("cluster", "deploy.cluster.cli", "A cluster of brokers on this machine."),
     CommandRow(
         "topics",

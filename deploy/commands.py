@@ -61,6 +61,7 @@ def mount(app: typer.Typer) -> None:
     app.command("package")(package)
     app.command("setup")(setup)
     app.command("config")(config)
+    app.command("screenshots")(screenshots)
 
 
 def demo(
@@ -525,3 +526,28 @@ def config(ctx: typer.Context, as_json: AsJson = False) -> None:
             name = json.dumps(key) if "." in key else key
             typer.echo(f"{name} = {_toml(value)}")
         typer.echo("")
+
+
+def screenshots(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where to; default: docs/pictures.")
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this page; may be given often.")
+    ] = None,
+) -> None:
+    """Take the pictures of the console that README shows, from a demo that runs.
+
+    In English and in Chinese. Look at them before they are committed; the demo has to have run for
+    some minutes, so that charts and lists are full.
+    """
+    from deploy import screenshots as work
+    from deploy.roles import console_endpoint
+    from deploy.setup.test_packages import ensure_test_packages
+
+    ensure_test_packages()
+    endpoint = console_endpoint(ctx.obj)
+    url = f"http://{endpoint.probe_host}:{endpoint.port}"
+    for path in work.take(url, ctx.obj.site.data_path, folder or work.FOLDER, only or ()):
+        typer.echo(f"{path}  {path.stat().st_size:,} bytes")

@@ -12,10 +12,6 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Page
 
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 PAGES = (
     "live", "map", "records", "alarms", "watch", "register", "latency", "quality", "bus", "cluster",
     "metadata", "system",

@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from console_browser import FLAGS, PATIENCE_MS, ConsoleProcess, OpenPage, now_ms
+from console_browser import PATIENCE_MS, ConsoleProcess, OpenPage, now_ms
 from console_city import alarms, fill_store, incidents
 from console_traffic import make_topics, producer, send_events, send_records
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
+from deploy.screenshots import FLAGS
+from deploy.setup.test_packages import CHROMIUM
 from deploy.testservers.databus import RunningBroker
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
@@ -35,7 +37,7 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    path = next(filter(None, map(shutil.which, CHROMIUM)))
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
         yield opened
