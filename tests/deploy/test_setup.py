@@ -72,6 +72,14 @@ def test_what_is_no_duration_is_told_how_to_write_one(text: str):
         parse_seconds(text)
 
 
+def test_the_lock_is_whole():
+    """It is installed without resolving what its packages need."""
+    uv = Path(sys.prefix) / "bin" / "uv"
+    command = [str(uv), "pip", "check", "--python", sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_runs_before_any_package_is_installed_imports_none():
     """With Python's own alone: without site-packages."""
     program = "import deploy.setup.first_start, sys; print(*sys.modules)"
