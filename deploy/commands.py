@@ -549,5 +549,5 @@ def screenshots(
     ensure_test_packages()
     endpoint = console_endpoint(ctx.obj)
     url = f"http://{endpoint.probe_host}:{endpoint.port}"
-    for path in work.take(url, ctx.obj.site.data_path, folder or work.FOLDER, only or ()):
+    for path in work.save_pictures(url, ctx.obj.site.data_path, folder or work.FOLDER, only or ()):
         typer.echo(f"{path}  {path.stat().st_size:,} bytes")

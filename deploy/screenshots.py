@@ -67,7 +67,7 @@ def file_name(page: str, language: str) -> str:
     return f"console_{page}_{language}.webp"
 
 
-def take(url: str, data_path: Path, folder: Path, only: Collection[str] = ()) -> Iterator[Path]:
+def save_pictures(url: str, data_path: Path, folder: Path, only: Collection[str] = ()) -> Iterator[Path]:
     """A picture for each page (or those of `only`) and language. Raises OperatorError."""
     wanted = [shot for shot in SHOTS if not only or shot.page in only]
     if unknown := set(only) - {shot.page for shot in SHOTS}:
