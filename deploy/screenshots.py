@@ -40,7 +40,7 @@ DEMO = "./databus demo --set city.picture_every=1"  # each record with its pictu
 _ALL_LOADED = "document.fonts.status === 'loaded' && [...document.images].every(i => i.complete)"
 
 
-class Shot(NamedTuple):
+class PageShot(NamedTuple):
     """A page as it is shown: what must be there, in sequence; what is clicked before the last."""
 
     page: str
@@ -52,13 +52,13 @@ class Shot(NamedTuple):
 
 _ROW = ".ag-center-cols-container .ag-row"
 SHOTS = (
-    Shot("live", "dark", ("canvas", *(f".two > :nth-child({half}) {_ROW}" for half in (1, 2)))),
-    Shot("map", "dark", (".city-map canvas", ".target")),
-    Shot(
+    PageShot("live", "dark", ("canvas", *(f".two > :nth-child({half}) {_ROW}" for half in (1, 2)))),
+    PageShot("map", "dark", (".city-map canvas", ".target")),
+    PageShot(
         "records", "light", (f"{_ROW} img.thumb", ".detail figure img"),
         click=".ag-row:has(img.thumb) [col-id=captured_at]",
     ),
-    Shot("quality", "light", (_ROW, "canvas"), query="?span=hour"),
+    PageShot("quality", "light", (_ROW, "canvas"), query="?span=hour"),
 )  # fmt: skip
 
 
@@ -67,7 +67,9 @@ def file_name(page: str, language: str) -> str:
     return f"console_{page}_{language}.webp"
 
 
-def save_pictures(url: str, data_path: Path, folder: Path, only: Collection[str] = ()) -> Iterator[Path]:
+def save_pictures(
+    url: str, data_path: Path, folder: Path, only: Collection[str] = ()
+) -> Iterator[Path]:
     """A picture for each page (or those of `only`) and language. Raises OperatorError."""
     wanted = [shot for shot in SHOTS if not only or shot.page in only]
     if unknown := set(only) - {shot.page for shot in SHOTS}:
@@ -107,7 +109,7 @@ def _logged_in(url: str, data_path: Path) -> Iterator[BrowserContext]:
             browser.close()
 
 
-def _picture(context: BrowserContext, url: str, shot: Shot, language: str) -> bytes:
+def _picture(context: BrowserContext, url: str, shot: PageShot, language: str) -> bytes:
     """PNG of the page, once all is there."""
     context.request.post(
         f"{url}/auth/preferences", form={"language": language, "theme": shot.theme},
@@ -121,7 +123,7 @@ def _picture(context: BrowserContext, url: str, shot: Shot, language: str) -> by
     return picture
 
 
-def _wait_until_shown(page: Page, shot: Shot) -> None:
+def _wait_until_shown(page: Page, shot: PageShot) -> None:
     """And until it has stood for a while: on a busy machine a page may load once more by itself."""
     for _ in range(TRIES):
         _wait_once(page, shot)
@@ -131,7 +133,7 @@ def _wait_until_shown(page: Page, shot: Shot) -> None:
     raise OperatorError(f"the page {shot.page} loads again and again")
 
 
-def _wait_once(page: Page, shot: Shot) -> None:
+def _wait_once(page: Page, shot: PageShot) -> None:
     *before, last = shot.shown
     page.locator(SKELETON).wait_for(state="hidden")
     for selector in before:
