@@ -36,7 +36,7 @@ FLAGS = [
 PATIENCE_MS = 30_000
 SKELETON, TRIES = "#skeleton", 5  # what stands there until the page is built
 DRAWN_MS = 1_500  # charts and panels move to their places for a second
-DEMO = "./databus demo --set city.picture_every=1"  # each record with its picture
+DEMO = "./databus --set city.picture_every=1 demo"  # each record with its picture
 _ALL_LOADED = "document.fonts.status === 'loaded' && [...document.images].every(i => i.complete)"
 
 

@@ -12,7 +12,7 @@ from console_browser import ConsoleProcess
 from PIL import Image
 
 from deploy.paths import PROJECT_ROOT
-from deploy.screenshots import HEIGHT, LANGUAGES, MAX_BYTES, MIN_BYTES, WIDTH, file_name
+from deploy.screenshots import DEMO, HEIGHT, LANGUAGES, MAX_BYTES, MIN_BYTES, WIDTH, file_name
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 
@@ -57,5 +57,5 @@ def test_without_a_demo_it_says_what_to_start(tmp_path: Path) -> None:
     """Nobody listens on port 1."""
     done = screenshots("http://127.0.0.1:1", tmp_path, tmp_path / "new", "quality")
     assert done.returncode != 0
-    assert "./databus demo" in done.stderr
+    assert DEMO in done.stderr
     assert "Traceback" not in done.stderr
