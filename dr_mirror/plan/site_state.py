@@ -113,6 +113,7 @@ NOT_CARRIED: Mapping[str, str] = MappingProxyType({
     "accounts": "sealed on control.accounts, and filled from it at the secondary",
     "carried_accounts": "which accounts were in a snapshot, and its version",
     "sessions": "a session is of one console",
+    "log_ins": "when somebody has logged in at this console",
     "links": "a link to set a password is of one console",
     "acknowledged": "filled from event.acknowledged at each site, and written to it",
 })  # fmt: skip

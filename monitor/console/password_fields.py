@@ -15,6 +15,7 @@ from monitor.accounts.passwords import (
     MIN_PASSWORD_CHARACTERS,
     WeakPassword,
 )
+from monitor.console.notices import notify_fault
 from monitor.i18n import Texts
 
 FORM_STYLE = "display: grid; gap: 6px; max-width: 360px"
@@ -69,7 +70,7 @@ async def is_changed(
     except TooManyAttempts as error:
         otherwise.error = t("login.wait", seconds=error.retry_after_s)
     except AccountsUnavailable as error:
-        ui.notify(t("accounts.failed", why=str(error)), type="negative")
+        notify_fault(t("accounts.failed"), error)
     else:
         return True
     return False

@@ -15,6 +15,7 @@ from monitor.accounts.roles import AccountRole, ConsoleOperation
 from monitor.api.account_changes import AccountChanges
 from monitor.console.elements import facts, grid, panel
 from monitor.console.layout import View
+from monitor.console.notices import notify_fault
 from monitor.console.pages.account import roles_shown
 from monitor.console.password_fields import FORM_STYLE, NewPasswordFields, fault_text, is_changed
 from monitor.console.rows import Row, column
@@ -55,7 +56,7 @@ class AccountTable:
         try:
             return [_row(one, self._view) for one in self._view.services.account_changes.rows()]
         except AccountsUnavailable as error:
-            ui.notify(self._view.t("accounts.failed", why=str(error)), type="negative")
+            notify_fault(self._view.t("accounts.failed"), error)
             return []
 
     def _clicked(self, event: GenericEventArguments) -> None:
