@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from bus.client.followed_topics import UnreadRecords
 from bus.client.kafka.cluster import ClusterUnavailable
-from bus.client.kafka.topic_follower import TopicFollower
+from bus.client.kafka.topic_follower import TIMEOUT_S, TopicFollower
 from bus.client.model import ClusterIdentity, TopicAndPartition
 
 log = logging.getLogger(__name__)
@@ -23,6 +23,10 @@ GRACE_S = 3.0
 """A topic that is gone is often made again at once: so long it is waited for before reading goes on
 without it."""
 LOOK_S = 0.1
+CONFIRM_S, SILENT_S = 0.3, 0.05
+"""How long a batch waits to be confirmed: a look takes a millisecond or two, and one that meets a
+broker that has just died must not hold up the alarms of all others. Where the last one had no
+answer, the next is not waited for as long again."""
 SURE_S = 1.0
 """Where offsets say that a topic is another one: so long after one broker has made it another may
 still name the former."""
@@ -41,6 +45,7 @@ class TopicChanges:
         self.cluster = cluster
         self._follower = follower
         self._stopping = stopping
+        self._is_answered = True
 
     def changed(self, topics: Iterable[str]) -> frozenset[str]:
         """Those that are other ones by now, or gone, or there at last."""
@@ -49,7 +54,7 @@ class TopicChanges:
     def confirm(self, topics: Collection[str]) -> None:
         """The records of a batch, which have been read, are of the topics that the driver stands
         on. Raises `TopicsReplaced`. Where no broker answers, what was known last counts."""
-        self._look()
+        self._is_answered = self._look(CONFIRM_S if self._is_answered else SILENT_S)
         if self._is_other(topics):
             raise TopicsReplaced(f"{', '.join(sorted(topics))}: other topics by now")
 
@@ -91,8 +96,11 @@ class TopicChanges:
             if time.monotonic() > deadline or self._stopping.wait(LOOK_S):
                 return False
 
-    def _look(self) -> None:
+    def _look(self, timeout_s: float = TIMEOUT_S) -> bool:
+        """Whether a broker has answered."""
         try:
-            self._follower.refresh()
+            self._follower.refresh(timeout_s)
         except ClusterUnavailable as error:
             log.debug("which topics there are is not known just now: %s", error)
+            return False
+        return True

@@ -88,9 +88,9 @@ class TopicFollower:
 
         return renewed
 
-    def refresh(self) -> None:
-        """Ask now. Raises `ClusterUnavailable`."""
-        found = describe_existing(self._admin, self._topics, TIMEOUT_S, self.identity)
+    def refresh(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Ask now. Raises `ClusterUnavailable`, also where no broker answers in time."""
+        found = describe_existing(self._admin, self._topics, timeout_s, self.identity)
         with self._lock:
             self._observe(found)
 

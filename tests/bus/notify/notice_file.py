@@ -41,4 +41,5 @@ class NoticeFile:
         ]
 
     def close(self) -> None:
-        self.db.close()
+        with self._lock:  # SQLite dies where another thread commits meanwhile
+            self.db.close()
