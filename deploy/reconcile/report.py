@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import msgspec
+from rich.console import Console
 from rich.table import Table
 
 from bus.cli.show import screen
@@ -65,6 +66,11 @@ def print_reconciliation(account: Reconciliation, *, as_json: bool) -> None:
             f"accepted by {one.by} on {datetime.fromtimestamp(one.at_ms / 1000, UTC):%Y-%m-%d}: "
             f"{one.kind} {one.difference:+d}, {one.reason}", highlight=False, markup=False,
         )  # fmt: skip
+    _print_judgement(console, account)
+
+
+def _print_judgement(console: Console, account: Reconciliation) -> None:
+    """Whether it balances, and what cannot be said yet."""
     for fault in account.faults:
         console.print(f"[red]does not balance:[/red] {fault}", highlight=False)
     if account.is_alive:

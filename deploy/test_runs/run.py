@@ -75,6 +75,7 @@ def run(wanted: Wanted) -> int:
     if wanted.all_stories:  # one after the other: each has three brokers and its clients
         words = [STORIES, "-n", "0", *words]
     call = commands(quick=wanted.quick, words=words)
+
     def once(one: int) -> int:
         return _call(call, environment, one)[0]
 

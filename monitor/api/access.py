@@ -1,4 +1,5 @@
-"""What a route declares about itself: the one operation it needs; and responses as JSON."""
+"""What a route declares about itself: the one operation it needs; bodies with a bound; responses
+as JSON."""
 
 from __future__ import annotations
 
@@ -37,6 +38,16 @@ def allow(operation: ConsoleOperation) -> Callable[[Request], ConsolePrincipal]:
 
 VIEW = Depends(allow(ConsoleOperation.VIEW))
 """What most routes need."""
+
+
+async def read_body(request: Request, most: int, too_large: str) -> bytes:
+    """The whole body; 413 with this text where it has more than so many bytes, before they come."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise HTTPException(413, too_large)
+    return bytes(body)
 
 
 def large_response(text: bytes, **headers: str) -> Response:

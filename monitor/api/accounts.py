@@ -12,7 +12,7 @@ from monitor.accounts.errors import AccountError
 from monitor.accounts.login_limiter import TooManyAttempts
 from monitor.accounts.passwords import WeakPassword
 from monitor.accounts.roles import AccountRole, ConsoleOperation, ConsolePrincipal
-from monitor.api.access import allow, json_response
+from monitor.api.access import allow, json_response, read_body
 from monitor.api.login import sender_of
 from monitor.api.services import ConsoleServices
 
@@ -122,9 +122,5 @@ async def _changed(change: Awaitable[None]) -> Response:
 
 
 async def _body(request: Request, kind: type[Body]) -> Body:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"at most {MAX_BODY_BYTES} bytes")
-    return msgspec.json.decode(bytes(body), type=kind)
+    body = await read_body(request, MAX_BODY_BYTES, f"at most {MAX_BODY_BYTES} bytes")
+    return msgspec.json.decode(body, type=kind)

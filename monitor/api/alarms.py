@@ -11,9 +11,8 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from bus.contracts.alarms import Alarm
 from ingest.store.port import PageRequest
-from monitor.accounts.roles import ConsoleOperation
-from monitor.api.access import VIEW, allow, json_response
-from monitor.api.export import EXPORT_PAGE, Export
+from monitor.api.access import VIEW, json_response
+from monitor.api.export import EXPORT_PAGE, Export, add_exports
 from monitor.api.incidents import acknowledged
 from monitor.api.parameters import Cursor, SeverityName, ShortText, moment
 from monitor.api.services import ConsoleServices
@@ -119,7 +118,6 @@ def _add_exports(
     router: APIRouter, services: ConsoleServices, question: Callable[..., AlarmQuestion]
 ) -> None:
     """All that a question finds, as a file."""
-    allowed = [Depends(allow(ConsoleOperation.EXPORT))]
 
     async def export(q: AlarmQuestion = Depends(question)) -> Export[Alarm]:
         return Export(
@@ -131,13 +129,7 @@ def _add_exports(
             columns=TABLE_COLUMNS,
         )
 
-    @router.get("/alarms.csv", dependencies=allowed)
-    async def table(made: Export[Alarm] = Depends(export)) -> Response:
-        return await made.table()
-
-    @router.get("/alarms.jsonl", dependencies=allowed)
-    async def json_lines(made: Export[Alarm] = Depends(export)) -> Response:
-        return await made.json_lines()
+    add_exports(router, "/alarms", export)
 
 
 def _add_alarm(router: APIRouter, services: ConsoleServices) -> None:

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from fastapi import APIRouter, Depends, Response
 from fastapi.responses import StreamingResponse
 
-from monitor.api.access import in_pieces
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.access import allow, in_pieces
 from monitor.api.views import Row
 
 EXPORT_PAGE = 500  # rows asked for at once; what an alarm's reader gives at most
@@ -86,6 +88,22 @@ class Export(Generic[Stored]):
             if not cursor or (most is not None and sent >= most):
                 return
             rows, cursor = await self.fetch(cursor)
+
+
+def add_exports(
+    router: APIRouter, address: str, export: Callable[..., Export[Any] | Awaitable[Export[Any]]]
+) -> None:
+    """Both files of a list, for those who may take them out of the house. `export` reads the
+    question out of the query's parameters."""
+    allowed = [Depends(allow(ConsoleOperation.EXPORT))]
+
+    @router.get(f"{address}.csv", dependencies=allowed)
+    async def table(made: Export[Any] = Depends(export)) -> Response:
+        return await made.table()
+
+    @router.get(f"{address}.jsonl", dependencies=allowed)
+    async def json_lines(made: Export[Any] = Depends(export)) -> Response:
+        return await made.json_lines()
 
 
 def _table_lines(rows: Sequence[Sequence[Any]]) -> bytes:

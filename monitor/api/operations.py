@@ -17,7 +17,7 @@ from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
-from monitor.api.access import VIEW, allow, json_response
+from monitor.api.access import VIEW, allow, json_response, read_body
 from monitor.api.alarms import MAX_PAGE, add_alarms
 from monitor.api.incidents import acknowledged, incident_page
 from monitor.api.parameters import Cursor
@@ -26,6 +26,7 @@ from monitor.api.services import ConsoleServices
 from monitor.api.views import incident_row, rule_row
 
 MAX_RULE_BYTES = 64 * 1024
+TOO_LARGE = f"a rule has at most {MAX_RULE_BYTES} bytes"
 
 
 class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,8 +134,9 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         request: Request,
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
     ) -> Response:
+        body = await read_body(request, MAX_RULE_BYTES, TOO_LARGE)
         try:
-            rule = msgspec.json.decode(await _body(request), type=NewRule)
+            rule = msgspec.json.decode(body, type=NewRule)
         except RecursionError as error:
             raise HTTPException(400, "nested too deeply") from error
         command = await services.send_rule(put_command(services, rule, who.name))
@@ -148,12 +150,3 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         if command is None:
             raise HTTPException(404, "no such rule in force")
         return json_response(rule_row(await services.send_rule(command), services.site.tz))
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_RULE_BYTES:
-            raise HTTPException(413, f"a rule has at most {MAX_RULE_BYTES} bytes")
-    return body

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from ingest.store.port import PageRequest, RecordReader, RecordRow
 from ingest.store.port import Query as Question
-from monitor.accounts.roles import ConsoleOperation
-from monitor.api.access import VIEW, allow, json_response
-from monitor.api.export import EXPORT_PAGE, Export
+from monitor.api.access import VIEW, json_response
+from monitor.api.export import EXPORT_PAGE, Export, add_exports
 from monitor.api.parameters import Cursor, KindName, ShortText, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import record_detail, record_row, rejected_row
@@ -133,7 +132,6 @@ def _add_exports(
     router: APIRouter, services: ConsoleServices, question: Callable[..., Question]
 ) -> None:
     """All that a question finds, as a file."""
-    allowed = [Depends(allow(ConsoleOperation.EXPORT))]
 
     def export(q: Question = Depends(question)) -> Export[RecordRow]:
         register, zone = services.register.read(), services.site.tz
@@ -144,13 +142,7 @@ def _add_exports(
             columns=TABLE_COLUMNS,
         )
 
-    @router.get("/records.csv", dependencies=allowed)
-    async def table(made: Export[RecordRow] = Depends(export)) -> Response:
-        return await made.table()
-
-    @router.get("/records.jsonl", dependencies=allowed)
-    async def json_lines(made: Export[RecordRow] = Depends(export)) -> Response:
-        return await made.json_lines()
+    add_exports(router, "/records", export)
 
 
 def _page_of(q: Question, cursor: str) -> Callable[[RecordReader], tuple[list[RecordRow], str]]:

@@ -11,7 +11,7 @@ from bus.contracts.register import encode_register
 from bus.contracts.register_entry import RegisterEntry
 from bus.domain.register_formats import LineFault
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
-from monitor.api.access import VIEW, allow, json_response, large_response
+from monitor.api.access import VIEW, allow, json_response, large_response, read_body
 from monitor.api.parameters import ShortText
 from monitor.api.register_rows import KINDS_OF_PLACE, place_rows
 from monitor.api.services import ConsoleServices
@@ -19,6 +19,10 @@ from monitor.live.register_writes import ImportOutcome, RegisterUnavailable
 
 MAX_PAGE = 500
 MAX_FILE_BYTES = 8 << 20  # forty thousand devices; larger ones go by `./databus register import`
+TOO_LARGE = (
+    f"a file has at most {MAX_FILE_BYTES >> 20} MiB here; larger ones are for "
+    "./databus register import"
+)
 MAX_TOLD = 1_000  # changes and faults of an answer; more are counted
 Form = Literal["csv", "geojson", "json"]
 
@@ -59,7 +63,8 @@ def add_register(router: APIRouter, services: ConsoleServices) -> None:
     ) -> Response:
         try:
             outcome = await services.register_writes.import_file(
-                await _body(request), form, replace=replace, dry_run=dry_run, author=who.name
+                await read_body(request, MAX_FILE_BYTES, TOO_LARGE), form,
+                replace=replace, dry_run=dry_run, author=who.name,
             )
         except RegisterUnavailable as error:
             raise HTTPException(503, str(error)) from error
@@ -94,15 +99,3 @@ def _change(one: RegisterEntry, added: frozenset[str]) -> str:
 def fault_row(fault: LineFault) -> dict[str, Any]:
     """The line counts from one; 0 stands for the whole file."""
     return {"line": fault.line, "text": fault.text, "text_zh": fault.text_zh}
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_FILE_BYTES:
-            raise HTTPException(
-                413, f"a file has at most {MAX_FILE_BYTES >> 20} MiB here; larger ones are for "
-                "./databus register import",
-            )  # fmt: skip
-    return bytes(body)

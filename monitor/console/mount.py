@@ -18,7 +18,7 @@ from monitor.api.auth import is_for_machines
 from monitor.api.services import ConsoleServices
 from monitor.console.address import SEARCHES
 from monitor.console.feed import Feed
-from monitor.console.layout import PAGES, STATIC, View, page_layout, view_of
+from monitor.console.layout import NEEDS, PAGES, STATIC, View, page_layout, view_of
 from monitor.console.pages import (
     account,
     accounts,
@@ -57,7 +57,7 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
     "mirror": (mirror.build, ConsoleOperation.BUS_READ),
     "system": (system.build, ConsoleOperation.SYSTEM_READ),
     "account": (account.build, ConsoleOperation.ACCOUNT_OWN),
-    "accounts": (accounts.build, ConsoleOperation.ACCOUNTS_WRITE),
+    "accounts": (accounts.build, NEEDS["accounts"]),
 }
 
 

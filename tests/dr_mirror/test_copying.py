@@ -221,22 +221,24 @@ def test_a_log_that_begins_within_a_batch_is_copied_and_what_was_deleted_is_told
     ever, and to begin the topic anew did not help. Before the first copy, and behind it."""
     source, _ = clusters
     topic = "data.within"
+
+    def copied_from_within(end: int, state: str, why: str) -> None:
+        delete_records(source, topic, within)
+        sites.mirror.start()
+        sites.wait_until_copied(topic, 1)
+        wait_until(lambda: sites.target.ends(topic, 0) == (within, end), "deleted at both sites")
+        wait_until(lambda: sites.mirror.state_of(topic) == state, why)
+
     sites.mirror.kill()
     create(source, topic)
     send_one_batch(source, topic, 10)
-    delete_records(source, topic, within := dice.randrange(1, 10))
-    sites.mirror.start()
-    sites.wait_until_copied(topic, 1)
-    wait_until(lambda: sites.target.ends(topic, 0) == (within, 10), "deleted at both sites")
-    wait_until(lambda: sites.mirror.state_of(topic) == "copying", "nothing was lost")
+    within = dice.randrange(1, 10)
+    copied_from_within(10, "copying", "nothing was lost")
     sites.mirror.kill()
     send_one_batch(source, topic, 10)
     send_one_batch(source, topic, 10)
-    delete_records(source, topic, within := dice.randrange(11, 30))
-    sites.mirror.start()
-    sites.wait_until_copied(topic, 1)
-    wait_until(lambda: sites.target.ends(topic, 0) == (within, 30), "deleted at both sites")
-    wait_until(lambda: sites.mirror.state_of(topic) == "hole", "the hole is told")
+    within = dice.randrange(11, 30)
+    copied_from_within(30, "hole", "the hole is told")
     [found] = [one for one in sites.mirror.status().partitions if one.topic == topic]
     assert found.missing == within - 10
     assert found.detail == f"offsets 10..{within - 1} were deleted at the source"

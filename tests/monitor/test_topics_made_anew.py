@@ -73,10 +73,8 @@ async def until(what: Callable[[], object], expected: object) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_topics(
-    bus: BusSettings,
-) -> None:
-    """Of the new topic from its first record, whatever lay on the former one; more partitions."""
+def counted_hub(bus: BusSettings) -> tuple[LiveHub, Callable[[], int]]:
+    """A hub, and how many records have passed it."""
     hub = LiveHub(bus, ZoneInfo("Asia/Shanghai"), now_ms, rows=100, decoded_per_second=1_000)
     passed = 0
 
@@ -85,13 +83,21 @@ async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_to
         passed += getattr(delta, "passed", 0)
 
     hub.add_listener(on_delta)
+    return hub, lambda: passed
+
+
+async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_topics(
+    bus: BusSettings,
+) -> None:
+    """Of the new topic from its first record, whatever lay on the former one; more partitions."""
+    hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
     await until(lambda: hub.consumer.unavailable, "")
     for made, partitions in enumerate((0, 7, 2)):
         if made:
             await asyncio.to_thread(make_anew, bus, DATA_VEHICLE, partitions)
         await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 40 - 10 * made))
-        await until(lambda made=made: passed, (40, 70, 90)[made])
+        await until(passed, (40, 70, 90)[made])
     for version in (1, 2):
         command = WatchCommand(rule_id=f"r{version}", op="put", version=version,
                                match={"plate_number": ["浙B00001"]})  # fmt: skip
@@ -109,11 +115,13 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
     """Exactly what lay between its positions and the last end seen, also where the topic was gone
     for a while; nothing where all was shown."""
     monkeypatch.setattr(live_consumer, "REFRESH_SECONDS", 0.1)
-    reading, poll = threading.Event(), LiveConsumer._poll
+    reading, held, poll = threading.Event(), threading.Event(), LiveConsumer._poll
 
     def poll_unless_held(consumer: LiveConsumer, *arguments: Any) -> None:
         if reading.wait(0.05):
             poll(consumer, *arguments)
+        else:
+            held.set()
 
     followers: list[TopicFollower] = []
 
@@ -128,22 +136,17 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
     monkeypatch.setattr(LiveConsumer, "_poll", poll_unless_held)
     monkeypatch.setattr(live_consumer, "TopicFollower", follower)
     reading.set()
-    hub = LiveHub(bus, ZoneInfo("Asia/Shanghai"), now_ms, rows=100, decoded_per_second=1_000)
-    passed = 0
-
-    def on_delta(delta: object) -> None:
-        nonlocal passed
-        passed += getattr(delta, "passed", 0)
-
-    hub.add_listener(on_delta)
+    hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
     await until(lambda: hub.consumer.unavailable, "")
     await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 10))
-    await until(lambda: passed, 10)
+    await until(passed, 10)
     said = lambda: [one.message for one in caplog.records if "were not shown" in one.message]  # noqa: E731
     for unread, end in ((0, 10), (25, 30)):
         if unread:
             reading.clear()
+            held.clear()
+            await asyncio.to_thread(held.wait)  # a poll that is under way would take them
             await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, unread))
         await until(ends_seen, end)
         with closing(Admin(bus, client_id="test")) as admin:
@@ -152,8 +155,7 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
             await asyncio.to_thread(admin.create_topic, DATA_VEHICLE, 3)
         await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 5))
         reading.set()
-        before = passed
-        await until(lambda before=before: passed, before + 5)
+        await until(passed, passed() + 5)
         await asyncio.sleep(0)
         assert [one.split(": ")[2] for one in said()] == (
             [f"{unread} records of the former one were not shown"] if unread else []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from typing import Any
 
 from nicegui import ui
@@ -13,6 +12,7 @@ from nicegui.events import GenericEventArguments
 from monitor.accounts.errors import AccountError, AccountsUnavailable
 from monitor.accounts.roles import AccountRole, ConsoleOperation
 from monitor.api.account_changes import AccountChanges
+from monitor.api.views import clock
 from monitor.console.elements import facts, grid, panel
 from monitor.console.layout import View
 from monitor.console.notices import notify_fault
@@ -222,11 +222,8 @@ def _row(one: dict[str, Any], view: View) -> Row:
 
 
 def _last(one: dict[str, Any], view: View) -> str:
-    at_ms = one["last_log_in_ms"]
-    if not at_ms:
-        return view.t("accounts.never")
-    at = datetime.fromtimestamp(at_ms / 1000, view.services.site.tz)
-    return at.strftime("%Y-%m-%d %H:%M:%S")
+    at = clock(one["last_log_in_ms"], view.services.site.tz)[:19]
+    return at or view.t("accounts.never")
 
 
 def _lock(one: dict[str, Any], t: Texts) -> str:
