@@ -36,6 +36,7 @@ from bus.domain.kinds import KIND_OF_TOPIC
 from bus.errors import BusError
 from bus.settings import BusSettings
 from monitor.live.live_record import LiveRecord, parse_live_record
+from monitor.live.recent_reads import RecentReads
 from monitor.live.rule_table import decode_command
 
 log = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class LiveConsumer:
         self._gone: dict[TopicPartition, int] = {}
         self._skipped: dict[str, int] = {}
         self._new_from: dict[TopicPartition, int] = {}
+        self._recent = RecentReads()
         self._made_anew: list[str] = []
         self._stop = threading.Event()
         self._underway = threading.BoundedSemaphore(MAX_BATCHES_UNDERWAY)
@@ -166,6 +168,7 @@ class LiveConsumer:
         that are a state, nothing of the former one holds; of all others it is said what was not
         read. Returns what is read by now."""
         now = topics.identity
+        self._recent.on_look(now)
         if known is None or now is None or not (renewed := topics.renewed(known, _TOPICS)):
             return known or now
         before, self._next = self._next, positions_anew(
@@ -180,7 +183,8 @@ class LiveConsumer:
             if known.topic_ids.get(topic, now.topic_ids[topic]) != now.topic_ids[topic]
         ]  # fmt: skip
         self._made_anew += [topic for topic in made_anew if topic in _WHOLE]
-        self._note_unread(topics, known, made_anew, before)
+        self._note_unread(topics, known, made_anew, self._recent.furthest(before))
+        self._recent.begin_anew(made_anew)
         consumer.assign(self._next)
         return known.with_topics_of(now, renewed)
 
@@ -300,11 +304,12 @@ class LiveConsumer:
             if message.error() is not None:
                 continue
             topic = message.topic()
-            self._next[TopicPartition(topic, message.partition())] = message.offset() + 1
+            place = TopicPartition(topic, message.partition())
+            self._next[place] = message.offset() + 1
+            if not self._recent.is_first(place, message.offset(), message.timestamp()[1]):
+                continue
             if topic in KIND_OF_TOPIC:
-                if message.offset() >= self._new_from.get(
-                    TopicPartition(topic, message.partition()), 0
-                ):
+                if message.offset() >= self._new_from.get(place, 0):
                     batch.counts[topic] = batch.counts.get(topic, 0) + 1
                 records.append(message)
             else:

@@ -163,6 +163,42 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
+async def test_the_console_shows_once_what_it_read_before_it_knew_that_the_topic_was_another_one(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the place where it stood on the former one, or from the start of a shorter one; it reads
+    the new one from its start as soon as it knows."""
+    may_look, looked, refresh = threading.Event(), threading.Event(), TopicFollower.refresh
+
+    def look_unless_held(follower: TopicFollower, *arguments: Any) -> None:
+        may_look.wait()
+        refresh(follower, *arguments)
+        looked.set()
+
+    monkeypatch.setattr(live_consumer, "REFRESH_SECONDS", 1e9)  # the first; another would look, too
+    monkeypatch.setattr(TopicFollower, "refresh", look_unless_held)
+    monkeypatch.setattr(TopicFollower, "_look_at_ends", lambda _: None)
+    may_look.set()
+    hub, passed = counted_hub(bus)
+    task = asyncio.create_task(hub.run())
+    await until(lambda: hub.consumer.unavailable, "")
+    await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 20))
+    await until(passed, 20)
+    for sent in (60, 10, 30):
+        before = passed()
+        may_look.clear()
+        await asyncio.to_thread(make_anew, bus, DATA_VEHICLE, 0)
+        await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, sent))
+        await until(lambda before=before: passed() > before, True)
+        looked.clear()
+        may_look.set()
+        await asyncio.to_thread(looked.wait)
+        await until(passed, before + sent)
+    await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 7))
+    await until(passed, 127)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
 
 async def test_the_watch_sees_every_sender_of_the_new_topic(bus: BusSettings) -> None:
     """Those that sent before the watch had heard of it, too."""
