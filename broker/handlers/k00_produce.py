@@ -150,7 +150,6 @@ def _append(
         if out_of_order and partition is not None and len(partition.replicas) > 1:
             waiting.append(_await_leader_confirmation(partition, failure, services))
         return failure
-    services.replicas.count_produced(name, info)
     response = PartitionProduceResponse(
         index=data.index,
         base_offset=info.base_offset,

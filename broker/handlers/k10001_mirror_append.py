@@ -161,7 +161,6 @@ def _append_or_claim(
             asked.records, base_offset=asked.base_offset, generation=request.mirror_generation,
             now_ms=now_ms,
         )  # fmt: skip
-        services.replicas.count_produced(partition.topic, info)
         end_offset = info.last_offset + 1
     else:
         mirror.claim(request.mirror_generation)

@@ -54,9 +54,9 @@ def _rows(
 
 _TRAFFIC = _rows(
     "BrokerTopicMetrics",
-    ("BytesInPerSec", COUNTER, "Bytes that producers wrote; without a topic: all.", _TOPIC),
+    ("BytesInPerSec", COUNTER, "Bytes appended by leaders; without a topic: all.", _TOPIC),
     ("BytesOutPerSec", COUNTER, "Bytes that consumers fetched; without a topic: all.", _TOPIC),
-    ("MessagesInPerSec", COUNTER, "Records that producers wrote; without a topic: all.", _TOPIC),
+    ("MessagesInPerSec", COUNTER, "Records appended by leaders; without a topic: all.", _TOPIC),
     ("ReplicationBytesInPerSec", COUNTER, "Bytes this broker's followers fetched."),
     ("ReassignmentBytesInPerSec", COUNTER, "Of those copied, bytes of replicas being added."),
     ("ReassignmentBytesOutPerSec", COUNTER, "Of those fetched, bytes of replicas being added."),

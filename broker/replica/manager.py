@@ -579,9 +579,9 @@ class ReplicaManager:
         """Records one replica here lacks, as of its leader's last answer."""
         return 0 if self._fetchers is None else self._fetchers.lag_of(partition)
 
-    def count_produced(self, topic: str, info: AppendInfo) -> None:
-        """Count an append of a client for the topic and the broker."""
-        self.metrics.produced(topic, info)
+    def count_appended(self, topic: str, info: AppendInfo) -> None:
+        """Count what a leader appended for the topic and the broker."""
+        self.metrics.appended(topic, info)
 
     def count_fetched(self, partition: Partition, replica_id: int, size_bytes: int) -> None:
         """Count what a consumer (-1) or a follower is sent, also for the throttle."""

@@ -54,8 +54,8 @@ class ReplicaMetrics:
         self.failed_isr_updates = metrics.meter("ReplicaManager", "FailedIsrUpdatesPerSec")
         self._gauges(metrics, replicas)
 
-    def produced(self, topic: str, info: AppendInfo) -> None:
-        """A client's batch was appended."""
+    def appended(self, topic: str, info: AppendInfo) -> None:
+        """A client's, a coordinator's or a mirror's batches were appended by their leader."""
         size_bytes, records = info.size_bytes, info.records
         self._bytes_in.count += size_bytes
         self._messages_in.count += records

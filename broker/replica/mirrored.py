@@ -44,7 +44,7 @@ class PartitionMirror:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._host.on_log_error(partition, error)
             raise
-        partition.on_appended(leader, base_offset)  # the records may begin beyond it
+        partition.on_appended(leader, info, base_offset)  # the records may begin beyond it
         return info
 
     def claim(self, generation: int) -> None:

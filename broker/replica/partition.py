@@ -57,6 +57,9 @@ class PartitionHost(Protocol):
     def flush_soon(self, partition: Partition, /) -> object:
         """flush.messages demands a flush before the append is acknowledged or visible."""
 
+    def count_appended(self, topic: str, info: AppendInfo, /) -> None:
+        """A leader's log has these records more, of whoever wrote them."""
+
     def propose(self, partition: Partition, proposal: IsrProposal, /) -> None:
         """Ask the controller for another in-sync set."""
 
@@ -254,11 +257,13 @@ class Partition:
                 self._host.on_log_error(self, error)
             raise
         if not info.duplicate:
-            self.on_appended(leader, info.base_offset)
+            self.on_appended(leader, info, info.base_offset)
         return info
 
-    def on_appended(self, leader: PartitionLeader, end_before: int) -> None:
-        """The leader's log has grown, which ended at ``end_before``."""
+    def on_appended(self, leader: PartitionLeader, info: AppendInfo, end_before: int) -> None:
+        """The leader's log has grown by ``info``; it ended at ``end_before``. Every append passes
+        here: of a client, a coordinator, a mirror."""
+        self._host.count_appended(self.topic, info)
         if self.log.needs_flush:
             self._host.flush_soon(self)
         if leader.followers:

@@ -52,13 +52,14 @@ class CoordinatorStage:
         self, directory: str, commit_timeout_ms: int = 60_000, rebalance_delay_ms: int = 60_000
     ) -> None:
         clock = RealClock(seed=1)
+        self.metrics = Metrics()
         config = BrokerConfig.from_mapping({"log.dirs": directory})
         self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
         self.logs.prepare()
         self.logs.load(lambda topic: TopicConfig())
         timer = Timer(clock)
         self.replicas = ReplicaManager(
-            broker_id=1, log_manager=self.logs, clock=clock, timer=timer, metrics=Metrics()
+            broker_id=1, log_manager=self.logs, clock=clock, timer=timer, metrics=self.metrics
         )
         self.appender = PartitionWriter(self.replicas, clock, OFFSETS, commit_timeout_ms)
         self.groups = GroupCoordinator(
@@ -121,6 +122,10 @@ def test_a_new_leader_shows_offsets_only_when_all_of_its_log_is_replicated() -> 
     async def scene(stage: CoordinatorStage) -> None:
         stage.metadata(leader=1, epoch=0, isr=(1,))
         assert await stage.commit(5) is ErrorCode.NONE
+        written = stage.metrics.meter(
+            "BrokerTopicMetrics", "MessagesInPerSec", topic=OFFSETS_TOPIC
+        )
+        assert written.count == 1, "what a coordinator appends is counted"
         stage.metadata(leader=2, epoch=1)
         partition = stage.metadata(leader=1, epoch=2)
         partition.log.high_watermark = 0

@@ -15,12 +15,14 @@ from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.real import RealDisk
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
+from broker.log.validation import AppendOrigin
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
+from broker.replica.mirrored import PartitionMirror
 from broker.replica.partition import Isolation, Partition
 from bus.errors import ErrorCode
-from bus.records.batch import iter_batches
+from bus.records.batch import assign, iter_batches
 from bus.records.build import build_batch
 from bus.records.record import Record
 
@@ -34,12 +36,14 @@ class PartitionWorld:
     def __init__(self, directory: str) -> None:
         config = BrokerConfig.from_mapping({"log.dirs": directory})
         clock = RealClock()
+        self.metrics = Metrics()
         self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
         self.logs.prepare()
         self.logs.load(lambda topic: TopicConfig())
         self.replicas = ReplicaManager(
-            broker_id=1, log_manager=self.logs, clock=clock, timer=Timer(clock), metrics=Metrics()
-        )
+            broker_id=1, log_manager=self.logs, clock=clock, timer=Timer(clock),
+            metrics=self.metrics,
+        )  # fmt: skip
 
     def partition(self, *, isr: tuple[int, ...] = (1,), leader: int = 1, epoch: int = 0,
                   partition_epoch: int = 0, replicas: tuple[int, ...] = (),
@@ -90,6 +94,49 @@ def test_with_one_replica_an_append_is_acknowledged_and_visible_at_once(world: P
     assert partition.high_watermark == 3
     assert partition.is_acknowledged(3) is ErrorCode.NONE
     assert partition.is_acknowledged(4) is None
+
+
+def append_mirrored(partition: Partition, world: PartitionWorld) -> None:
+    mirror = PartitionMirror(partition, world.replicas)
+    mirror.claim(1)
+    end = partition.log.end_offset
+    records = batch(2)
+    assign(records, 0, end, 0)
+    mirror.append(records, base_offset=end, generation=1, now_ms=NOW_MS)
+
+
+APPENDS: dict[str, Callable[[Partition, PartitionWorld], object]] = {
+    "client": lambda partition, _: put(partition, 2),
+    "coordinator": lambda partition, _: partition.append_as_leader(
+        batch(2), required_acks=-1, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR
+    ),
+    "mirror": append_mirrored,
+}
+
+
+@pytest.mark.parametrize("writer", APPENDS)
+def test_every_append_of_a_leader_is_counted_once_whoever_writes(
+    world: PartitionWorld, writer: str
+) -> None:
+    """Kafka counts the appends of coordinators, too; here each handler counted its own."""
+    partition = world.partition()
+    count = world.metrics.meter("BrokerTopicMetrics", "MessagesInPerSec", topic="t")
+    for number in range(1, 4):
+        APPENDS[writer](partition, world)
+        assert count.count == 2 * number
+    size = world.metrics.meter("BrokerTopicMetrics", "BytesInPerSec").count
+    assert size == partition.log.size_bytes
+
+
+def test_what_is_not_written_is_not_counted(world: PartitionWorld) -> None:
+    """A refused append, and the repetition of an idempotent producer's batch."""
+    partition = world.partition(min_insync_replicas=2, replicas=(1, 2))
+    refused(ErrorCode.NOT_ENOUGH_REPLICAS, lambda: put(partition))
+    sent = build_batch([Record(b"k", b"v", timestamp_ms=NOW_MS)], producer_id=7, producer_epoch=0,
+                       base_sequence=0)  # fmt: skip
+    for _ in range(2):
+        partition.append_as_leader(bytearray(sent), required_acks=1, now_ms=NOW_MS)
+    assert world.metrics.meter("BrokerTopicMetrics", "MessagesInPerSec").count == 1
 
 
 def test_with_followers_nothing_is_visible_before_all_in_sync_have_it(world: PartitionWorld) -> None:

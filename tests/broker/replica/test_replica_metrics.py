@@ -24,8 +24,8 @@ def counts(metrics: Metrics) -> dict[str, str]:
 def test_a_topics_traffic_is_in_the_totals_and_goes_with_the_topic():
     metrics = Metrics()
     measures = CountingMetrics(metrics, cast(Any, None))
-    measures.produced("plates", cast(Any, SimpleNamespace(size_bytes=100, records=2)))
-    measures.produced("faces", cast(Any, SimpleNamespace(size_bytes=10, records=1)))
+    measures.appended("plates", cast(Any, SimpleNamespace(size_bytes=100, records=2)))
+    measures.appended("faces", cast(Any, SimpleNamespace(size_bytes=10, records=1)))
     partition = cast(Any, SimpleNamespace(topic="plates", adding=()))
     measures.fetched(partition, -1, 70)
     measures.fetched(partition, 2, 50)
