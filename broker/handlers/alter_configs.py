@@ -44,7 +44,7 @@ def alter(
         else:
             here.append(result)
     may_forward = (
-        context.session.listener_type is not ListenerType.CONTROLLER
+        context.listener_type is not ListenerType.CONTROLLER
         and not services.controller.is_active
     )
     if may_forward and any(map(_is_the_controllers, left)):

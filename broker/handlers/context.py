@@ -1,14 +1,16 @@
 """What a handler gets beside its request: the client, the version, and the broker's services.
 
 Never: sockets. A handler returns its response, or None when it calls `context.reply` later.
+`reply` is the one place where `throttle_time_ms` is set.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig, TopicConfig
@@ -25,7 +27,7 @@ from broker.metadata.image import MetadataImage
 from broker.peer.controller_channel import ControllerChannel
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer, Operation, Resource
-from broker.security.principal import ANONYMOUS, Principal
+from broker.security.session import Session
 from bus.errors import ErrorCode
 from bus.protocol.generated.api_versions import ApiVersionsResponse
 
@@ -39,6 +41,8 @@ Chunks = Sequence["bytes | bytearray | memoryview"]
 
 class ConnectionControl(Protocol):
     """What a handler may control on the connection of its request."""
+
+    session: Session
 
     def pause_requests(self) -> None:
         """Accept no further request before the newest one is answered (Kafka does so for all): its
@@ -54,9 +58,18 @@ class ConnectionControl(Protocol):
         """The client is a broker; an id from 0 on says which one fetches, at most `most_bytes` at a
         time."""
 
+    def mute(self, throttle_time_ms: int) -> None:
+        """Accept no further request for this time, or as long as the listener allows at most."""
+
+    def abort(self, reason: str) -> None:
+        """Close the connection now; the reason is logged."""
+
 
 class NoConnection:
-    """For requests of this process to itself and for those in envelopes: controls nothing."""
+    """For requests of this process to itself: controls nothing."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
 
     def pause_requests(self) -> None:
         """No other request follows."""
@@ -71,27 +84,25 @@ class NoConnection:
     def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
         """It has no service class."""
 
+    def mute(self, throttle_time_ms: int) -> None:
+        """The next request comes when it comes."""
 
-_NO_CONNECTION = NoConnection()
+    def abort(self, reason: str) -> None:
+        """There is nobody to be cut off: the error is the caller's."""
+        raise RuntimeError(reason)
 
 
-@dataclass(slots=True)
-class Session:
-    """What handlers know about a connection: its client, not its socket."""
+class EnvelopeConnection(NoConnection):
+    """For a request in an envelope: what cannot be answered to the client is answered to the broker
+    that forwards it."""
 
-    host: str
-    listener: str = "PLAINTEXT"
-    principal: Principal = ANONYMOUS
-    software_name: str = "unknown"
-    software_version: str = "unknown"
-    listener_type: ListenerType = ListenerType.BROKER
-    broker_id: int = -1
-    """The broker that sends heartbeats here, for a probe when the connection is lost."""
-    connection: ConnectionControl = _NO_CONNECTION
-    on_not_controller: Callable[[], None] | None = None
-    """For a request in an envelope: makes its broker try another controller."""
-    close_connection: Callable[[], None] | None = None
-    """Closes this client's connection because its request cannot be answered."""
+    def __init__(self, session: Session, refuse: Callable[[ErrorCode], None]) -> None:
+        super().__init__(session)
+        self.refuse = refuse
+
+    def abort(self, reason: str) -> None:
+        """Its broker responds in its own way."""
+        self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 @dataclass(slots=True)
@@ -114,7 +125,7 @@ class Services:
     """The newest metadata this broker acts on; the publisher sets it before all else."""
     forward: Callable[[int, object, RequestContext], None]
     """Sends a request of this API to the active controller, which answers the client."""
-    dispatch_envelope: Callable[[memoryview, Session, Callable[[Chunks], None]], None]
+    dispatch_envelope: Callable[[memoryview, ConnectionControl, Callable[[Chunks], None]], None]
     """Dispatches the request inside an envelope."""
     controller_channel: ControllerChannel
     """This broker's own requests to the active controller."""
@@ -163,17 +174,20 @@ class RequestContext:
     __slots__ = (
         "_encode",
         "_set_response",
+        "_throttle_time_ms",
         "api_version",
         "client_id",
+        "connection",
         "correlation_id",
+        "listener_type",
         "services",
-        "session",
     )
 
     def __init__(
         self,
         services: Services,
-        session: Session,
+        connection: ConnectionControl,
+        listener_type: ListenerType,
         api_version: int,
         correlation_id: int,
         client_id: str | None,
@@ -181,12 +195,27 @@ class RequestContext:
         set_response: Callable[[Chunks], None],
     ) -> None:
         self.services = services
-        self.session = session
+        self.connection = connection
+        self.listener_type = listener_type
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self._encode = encode
         self._set_response = set_response
+        self._throttle_time_ms = 0
+
+    @property
+    def session(self) -> Session:
+        """Whose request it is. Its principal may be another one at the next look
+        (re-authentication)."""
+        return self.connection.session
+
+    def throttle(self, throttle_time_ms: int) -> None:
+        """The client has used more than its quota: its connection accepts nothing for this time,
+        and the response says so. Of several throttles the longest counts."""
+        if throttle_time_ms > self._throttle_time_ms:
+            self._throttle_time_ms = throttle_time_ms
+            self.connection.mute(throttle_time_ms)
 
     def reply(self, response: object) -> None:
         """Send the response, now or later; exactly once.
@@ -194,13 +223,13 @@ class RequestContext:
         A response that cannot be encoded is caused by this client's request. Later no caller could
         close the connection: an error would end a timer, and so the process.
         """
+        if self._throttle_time_ms:
+            response = throttled(response, self._throttle_time_ms)
         try:
             chunks = self._encode(self.correlation_id, response)
         except Exception:
-            if self.session.close_connection is None:
-                raise
             log.exception("the response to %s cannot be written", self.session.host)
-            self.session.close_connection()
+            self.connection.abort("its request cannot be answered")
             return
         self._set_response(chunks)
 
@@ -211,8 +240,8 @@ class RequestContext:
     def reply_error(self, key: int, request: object, error: ErrorCode) -> None:
         """Respond that nothing of the request could be done. In an envelope, NOT_CONTROLLER goes to
         the broker that forwards it."""
-        if error is ErrorCode.NOT_CONTROLLER and self.session.on_not_controller is not None:
-            self.session.on_not_controller()
+        if error is ErrorCode.NOT_CONTROLLER and isinstance(self.connection, EnvelopeConnection):
+            self.connection.refuse(error)
             return
         self.reply(error_response(key, request, error))
 
@@ -222,4 +251,24 @@ class RequestContext:
 
     def is_authorized(self, operation: Operation, resource: Resource, name: str) -> bool:
         """Whether the client may perform this operation."""
-        return self.services.authorizer.authorize(self.session.principal, operation, resource, name)
+        session = self.connection.session
+        return self.services.authorizer.authorize(
+            session.principal, session.host, operation, resource, name
+        )
+
+    def allowed_operations(self, resource: Resource, name: str) -> int:
+        """Bit field of what the client may do with the resource (KIP-430)."""
+        session = self.connection.session
+        return self.services.authorizer.allowed_operations(
+            session.principal, session.host, resource, name
+        )
+
+
+def throttled(response: Any, throttle_time_ms: int) -> object:
+    """The response with the time the client is to wait, where it can say it. A copy: some handlers
+    return the same object to many clients."""
+    if not hasattr(response, "throttle_time_ms"):
+        return response
+    told = copy(response)
+    told.throttle_time_ms = throttle_time_ms
+    return cast(object, told)

@@ -1,6 +1,6 @@
 """Decodes a frame, calls the API's handler and encodes its response.
 
-In: one frame, its session, where the response goes. Out: the response, now or later.
+In: one frame, its connection, where the response goes. Out: the response, now or later.
 Never: sockets. Raises `CloseConnection` or the codec's `ProtocolError` for what cannot be answered.
 """
 
@@ -12,16 +12,24 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from broker.handlers.context import Chunks, RequestContext, Services, Session
+from broker.handlers.context import (
+    Chunks,
+    ConnectionControl,
+    NoConnection,
+    RequestContext,
+    Services,
+)
 from broker.handlers.forward import or_forward
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, Handle, is_served, load_handler, version_range
 from broker.metrics.registry import Histogram, Meter, Metrics
+from broker.security.session import AuthenticationState, Session
 from bus.errors import CloseConnection
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import LENGTH, encode_response, request_header
 
 API_VERSIONS = ApiKey.API_VERSIONS
+AUTHENTICATED = AuthenticationState.AUTHENTICATED
 LOCALHOST = "127.0.0.1"
 NO_BROKER = -1
 _OF_CLIENTS = frozenset({"broker", "mirror"})
@@ -76,12 +84,19 @@ class Dispatcher:
         self._handlers: dict[tuple[int, int], ApiHandler] = {}
 
     def dispatch(
-        self, frame: memoryview, session: Session, set_response: Callable[[Chunks], None]
+        self,
+        frame: memoryview,
+        connection: ConnectionControl,
+        set_response: Callable[[Chunks], None],
     ) -> None:
         """Handle one request. Bytes after its body are ignored, as Kafka does: librdkafka sends a
         few after some Metadata requests."""
         header, offset = request_header(frame)
         key, version = header.api_key, header.api_version
+        session = connection.session
+        if session.state is not AUTHENTICATED and not session.serves(key):
+            raise CloseConnection(f"API {key} came before the client's authentication")
+        session.client_id = header.client_id
         handler = self._handlers.get((key, version)) or self._resolve(key, version)
         if handler is None:
             set_response(self._unknown_api_versions(header.correlation_id))
@@ -89,8 +104,8 @@ class Dispatcher:
         handler.requests.count += 1
         request, _ = handler.decode(frame, offset)
         context = RequestContext(
-            self._services, session, version, header.correlation_id, header.client_id,
-            handler.encode, self._timed(handler.total_time_ms, set_response),
+            self._services, connection, self._listener_type, version, header.correlation_id,
+            header.client_id, handler.encode, self._timed(handler.total_time_ms, set_response),
         )
         response = handler.handle(request, context)
         if response is not None:
@@ -144,10 +159,10 @@ class Dispatcher:
             if not answer.done():
                 answer.set_result(chunks)
 
-        session = Session(host=LOCALHOST, listener_type=self._listener_type)
         context = RequestContext(
-            self._services, session, APIS[key].latest, 0, None, lambda _, body: body, fill
-        )
+            self._services, NoConnection(Session(LOCALHOST)), self._listener_type,
+            APIS[key].latest, 0, None, lambda _, body: body, fill,
+        )  # fmt: skip
         response = load_handler(key)(body, context)
         if response is not None:
             context.reply(response)
@@ -177,7 +192,7 @@ def _as_broker(handle: Handle) -> Handle:
     """Only brokers and controllers send this: their connections wait for no client's turn."""
 
     def handle_as_broker(request: Any, context: RequestContext) -> object | None:
-        context.session.connection.mark_as_broker(NO_BROKER, 0)
+        context.connection.mark_as_broker(NO_BROKER, 0)
         return handle(request, context)
 
     return handle_as_broker

@@ -163,7 +163,7 @@ def _fetch_params(request: FetchRequest, context: RequestContext) -> FetchParams
     if replica_id >= 0:
         if replica_id in services.image.brokers:
             most_bytes = services.config["replica.fetch.response.max.bytes"]
-            context.session.connection.mark_as_broker(replica_id, most_bytes)
+            context.connection.mark_as_broker(replica_id, most_bytes)
         isolation = Isolation.LOG_END
     elif request.isolation_level == READ_COMMITTED:
         isolation = Isolation.READ_COMMITTED
@@ -175,7 +175,7 @@ def _fetch_params(request: FetchRequest, context: RequestContext) -> FetchParams
         services=services,
         replica_id=replica_id,
         broker_epoch=broker_epoch,
-        connection=context.session.connection,
+        connection=context.connection,
         isolation=isolation,
         leader_only=replica_id >= 0 or not knows_racks,
         rack=request.rack_id if may_redirect else "",
@@ -367,7 +367,7 @@ def _remember_sent(entry: CachedPartition, data: PartitionData) -> None:
 def _wait(fetch: ResolvedFetch, request: FetchRequest, context: RequestContext) -> None:
     """Respond when there is enough data, a partition can no longer be read, or time is over."""
     if not fetch.params.is_follower:
-        context.session.connection.pause_requests()
+        context.connection.pause_requests()
 
     def answer() -> None:
         context.reply(_answer(fetch, _read(fetch), context))

@@ -118,9 +118,7 @@ def _response(
     image = context.services.image
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
-        authorized = context.services.authorizer.allowed_operations(
-            context.session.principal, Resource.CLUSTER, CLUSTER_NAME
-        )
+        authorized = context.allowed_operations(Resource.CLUSTER, CLUSTER_NAME)
     return MetadataResponse(
         brokers=brokers(context),
         cluster_id=image.cluster_id,
@@ -185,8 +183,7 @@ def _missing(
 def _authorized_operations(name: str, request: MetadataRequest, context: RequestContext) -> int:
     if not request.include_topic_authorized_operations:
         return NOT_ASKED
-    authorizer, principal = context.services.authorizer, context.session.principal
-    return authorizer.allowed_operations(principal, Resource.TOPIC, name)
+    return context.allowed_operations(Resource.TOPIC, name)
 
 
 def _create(name: str, request: MetadataRequest, context: RequestContext) -> ErrorCode:

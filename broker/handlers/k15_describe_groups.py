@@ -30,8 +30,8 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
         for group in groups:
             if group.error_code:
                 continue
-            group.authorized_operations = context.services.authorizer.allowed_operations(
-                context.session.principal, Resource.GROUP, group.group_id
+            group.authorized_operations = context.allowed_operations(
+                Resource.GROUP, group.group_id
             )
     return DescribeGroupsResponse(groups=groups)
 

@@ -43,7 +43,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 def _known_answer(context: RequestContext) -> ApiVersionsResponse:
     """Return the same object while nothing changes, so that it is encoded only once too."""
-    services, side, version = context.services, context.session.listener_type, context.api_version
+    services, side, version = context.services, context.listener_type, context.api_version
     image, quorum = services.image, services.quorum
     made_from = image.offset, image.features, 0 if quorum is None else quorum.kraft_version
     known = services.api_versions.get((side, version))
@@ -55,14 +55,14 @@ def _known_answer(context: RequestContext) -> ApiVersionsResponse:
 
 
 def _answer(context: RequestContext) -> ApiVersionsResponse:
-    if ListenerType.ZOOKEEPER_BROKER in context.session.listener_type:
-        return ApiVersionsResponse(api_keys=_keys(context.session.listener_type))
+    if ListenerType.ZOOKEEPER_BROKER in context.listener_type:
+        return ApiVersionsResponse(api_keys=_keys(context.listener_type))
     image = context.services.image
     levels = dict(image.features)
     if context.services.quorum is not None and context.services.quorum.kraft_version:
         levels[KRAFT_VERSION] = context.services.quorum.kraft_version
     return ApiVersionsResponse(
-        api_keys=_keys(context.session.listener_type),
+        api_keys=_keys(context.listener_type),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED.items()

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from broker.handlers.context import Chunks, RequestContext, Session
-from broker.handlers.listener_type import ListenerType
+from broker.handlers.context import Chunks, EnvelopeConnection, RequestContext
 from broker.handlers.registry import SERVED
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from broker.security.principal_data import decode_principal
+from broker.security.session import Session
 from bus.errors import CloseConnection, ErrorCode
 from bus.protocol.apis import APIS
 from bus.protocol.frames import LENGTH, request_header
@@ -49,14 +49,11 @@ def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeRespons
     def fill(chunks: Chunks) -> None:
         answer(EnvelopeResponse(response_data=b"".join(chunks)[LENGTH.size :]))
 
-    session.on_not_controller = lambda: answer(
-        EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    )
-    session.close_connection = lambda: answer(
-        EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    connection = EnvelopeConnection(
+        session, lambda error: answer(EnvelopeResponse(error_code=error))
     )
     try:
-        context.services.dispatch_envelope(frame, session, fill)
+        context.services.dispatch_envelope(frame, connection, fill)
     except (CloseConnection, ProtocolError):
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     return None
@@ -81,5 +78,4 @@ def _session(request: EnvelopeRequest, context: RequestContext) -> Session:
         host=str(ip_address(request.client_host_address)),
         listener=context.session.listener,
         principal=decode_principal(request.request_principal or b""),
-        listener_type=ListenerType.CONTROLLER,
     )

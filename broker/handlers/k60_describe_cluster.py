@@ -27,7 +27,7 @@ NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     """Describe the brokers, or the controllers."""
     image = context.services.image
-    here = CONTROLLERS if context.session.listener_type is ListenerType.CONTROLLER else BROKERS
+    here = CONTROLLERS if context.listener_type is ListenerType.CONTROLLER else BROKERS
     asked = request.endpoint_type
     if asked not in NAMES:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked}")
@@ -39,9 +39,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
         )
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
-        authorized = context.services.authorizer.allowed_operations(
-            context.session.principal, Resource.CLUSTER, CLUSTER_NAME
-        )
+        authorized = context.allowed_operations(Resource.CLUSTER, CLUSTER_NAME)
     return DescribeClusterResponse(
         endpoint_type=here,
         cluster_id=image.cluster_id,

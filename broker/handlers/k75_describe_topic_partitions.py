@@ -86,10 +86,7 @@ def _unknown(name: str, context: RequestContext) -> DescribeTopicPartitionsRespo
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name_fault(name) is not None:
         error = ErrorCode.INVALID_TOPIC_EXCEPTION
-    allowed = context.services.authorizer.allowed_operations(
-        context.session.principal, Resource.TOPIC, name
-    )
-    return _failed(name, error, allowed)
+    return _failed(name, error, context.allowed_operations(Resource.TOPIC, name))
 
 
 def _failed(name: str, error: ErrorCode, allowed: int) -> DescribeTopicPartitionsResponseTopic:
@@ -109,9 +106,7 @@ def _described(
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=[_partition(partition, context) for partition in shown],
-        topic_authorized_operations=context.services.authorizer.allowed_operations(
-            context.session.principal, Resource.TOPIC, topic.name
-        ),
+        topic_authorized_operations=context.allowed_operations(Resource.TOPIC, topic.name),
     )
 
 

@@ -34,7 +34,7 @@ def refused_here(
     """The error because of which this broker does not even ask the controller."""
     if (
         resource.resource_type != ResourceType.BROKER
-        or context.session.listener_type is ListenerType.CONTROLLER
+        or context.listener_type is ListenerType.CONTROLLER
     ):
         return None
     try:

@@ -1,9 +1,9 @@
 """One client's connection: bytes in, frames to the dispatcher, responses out in request order.
 
-Core: `FrameDecoder` and `ResponsePipeline`. The shell stops reading while too many requests are in
-flight, too many response bytes are held, the broker's receive memory is used up or other
-connections have their turn (`turns`). Never: what a request means. An unhandled error of the
-dispatcher closes this connection with one log line and harms no other.
+Core: `FrameDecoder`, `ResponsePipeline` and `Session`. The shell stops reading while too many
+requests are in flight, too many response bytes are held, the broker's receive memory is used up,
+the client is throttled or other connections have their turn (`turns`). Never: what a request means.
+An unhandled error of the dispatcher closes this connection with one log line and harms no other.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from broker.clock.port import TimerHandle
 from broker.network.frames import FrameDecoder, FrameError
 from broker.network.limits import (
     JOIN_BELOW_BYTES,
     MAX_FULL_READS,
+    MAX_MUTE_S,
     MAX_UNSENT_BYTES,
     SMALL_READ_BYTES,
     TURN_S,
@@ -24,6 +26,7 @@ from broker.network.memory import BrokerMemory, MemoryAccount, ResponseMemory
 from broker.network.memory_pool import MemoryPool
 from broker.network.responses import ResponsePipeline, ResponseSlot
 from broker.network.turns import ServiceClass, Turns
+from broker.security.session import Session
 from bus.errors import CloseConnection
 
 
@@ -41,6 +44,12 @@ class ConnectionHost(Protocol):
 
     def new_decoder(self) -> FrameDecoder:
         """The receiving side of a new connection."""
+
+    def new_session(self, host: str) -> Session:
+        """What is known of the client that connects from this address."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
+        """Call `callback` once, after this time."""
 
     def admit(self, connection: Connection) -> bool:
         """Count the connection, unless it exceeds the limits."""
@@ -65,11 +74,14 @@ class ConnectionHost(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One accepted connection. `session` belongs to the dispatcher (principal, client names).
+    """One accepted connection. What `session` says of its client, handlers learn and change.
 
+    Invariant: `_unmute_timer` runs while the session is throttled, and no longer than that.
     Invariant: outside of its turn `memory_account` is charged with what `_responses` hold or
     expect and with `_unsent`: all bytes written since the transport's buffer was last empty.
     """
+
+    session: Session
 
     def __init__(self, listener: ConnectionHost) -> None:
         self._listener = listener
@@ -90,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer_size = 0
         self._full_reads = 0
         self._turn_ends = 0.0
-        self.session: object = None
+        self._unmute_timer: TimerHandle | None = None
         self.host = ""
         self.last_active = listener.monotonic()
 
@@ -101,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.host = str(peer[0]) if peer else ""
+        self.session = self._listener.new_session(self.host)
         # `pause_writing` reports what the kernel does not take at once: the held bytes are known
         # without a query of the transport after every response.
         self._transport.set_write_buffer_limits(high=0)
@@ -144,6 +157,9 @@ class Connection(asyncio.BufferedProtocol):
         """Release everything; later responses are dropped."""
         self._transport = None
         self._responses.close()
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
         self._unsent = 0
         self.memory_account.charge(0)
         self._decoder.close()
@@ -244,6 +260,32 @@ class Connection(asyncio.BufferedProtocol):
         if broker_id >= 0:
             self._listener.broker_memory.assign(broker_id, self.memory_account, most_bytes)
 
+    def mute(self, throttle_time_ms: int) -> None:
+        """Accept no request for this time, MAX_MUTE_S at most; what was accepted is answered."""
+        now = self._listener.monotonic()
+        self.session.throttle(now + min(throttle_time_ms / 1000, MAX_MUTE_S))
+        if self._unmute_timer is None and not self.closed:
+            self._unmute_at(now)
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether the client has to wait until its next request is accepted."""
+        return self._unmute_timer is not None
+
+    def _unmute_at(self, now: float) -> None:
+        left_s = self.session.throttled_until - now
+        self._unmute_timer = self._listener.call_later(left_s, self._unmute)
+
+    def _unmute(self) -> None:
+        """The time is over, unless the client was throttled again meanwhile."""
+        now = self._listener.monotonic()
+        if now < self.session.throttled_until:
+            self._unmute_at(now)
+            return
+        self._unmute_timer = None
+        self.last_active = now
+        self.pump()
+
     # -- turns ------------------------------------------------------------------------
 
     def _defer(self) -> None:
@@ -322,6 +364,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether one more request may be accepted: its response must not exceed what may be
         held."""
         responses = self._responses
+        if self._unmute_timer is not None:
+            return False
         if not responses.slots and not self._unsent:
             return self._listener.is_open
         if responses.is_full or not self._listener.is_open:

@@ -46,6 +46,11 @@ RESPONSE_MEMORY_BYTES = 64 * 1024 * 1024
 """The same for all clients together. What is left is shared out in halves (`ResponseMemory.cut`):
 one consumer that keeps up gets 32 MiB at once, a hundred that do not read a batch each."""
 
+MAX_MUTE_S = 30.0
+"""The longest time for which a throttled connection accepts nothing. Clients give a request up
+after as long (`request.timeout.ms`) and would only connect again; the next request is throttled
+once more."""
+
 JOIN_BELOW_BYTES = 32 * 1024
 """Responses smaller than this are joined into one write: copying them is cheaper than passing many
 pieces to the event loop."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
+from broker.clock.port import TimerHandle
 from broker.network.client_log import ClientLog
 from broker.network.connection import Connection
 from broker.network.frames import FrameDecoder
@@ -23,17 +25,18 @@ from broker.network.memory_pool import MemoryPool
 from broker.network.port import Network, Server, SocketBuffers
 from broker.network.responses import ResponseSlot
 from broker.network.turns import Turns
+from broker.security.security_protocol import SecurityProtocol
+from broker.security.session import Session
 
+CallLater = Callable[[float, Callable[[], None]], TimerHandle]
 Dispatch = Callable[[memoryview, Connection, ResponseSlot], None]
 
 
 class SharedResources:
     """Resources of all listeners of one process, which one loop and one memory serve."""
 
-    def __init__(
-        self, monotonic: Callable[[], float], soon: Callable[[Callable[[], None]], object]
-    ) -> None:
-        self.turns = Turns(monotonic, soon)
+    def __init__(self, monotonic: Callable[[], float], call_later: CallLater) -> None:
+        self.turns = Turns(monotonic, partial(call_later, 0))
         self.client_memory = ResponseMemory(RESPONSE_MEMORY_BYTES)
         self.broker_memory = BrokerMemory()
         self.client_log = ClientLog(monotonic)
@@ -48,15 +51,19 @@ class Listener:
         limits: Callable[[], ConnectionLimits],
         dispatch: Dispatch,
         monotonic: Callable[[], float],
-        soon: Callable[[Callable[[], None]], object],
+        call_later: CallLater,
         on_closed: Callable[[Connection], None] | None = None,
         shared: SharedResources | None = None,
         *,
+        name: str = "PLAINTEXT",
+        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         is_for_brokers: bool = False,
     ) -> None:
-        """`is_for_brokers`: only brokers and controllers connect here, so their requests wait for
-        no client's turn, and their responses are counted apart."""
-        shared = shared or SharedResources(monotonic, soon)
+        """`name` and `protocol` are what sessions begin with. `is_for_brokers`: only brokers and
+        controllers connect here, so their requests wait for no client's turn, and their responses
+        are counted apart."""
+        shared = shared or SharedResources(monotonic, call_later)
+        self._name, self._protocol = name, protocol
         self.turns = shared.turns
         self.service_class = self.turns.brokers if is_for_brokers else self.turns.clients
         self.broker_memory = shared.broker_memory
@@ -68,7 +75,7 @@ class Listener:
         self._limits = limits
         self.dispatch = dispatch
         self.monotonic = monotonic
-        self._call_soon = soon
+        self.call_later = call_later
         self.memory_pool = MemoryPool(limits().receive_memory_bytes)
         self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
         self._connections: dict[Connection, None] = {}
@@ -108,10 +115,14 @@ class Listener:
     def close_idle(self) -> int:
         """Close connections silent for longer than the limit; how many were.
 
-        A connection whose request waits (a long fetch, a join) is not idle.
+        A connection whose request waits (a long fetch, a join) is not idle, nor is a muted one.
         """
         oldest = self.monotonic() - self._limits().max_idle_ms / 1000
-        idle = [c for c in self._connections if c.last_active < oldest and not c.in_flight]
+        idle = [
+            c
+            for c in self._connections
+            if c.last_active < oldest and not c.in_flight and not c.is_muted
+        ]
         for connection in idle:
             connection.abort("idle")
         return len(idle)
@@ -143,6 +154,10 @@ class Listener:
     def new_decoder(self) -> FrameDecoder:
         """The receiving side of a new connection."""
         return FrameDecoder(self._shared, self.memory_pool, self._limits().max_request_bytes)
+
+    def new_session(self, host: str) -> Session:
+        """What is known of the client that connects from this address."""
+        return Session(host, self._name, self._protocol)
 
     def admit(self, connection: Connection) -> bool:
         """Count the connection, unless it exceeds the limits."""
@@ -194,7 +209,7 @@ class Listener:
         """
         self._to_flush.append(connection)
         if not self._in_batch and len(self._to_flush) == 1:
-            self._call_soon(self._flush)
+            self.call_later(0, self._flush)
 
     def _flush(self) -> None:
         while self._to_flush:

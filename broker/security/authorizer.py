@@ -27,15 +27,23 @@ class Authorizer:
     """The ACLs of this broker."""
 
     def authorize(
-        self, principal: Principal, operation: Operation, resource: Resource, name: str
+        self,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        name: str,
     ) -> bool:
-        """Whether `principal` may perform `operation` on the named resource."""
+        """Whether `principal`, whose client is at the address `host`, may perform `operation` on
+        the named resource."""
         return True
 
-    def allowed_operations(self, principal: Principal, resource: Resource, name: str) -> int:
-        """Bit field of the operations that the principal may perform (KIP-430)."""
+    def allowed_operations(
+        self, principal: Principal, host: str, resource: Resource, name: str
+    ) -> int:
+        """Bit field of the operations that the principal may perform from there (KIP-430)."""
         return sum(
             1 << operation
             for operation in _SUPPORTED[resource]
-            if self.authorize(principal, Operation(operation), resource, name)
+            if self.authorize(principal, host, Operation(operation), resource, name)
         )

@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial, wraps
+from dataclasses import replace
+from functools import wraps
 
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
 from broker.controller.zk.port import ZooKeeperSession
 from broker.disk.port import Disk, DiskError
-from broker.handlers.context import Session
 from broker.handlers.dispatch import Dispatcher
 from broker.handlers.listener_type import ListenerType
 from broker.log.errors import LogError, is_device_failure
@@ -36,6 +35,7 @@ from broker.network.limits import SWEEP_S, ConnectionLimits
 from broker.network.listener import Dispatch, Listener, SharedResources
 from broker.network.port import Network, Server
 from broker.network.responses import ResponseSlot
+from broker.security.session import NO_BROKER
 from broker.server.assembly import (
     Components,
     build_components,
@@ -55,8 +55,6 @@ from bus.protocol.wire import ProtocolError
 
 log = logging.getLogger("broker.server")
 requests = logging.getLogger("broker.handlers")
-
-NO_BROKER = -1
 
 
 class Broker:
@@ -87,7 +85,7 @@ class Broker:
         )
         self.control_plane: ControlPlane = make_control_plane(self._runtime)
         self._listeners: dict[ListenerType, list[Listener]] = {}
-        self._shared = SharedResources(clock.monotonic, self._call_soon)
+        self._shared = SharedResources(clock.monotonic, clock.call_later)
         self._metrics_server: Server | None = None
         self._limits: tuple[BrokerConfig, ConnectionLimits] | None = None
         self._tasks: list[TaskHandle] = []
@@ -221,23 +219,27 @@ class Broker:
         ):
             for one in wanted:
                 kind = side if side is ListenerType.CONTROLLER else self.roles.type_of(one.name)
-                listener = self._listener(components.dispatchers[kind], kind, one.name)
+                listener = self._listener(components.dispatchers[kind], kind, one)
                 port = await listener.start(one.host, one.port, held=True, buffers=buffers)
                 self._listeners.setdefault(side, []).append(listener)
-                bound = ListenerAddress(one.name, one.host, port)
+                bound = replace(one, port=port)
                 told.append(advertised(bound, self.config["advertised.listeners"]))
         await self._listen_for_metrics()
 
-    def _listener(self, dispatcher: Dispatcher, side: ListenerType, name: str) -> Listener:
+    def _listener(
+        self, dispatcher: Dispatcher, side: ListenerType, address: ListenerAddress
+    ) -> Listener:
         return Listener(
             self.network,
             self._connection_limits,
-            _dispatch(dispatcher, side, name),
+            _dispatch(dispatcher),
             self.clock.monotonic,
-            self._call_soon,
+            self.clock.call_later,
             self._connection_closed,
             self._shared,
-            is_for_brokers=side is ListenerType.CONTROLLER or self._is_among_brokers(name),
+            name=address.name,
+            protocol=address.protocol,
+            is_for_brokers=side is ListenerType.CONTROLLER or self._is_among_brokers(address.name),
         )
 
     def _connection_limits(self) -> ConnectionLimits:
@@ -246,9 +248,6 @@ class Broker:
         if self._limits is None or self._limits[0] is not config:
             self._limits = (config, connection_limits(config))
         return self._limits[1]
-
-    def _call_soon(self, callback: Callable[[], None]) -> object:
-        return self.clock.call_later(0, callback)
 
     def _is_among_brokers(self, name: str) -> bool:
         """Whether clients have another listener than the one the brokers use among themselves."""
@@ -289,17 +288,19 @@ class Broker:
         return [one for listeners in self._listeners.values() for one in listeners]
 
     def _endpoints(self, addresses: list[ListenerAddress]) -> tuple[Endpoint, ...]:
-        return tuple(Endpoint(one.name, one.host, one.port) for one in addresses)
+        return tuple(
+            Endpoint(one.name, one.host, one.port, one.protocol.value) for one in addresses
+        )
 
     def _connection_closed(self, connection: Connection) -> None:
         """A broker's connection to the active controller is gone: probe that broker."""
-        session = connection.session
-        if isinstance(session, Session) and session.broker_id != NO_BROKER:
+        broker_id = connection.session.broker_id
+        if broker_id != NO_BROKER:
             services = self.components.services
             if services.connection_lost is not None:
-                services.connection_lost(session.broker_id)
+                services.connection_lost(broker_id)
             elif services.active is not None:
-                services.active.connection_lost(session.broker_id)
+                services.active.connection_lost(broker_id)
 
     async def _sweep_idle(self) -> None:
         while True:
@@ -345,19 +346,13 @@ def _logged(dispatch: Dispatch) -> Dispatch:
     return log_and_dispatch
 
 
-def _dispatch(dispatcher: Dispatcher, side: ListenerType, listener_name: str) -> Dispatch:
-    """Connects network and handlers: one session per connection; typed errors close it."""
+def _dispatch(dispatcher: Dispatcher) -> Dispatch:
+    """Connects network and handlers: typed errors close the connection."""
     handle = dispatcher.dispatch
 
     def dispatch(frame: memoryview, connection: Connection, slot: ResponseSlot) -> None:
-        session = connection.session
-        if not isinstance(session, Session):
-            session = connection.session = Session(
-                connection.host, listener_name, listener_type=side, connection=connection,
-                close_connection=partial(connection.abort, "its request cannot be answered"),
-            )  # fmt: skip
         try:
-            handle(frame, session, slot.set)
+            handle(frame, connection, slot.set)
         except BusError as error:
             raise CloseConnection(str(error)) from error
 

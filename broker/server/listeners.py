@@ -1,12 +1,21 @@
-"""Parses Kafka's `listeners` and `advertised.listeners`."""
+"""Parses Kafka's `listeners` and `advertised.listeners`, and says which security protocols are
+served."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from broker.security.security_protocol import (
+    SERVED_PROTOCOLS,
+    SecurityProtocol,
+    protocols_by_listener,
+)
 
 LOCALHOST = "127.0.0.1"
+CONTROLLER = "CONTROLLER"
+"""A listener of this name is plaintext where the map does not say otherwise, as in Kafka."""
 _LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?P<host>\[[^\]]*\]|[^:/]*):(?P<port>\d+)")
 
 
@@ -16,11 +25,12 @@ class ListenerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ListenerAddress:
-    """Name and address of one listener."""
+    """Name, address and security protocol of one listener."""
 
     name: str
     host: str
     port: int
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 def parse_listeners(texts: Iterable[str]) -> list[ListenerAddress]:
@@ -32,22 +42,19 @@ def parse_listeners(texts: Iterable[str]) -> list[ListenerAddress]:
     return found
 
 
-def broker_listeners(
-    listeners: Iterable[str], controller_names: Iterable[str], protocols: str
-) -> list[ListenerAddress]:
-    """The listeners for clients: not the controller's; plaintext, for now."""
-    controllers = {name.strip() for name in controller_names}
-    by_name = dict(pair.strip().split(":", 1) for pair in protocols.split(",") if ":" in pair)
-    found = [one for one in parse_listeners(listeners) if one.name not in controllers]
-    if not found:
-        raise ListenerError("`listeners` has no listener for clients")
-    for listener in found:
-        protocol = by_name.get(listener.name, listener.name)
-        if protocol != "PLAINTEXT":
-            raise ListenerError(
-                f"listener {listener.name} asks for {protocol}; only PLAINTEXT is served yet"
-            )
-    return found
+def with_protocols(listeners: Iterable[ListenerAddress], text: str) -> list[ListenerAddress]:
+    """The listeners with their protocols of `listener.security.protocol.map`; ListenerError for one
+    that is not served."""
+    by_name = protocols_by_listener(text)
+    return [replace(one, protocol=_protocol(one.name, by_name)) for one in listeners]
+
+
+def _protocol(name: str, by_name: Mapping[str, str]) -> SecurityProtocol:
+    wanted = by_name.get(name, SecurityProtocol.PLAINTEXT.name if name == CONTROLLER else name)
+    if wanted not in [one.name for one in SERVED_PROTOCOLS]:
+        served = ", ".join(one.name for one in sorted(SERVED_PROTOCOLS))
+        raise ListenerError(f"listener {name} asks for {wanted}; only {served} is served yet")
+    return SecurityProtocol[wanted]
 
 
 def advertised(
@@ -56,11 +63,11 @@ def advertised(
     """The address for clients: the one advertised under this name, else the bound one."""
     for listener in parse_listeners(texts or ()):
         if listener.name == bound.name:
-            return ListenerAddress(
-                bound.name, listener.host or bound.host, listener.port or bound.port
+            return replace(
+                bound, host=listener.host or bound.host, port=listener.port or bound.port
             )
     host = LOCALHOST if bound.host in ("0.0.0.0", "::", "") else bound.host
-    return ListenerAddress(bound.name, host, bound.port)
+    return replace(bound, host=host)
 
 
 def _parse(text: str) -> ListenerAddress:

@@ -11,7 +11,7 @@ from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS
 from broker.config.views import BrokerConfig
 from broker.handlers.listener_type import ListenerType
-from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners
+from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners, with_protocols
 
 BROKER, CONTROLLER = "broker", "controller"
 MIRROR_LISTENER = "mirror.listener.name"
@@ -67,9 +67,10 @@ def roles_of(config: BrokerConfig) -> Roles:
     if zookeeper:
         _check_ensemble(zookeeper)
     wanted = (BROKER,) if zookeeper else tuple(config["process.roles"])
-    listeners = parse_listeners(config["listeners"])
+    listeners = with_protocols(
+        parse_listeners(config["listeners"]), config["listener.security.protocol.map"]
+    )
     names = {name.strip() for name in config["controller.listener.names"] or ()}
-    _check_protocols(config, listeners)
     clients = tuple(one for one in listeners if zookeeper or one.name not in names)
     controllers = tuple(one for one in listeners if not zookeeper and one.name in names)
     voters = config["controller.quorum.voters"]
@@ -153,15 +154,3 @@ def _check_voter(config: BrokerConfig, is_controller: bool) -> None:
                 "controller; give this broker a node.id of its own or the role"
             ),
         )
-
-
-def _check_protocols(config: BrokerConfig, listeners: list[ListenerAddress]) -> None:
-    pairs = config["listener.security.protocol.map"].split(",")
-    by_name = dict(pair.strip().split(":", 1) for pair in pairs if ":" in pair)
-    for listener in listeners:
-        protocol = by_name.get(listener.name, "PLAINTEXT" if listener.name == "CONTROLLER"
-                               else listener.name)
-        if protocol != "PLAINTEXT":
-            raise ListenerError(
-                f"listener {listener.name} asks for {protocol}; only PLAINTEXT is served yet"
-            )

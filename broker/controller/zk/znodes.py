@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.metadata.image import Endpoint
+from broker.security.security_protocol import SecurityProtocol
 
 BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
@@ -152,8 +153,6 @@ def id_of_text(text: str) -> bytes:
 
 # -- brokers and controller -----------------------------------------------------------------
 
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
 
 def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
     """Version 5 (KIP-584): with features; host and port of the first plaintext listener for old
@@ -162,7 +161,7 @@ def encode_broker(info: BrokerInfo, now_ms: int) -> bytes:
     value: dict[str, object] = {
         "features": {},
         "listener_security_protocol_map": {
-            end.name: _PROTOCOLS[end.security_protocol] for end in info.endpoints
+            end.name: SecurityProtocol(end.security_protocol).name for end in info.endpoints
         },
         "endpoints": [f"{end.name}://{_host(end.host)}:{end.port}" for end in info.endpoints],
     }
@@ -208,7 +207,7 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     name, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
     protocol = protocols.get(name, name)
-    return Endpoint(name, host.strip("[]"), int(port), _PROTOCOLS.index(protocol))
+    return Endpoint(name, host.strip("[]"), int(port), SecurityProtocol[protocol].value)
 
 
 def encode_controller(broker_id: int, now_ms: int) -> bytes:

@@ -11,11 +11,13 @@ import pytest
 import uvloop
 
 from broker.network.connection import Connection
-from broker.network.limits import READ_BUFFER_BYTES, ConnectionLimits
+from broker.network.limits import MAX_MUTE_S, READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
 from broker.network.port import ListenError, SocketBuffers
 from broker.network.real import RealNetwork, set_buffers
 from broker.network.responses import ResponseSlot
+from broker.security.security_protocol import SecurityProtocol
+from broker.security.session import Session
 from bus.errors import CloseConnection
 from bus.metrics_page import respond
 
@@ -30,7 +32,8 @@ Run = Callable[[Coroutine[object, object, None]], None]
 
 
 class ListenerWorld:
-    """A listener whose dispatcher echoes; `w...` waits until released, `x...` is refused."""
+    """A listener whose dispatcher echoes; `w...` waits until released, `x...` is refused, `t...`
+    mutes its connection."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -38,11 +41,27 @@ class ListenerWorld:
         self.waiting: list[tuple[ResponseSlot, bytes]] = []
         self.seen = 0
         self.cost_s = 0.0
-        loop = asyncio.get_running_loop()
         self.listener = Listener(
-            RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, loop.call_soon
+            RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later
         )
         self.port = 0
+        self.mute_ms = 0
+        self.timers: list[Callable[[], None]] = []
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> asyncio.Handle:
+        """What is due at once runs at once; `pass_time` runs the rest."""
+        loop = asyncio.get_running_loop()
+        if not delay_s:
+            return loop.call_soon(callback)
+        self.timers.append(callback)
+        return loop.call_later(3600, callback)
+
+    def pass_time(self, seconds: float) -> None:
+        """Every timer runs, also those that are not due: they look at the clock."""
+        self.now += seconds
+        timers, self.timers = self.timers, []
+        for callback in timers:
+            callback()
 
     def dispatch(self, frame: memoryview, connection: Connection, slot: ResponseSlot) -> None:
         body = bytes(frame)
@@ -55,6 +74,8 @@ class ListenerWorld:
         if body.startswith(b"h"):
             connection.pause_requests()
             connection.expect_response(BIG)
+        if body.startswith(b"t"):
+            connection.mute(self.mute_ms)
         if body.startswith(b"b"):
             slot.set([framed(bytes(BIG))])
         elif body.startswith((b"w", b"h")):
@@ -357,6 +378,101 @@ def test_nothing_is_taken_behind_a_request_that_holds_its_connection() -> None:
         writer.close()
         await until(lambda: world.listener.connection_count == 1)
         assert world.listener.memory.used_bytes == 0
+
+    play(story)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_muted_connection_is_answered_and_accepts_nothing_until_its_time_is_over(run: Run) -> None:
+    """What it sends meanwhile waits, in the broker up to one read and else in its socket; others
+    are served."""
+
+    async def story(world: ListenerWorld) -> None:
+        world.mute_ms = 2_000
+        reader, writer = await world.connect()
+        other_reader, other_writer = await world.connect()
+        writer.write(framed(b"throttled") + framed(b"second"))
+        assert await read(reader) == b"throttled"
+        writer.write(framed(b"third"))
+        for number in range(20):
+            other_writer.write(framed(b"other"))
+            assert await read(other_reader) == b"other"
+            assert world.seen == 2 + number
+        world.pass_time(1.5)
+        other_writer.write(framed(b"other"))
+        assert await read(other_reader) == b"other"
+        assert world.seen == 22, "half a second is left"
+        world.pass_time(0.6)
+        assert [await read(reader), await read(reader)] == [b"second", b"third"]
+
+    play(story, run=run)
+
+
+def test_of_two_throttles_the_longer_one_counts() -> None:
+    async def story(world: ListenerWorld) -> None:
+        reader, writer = await world.connect()
+        writer.write(framed(b"plain"))
+        assert await read(reader) == b"plain"
+        [connection] = world.listener._connections
+        connection.mute(5_000)
+        connection.mute(1_000)
+        writer.write(framed(b"second"))
+        for seconds, is_muted in ((2.0, True), (2.9, True), (0.2, False)):
+            world.pass_time(seconds)
+            assert connection.is_muted is is_muted
+        assert await read(reader) == b"second"
+
+    play(story)
+
+
+def test_no_connection_is_muted_for_longer_than_the_listener_allows() -> None:
+    """Whatever a quota comes to: the client would give up and only connect again. A muted
+    connection is not idle, and begins to be so when it is over."""
+
+    async def story(world: ListenerWorld) -> None:
+        world.limits = replace(LIMITS, max_idle_ms=1_000)
+        world.mute_ms = 1 << 60
+        reader, writer = await world.connect()
+        writer.write(framed(b"throttled"))
+        assert await read(reader) == b"throttled"
+        world.pass_time(MAX_MUTE_S - 0.1)
+        assert world.listener.close_idle() == 0
+        world.pass_time(0.2)
+        assert world.listener.close_idle() == 0
+        writer.write(framed(b"second"))
+        assert await read(reader) == b"second"
+        world.pass_time(1.1)
+        assert world.listener.close_idle() == 1
+
+    play(story)
+
+
+def test_the_end_of_a_muted_client_is_heard_and_leaves_no_timer() -> None:
+    async def story(world: ListenerWorld) -> None:
+        world.mute_ms = 2_000
+        reader, writer = await world.connect()
+        writer.write(framed(b"throttled"))
+        assert await read(reader) == b"throttled"
+        [connection] = world.listener._connections
+        timer = connection._unmute_timer
+        writer.close()
+        await until(lambda: world.listener.connection_count == 0)
+        assert isinstance(timer, asyncio.TimerHandle)
+        assert timer.cancelled()
+        connection.mute(1_000)
+        assert not connection.is_muted
+
+    play(story)
+
+
+def test_a_session_is_made_when_a_connection_is_accepted() -> None:
+    """With the listener's name and protocol, before the first byte."""
+
+    async def story(world: ListenerWorld) -> None:
+        await world.connect()
+        await until(lambda: world.listener.connection_count == 1)
+        [connection] = world.listener._connections
+        assert connection.session == Session("127.0.0.1", "PLAINTEXT", SecurityProtocol.PLAINTEXT)
 
     play(story)
 

@@ -28,7 +28,8 @@ from broker.handlers import (
     k10001_mirror_append,
     k10003_mirror_truncate,
 )
-from broker.handlers.context import RequestContext, Session
+from broker.handlers.context import NoConnection, RequestContext
+from broker.handlers.listener_type import ListenerType
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
 from broker.metadata.image import (
@@ -45,6 +46,7 @@ from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
 from broker.replica.port import ClusterAccess
 from broker.security.authorizer import Authorizer
+from broker.security.session import Session
 from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS, ApiKey
@@ -194,7 +196,7 @@ def call(node: ReplicaNode, api_key: int, body: object, fill: Callable[[Any], No
             fill(info.response_decoder(version)(memoryview(raw), begin)[0])
 
     context = RequestContext(
-        node.services, Session("local"), version, 7, "story",
+        node.services, NoConnection(Session("local")), ListenerType.BROKER, version, 7, "story",
         lambda number, response: encode_response(api_key, version, number, response), send,
     )  # fmt: skip
     response = HANDLERS[api_key].handle(request, context)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from broker.security.security_protocol import SERVED_PROTOCOLS, SecurityProtocol
 from broker.server.listeners import (
     ListenerAddress,
     ListenerError,
     advertised,
-    broker_listeners,
     parse_listeners,
+    with_protocols,
 )
 
 MAP = "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT"
@@ -21,21 +22,33 @@ def test_without_a_host_a_listener_is_this_machine_only() -> None:
     assert parse_listeners(["PLAINTEXT://[::1]:1"]) == [ListenerAddress("PLAINTEXT", "::1", 1)]
 
 
-def test_the_controllers_listener_is_not_for_clients() -> None:
-    """A server.properties of Kafka names both."""
-    texts = ["INSIDE://0.0.0.0:9092", "CONTROLLER://:9093"]
-    found = broker_listeners(texts, ["CONTROLLER"], MAP)
-    assert [listener.name for listener in found] == ["INSIDE"]
-
-
 @pytest.mark.parametrize(
-    "texts", [["9092"], ["PLAINTEXT://h"], ["PLAINTEXT://h:99999"], ["CONTROLLER://:1"],
-              ["SSL://:1"], ["INSIDE://:1", "INSIDE://:2"]]
+    "texts", [["9092"], ["PLAINTEXT://h"], ["PLAINTEXT://h:99999"], ["INSIDE://:1", "INSIDE://:2"]]
 )
-def test_what_cannot_be_served_is_said_at_the_start(texts: list[str]) -> None:
+def test_what_is_no_listener_is_said_at_the_start(texts: list[str]) -> None:
     """In a sentence."""
     with pytest.raises(ListenerError):
-        broker_listeners(texts, ["CONTROLLER"], MAP)
+        parse_listeners(texts)
+
+
+@pytest.mark.parametrize("name", ["INSIDE", "CONTROLLER", "PLAINTEXT"])
+def test_a_listener_has_the_protocol_of_the_map_or_of_its_name(name: str) -> None:
+    """A server.properties of Kafka has the same map; a controller's listener need not be in it."""
+    [found] = with_protocols(parse_listeners([f"{name}://:1"]), MAP.replace(",CONTROLLER", ",C"))
+    assert found.protocol is SecurityProtocol.PLAINTEXT
+
+
+@pytest.mark.parametrize("protocol", [*SecurityProtocol.__members__, "KERBEROS", ""])
+def test_a_protocol_is_served_or_named_in_the_refusal(protocol: str) -> None:
+    """There is one list of what is served, and every listener is held against it."""
+    listeners = parse_listeners(["PLAINTEXT://:1", "OUTSIDE://:2"])
+    text = f"PLAINTEXT:PLAINTEXT,OUTSIDE:{protocol}"
+    if protocol in [one.name for one in SERVED_PROTOCOLS]:
+        found = with_protocols(listeners, text)
+        assert [one.protocol.name for one in found] == ["PLAINTEXT", protocol]
+    else:
+        with pytest.raises(ListenerError, match=f"OUTSIDE asks for {protocol}; only PLAINTEXT"):
+            with_protocols(listeners, text)
 
 
 def test_clients_are_told_what_is_advertised_else_where_we_are_bound() -> None:
