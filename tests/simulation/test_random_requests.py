@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
 from broker.controller.kraft.transport.codec import TOPIC, TOPIC_ID
-from broker.handlers.context import Session
+from broker.handlers.context import NoConnection
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, is_served, version_range
+from broker.security.session import Session
 from broker.server.broker import Broker
 from bus.errors import BusError, CloseConnection
 from bus.protocol.apis import APIS, ApiKey
@@ -90,6 +92,17 @@ def as_of_the_quorum(asked: object, cluster_id: str, epoch: int, dice: random.Ra
             as_of_the_quorum(held, cluster_id, epoch, dice)
 
 
+class AbortedConnection(NoConnection):
+    """Reports a response that could not be written."""
+
+    def __init__(self, session: Session, on_abort: Callable[[], None]) -> None:
+        super().__init__(session)
+        self._on_abort = on_abort
+
+    def abort(self, reason: str) -> None:
+        self._on_abort()
+
+
 class Hurled:
     """Sends random requests to one broker and records which ones only close their connection."""
 
@@ -120,10 +133,9 @@ class Hurled:
 
     def _hand_over(self, key: int, side: ListenerType, data: bytes) -> None:
         frame = memoryview(data)
-        hang_up = lambda: self.stumbled.append(APIS[key].name)  # noqa: E731
-        session = Session("10.1.1.1", "PLAINTEXT", listener_type=side, close_connection=hang_up)
+        connection = AbortedConnection(Session("10.1.1.1"), lambda: self.stumbled.append(APIS[key].name))
         try:
-            self._broker.components.dispatchers[side].dispatch(frame, session, lambda _: None)
+            self._broker.components.dispatchers[side].dispatch(frame, connection, lambda _: None)
         except (CloseConnection, BusError):
             pass
         except Exception as error:
