@@ -74,6 +74,11 @@ class CoordinatorRuntime(Generic[RecordT, ShardT]):
 
     # -- shards ----------------------------------------------------------------------------
 
+    @property
+    def topic_name(self) -> str:
+        """The coordinator's topic."""
+        return self._writer.topic.name
+
     def partition_of(self, key: str) -> int:
         """The partition of the coordinator's topic that holds this key (a group id)."""
         return java_abs(java_hash(key)) % self._partition_count()

@@ -34,7 +34,7 @@ def alter(
     """Alter what the client may alter, and respond. `own` returns a result for what this broker
     alone applies; a request of nothing else is never forwarded."""
     services = context.services
-    in_force = _lists_in_force(services.config)
+    in_force = _lists_in_force(services.metadata.config)
     here: list[ConfigResult] = []
     left: list[ResourceAlteration] = []
     for resource in resources:
@@ -45,10 +45,10 @@ def alter(
             here.append(result)
     may_forward = (
         context.listener_type is not ListenerType.CONTROLLER
-        and not services.controller.is_active
+        and not services.control_plane.controller.is_active
     )
     if may_forward and any(map(_is_the_controllers, left)):
-        services.forward(key, request, context)
+        services.forwarding.forward(key, request, context)
         return
     asked = []
     for resource in left:
@@ -60,8 +60,8 @@ def alter(
     if not asked:
         context.reply(response(here))
         return
-    rules = PartitionPolicy.of(services.config)
-    services.controller.write(
+    rules = PartitionPolicy.of(services.metadata.config)
+    services.control_plane.controller.write(
         lambda image: alter_configs(image, asked, in_force, validate_only, rules),
         lambda results: context.reply(response([*here, *results])),
         lambda error: context.reply_error(key, request, error),

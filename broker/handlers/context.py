@@ -1,169 +1,24 @@
 """What a handler gets beside its request: the client, the version, and the broker's services.
 
 Never: sockets. A handler returns its response, or None when it calls `context.reply` later.
-`reply` is the one place where `throttle_time_ms` is set.
+`reply` is the one place where `throttle_time_ms` is set, and the context the one place where a
+handler asks for permission.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, cast
 
-from broker.clock.port import Clock
-from broker.config.views import BrokerConfig, TopicConfig
-from broker.controller.decisions.topics import Defaults
-from broker.controller.port import Controller
-from broker.controller.producer_ids import ProducerIdManager
-from broker.coordinator.group.service import GroupCoordinator
+from broker.handlers.connection_control import Chunks, ConnectionControl, EnvelopeConnection
 from broker.handlers.error_responses import error_response
 from broker.handlers.listener_type import ListenerType
-from broker.handlers.metadata_cache import EncodedTopicCache
-from broker.log.manager import LogManager
-from broker.metadata.failover_gate import FailoverGate
-from broker.metadata.image import MetadataImage
-from broker.peer.controller_channel import ControllerChannel
-from broker.replica.manager import ReplicaManager
-from broker.security.authorizer import Authorizer, Operation, Resource
+from broker.handlers.services import Services
+from broker.security.authorizer import Operation, Resource
 from broker.security.session import Session
 from bus.errors import ErrorCode
-from bus.protocol.generated.api_versions import ApiVersionsResponse
-
-if TYPE_CHECKING:
-    from broker.controller.active import ActiveController
-    from broker.controller.kraft.node import RaftNode
-    from broker.handlers.auto_topic_creation import AutoTopicCreation
-
-Chunks = Sequence["bytes | bytearray | memoryview"]
-
-
-class ConnectionControl(Protocol):
-    """What a handler may control on the connection of its request."""
-
-    session: Session
-
-    def pause_requests(self) -> None:
-        """Accept no further request before the newest one is answered (Kafka does so for all): its
-        response may be large, and may come at any time."""
-
-    def limit_read(self, wanted_bytes: int) -> int:
-        """How many bytes a read for this connection may return now; 0 still means one batch."""
-
-    def expect_response(self, size_bytes: int) -> None:
-        """A read of this size is under way elsewhere; 0: it is over, its response follows."""
-
-    def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
-        """The client is a broker; an id from 0 on says which one fetches, at most `most_bytes` at a
-        time."""
-
-    def mute(self, throttle_time_ms: int) -> None:
-        """Accept no further request for this time, or as long as the listener allows at most."""
-
-    def abort(self, reason: str) -> None:
-        """Close the connection now; the reason is logged."""
-
-
-class NoConnection:
-    """For requests of this process to itself: controls nothing."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-
-    def pause_requests(self) -> None:
-        """No other request follows."""
-
-    def limit_read(self, wanted_bytes: int) -> int:
-        """All of it."""
-        return wanted_bytes
-
-    def expect_response(self, size_bytes: int) -> None:
-        """Not counted."""
-
-    def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
-        """It has no service class."""
-
-    def mute(self, throttle_time_ms: int) -> None:
-        """The next request comes when it comes."""
-
-    def abort(self, reason: str) -> None:
-        """There is nobody to be cut off: the error is the caller's."""
-        raise RuntimeError(reason)
-
-
-class EnvelopeConnection(NoConnection):
-    """For a request in an envelope: what cannot be answered to the client is answered to the broker
-    that forwards it."""
-
-    def __init__(self, session: Session, refuse: Callable[[ErrorCode], None]) -> None:
-        super().__init__(session)
-        self.refuse = refuse
-
-    def abort(self, reason: str) -> None:
-        """Its broker responds in its own way."""
-        self.refuse(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
-@dataclass(slots=True)
-class Services:
-    """The components of one broker that handlers use."""
-
-    node_id: int
-    config: BrokerConfig
-    clock: Clock
-    controller: Controller
-    replicas: ReplicaManager
-    logs: LogManager
-    groups: GroupCoordinator
-    producer_ids: ProducerIdManager
-    authorizer: Authorizer
-    topic_defaults: Callable[[], Defaults]
-    topic_config: Callable[[str], TopicConfig]
-    volume_bytes: Callable[[str], tuple[int, int]]
-    image: MetadataImage
-    """The newest metadata this broker acts on; the publisher sets it before all else."""
-    forward: Callable[[int, object, RequestContext], None]
-    """Sends a request of this API to the active controller, which answers the client."""
-    dispatch_envelope: Callable[[memoryview, ConnectionControl, Callable[[Chunks], None]], None]
-    """Dispatches the request inside an envelope."""
-    controller_channel: ControllerChannel
-    """This broker's own requests to the active controller."""
-    failover_gate: FailoverGate
-    """Delays Metadata responses while a broker fails over."""
-    auto_topic_creation: AutoTopicCreation
-    """Creates topics on first use, where another node is the active controller."""
-    api_versions: dict[tuple[ListenerType, int], tuple[object, ApiVersionsResponse]] = field(
-        default_factory=dict
-    )
-    """Responses of ApiVersions, with the image they were made from."""
-    topic_cache: EncodedTopicCache = field(default_factory=EncodedTopicCache)
-    """Encoded topics for Metadata responses about all topics."""
-    site_number: int = 0
-    """Stands in bits 48-55 of every producer id of this cluster."""
-    is_alone: bool = False
-    """Whether the whole cluster is this one process."""
-    quorum: RaftNode | None = None
-    """This process' replica of the metadata log; None under ZooKeeper."""
-    zookeeper: Any | None = None
-    """The ZooKeeper control plane; None under KRaft."""
-    active: ActiveController | None = None
-    """The state of the active controller; idle elsewhere."""
-    connection_lost: Callable[[int], None] | None = None
-    """Called when a broker's connection is lost, instead of `active` (under ZooKeeper)."""
-
-    @property
-    def knows_topics(self) -> bool:
-        """Whether a topic that is not in the image does not exist. Under ZooKeeper the controller
-        sends them only after this broker serves."""
-        return self.zookeeper is None or bool(self.zookeeper.knows_topics)
-
-    @property
-    def advertised_controller_id(self) -> int:
-        """The controller for clients: the elected broker under ZooKeeper; under KRaft this broker,
-        which forwards requests to the controllers that no client may reach."""
-        return self.node_id if self.zookeeper is None else self.controller.leader_id
-
 
 log = logging.getLogger("broker.handlers")
 

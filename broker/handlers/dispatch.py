@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from broker.handlers.context import (
-    Chunks,
-    ConnectionControl,
-    NoConnection,
-    RequestContext,
-    Services,
-)
+from broker.handlers.connection_control import Chunks, ConnectionControl, NoConnection
+from broker.handlers.context import RequestContext
 from broker.handlers.forward import or_forward
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, Handle, is_served, load_handler, version_range
+from broker.handlers.services import Services
 from broker.metrics.registry import Histogram, Meter, Metrics
 from broker.security.session import AuthenticationState, Session
 from bus.errors import CloseConnection
@@ -43,6 +39,8 @@ class ApiHandler:
     decode: Callable[[memoryview, int], tuple[Any, int]]
     handle: Handle
     encode: Callable[[int, Any], Chunks]
+    services: Services
+    """Those planes that its row names."""
     requests: Meter
     total_time_ms: Histogram
 
@@ -104,7 +102,7 @@ class Dispatcher:
         handler.requests.count += 1
         request, _ = handler.decode(frame, offset)
         context = RequestContext(
-            self._services, connection, self._listener_type, version, header.correlation_id,
+            handler.services, connection, self._listener_type, version, header.correlation_id,
             header.client_id, handler.encode, self._timed(handler.total_time_ms, set_response),
         )
         response = handler.handle(request, context)
@@ -141,6 +139,7 @@ class Dispatcher:
                 if key == API_VERSIONS
                 else partial(encode_response, key, version)
             ),
+            services=self._services.only(SERVED[key].needs),
             requests=self._metrics.meter(
                 "RequestMetrics", "RequestsPerSec", request=APIS[key].name, version=str(version)
             ),
@@ -160,7 +159,8 @@ class Dispatcher:
                 answer.set_result(chunks)
 
         context = RequestContext(
-            self._services, NoConnection(Session(LOCALHOST)), self._listener_type,
+            self._services.only(SERVED[key].needs), NoConnection(Session(LOCALHOST)),
+            self._listener_type,
             APIS[key].latest, 0, None, lambda _, body: body, fill,
         )  # fmt: skip
         response = load_handler(key)(body, context)

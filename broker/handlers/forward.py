@@ -14,6 +14,7 @@ from typing import Any
 from broker.clock.port import Clock, TaskHandle
 from broker.handlers.context import RequestContext
 from broker.handlers.registry import Handle
+from broker.handlers.services import ForwardableRequest
 from broker.peer.controller_channel import ControllerChannel
 from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
@@ -31,9 +32,9 @@ def or_forward(handle: Handle, key: int) -> Handle:
     """`handle` where this node is the active controller, forwarding elsewhere."""
 
     def handle_or_forward(request: Any, context: RequestContext) -> object | None:
-        if context.services.controller.is_active:
+        if context.services.control_plane.controller.is_active:
             return handle(request, context)
-        context.services.forward(key, request, context)
+        context.services.forwarding.forward(key, request, context)
         return None
 
     return handle_or_forward
@@ -54,7 +55,7 @@ class ForwardingManager:
         self._tasks: dict[int, TaskHandle] = {}
         self._next = 0
 
-    def forward(self, key: int, request: object, context: RequestContext) -> None:
+    def forward(self, key: int, request: object, context: ForwardableRequest) -> None:
         """Forward `request`; the client gets the controller's response."""
         if len(self._tasks) >= MAX_FORWARDED:
             context.reply_error(key, request, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -70,7 +71,7 @@ class ForwardingManager:
             task.cancel()
 
     async def _forward(
-        self, number: int, key: int, request: object, context: RequestContext
+        self, number: int, key: int, request: object, context: ForwardableRequest
     ) -> None:
         try:
             answer = await self._link.request(
@@ -91,7 +92,7 @@ class ForwardingManager:
             self._tasks.pop(number, None)
 
 
-def _envelope(key: int, request: object, context: RequestContext) -> object:
+def _envelope(key: int, request: object, context: ForwardableRequest) -> object:
     # Imported at the first use: a broker that is alone never forwards.
     from broker.security.principal_data import encode_principal
     from bus.protocol.generated.envelope import EnvelopeRequest

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.handlers.context import RequestContext, Services
+from broker.handlers.context import RequestContext
+from broker.handlers.services import Services
 from broker.handlers.topics import METADATA_TOPIC, is_internal, leader_of, node_endpoints
 from broker.log.errors import LogError, NotOneBatch
 from broker.replica.partition import Partition
@@ -109,7 +110,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> ProduceResponse 
 
 def _topic_name(name: str, topic_id: bytes, context: RequestContext) -> tuple[str, ErrorCode]:
     if context.api_version >= FIRST_ID_VERSION:
-        topic = context.services.image.topic_by_id(topic_id)
+        topic = context.services.metadata.image.topic_by_id(topic_id)
         if topic is None:
             return "", ErrorCode.UNKNOWN_TOPIC_ID
         name = topic.name
@@ -140,7 +141,7 @@ def _append(
     services = context.services
     partition = None
     try:
-        partition = services.replicas.get(name, data.index)
+        partition = services.data_plane.replicas.get(name, data.index)
         info = partition.append_as_leader(
             records, required_acks=request.acks, now_ms=services.clock.now_ms()
         )
@@ -186,7 +187,7 @@ def _await_leader_confirmation(
     partition: Partition, verdict: PartitionProduceResponse, services: Services
 ) -> DelayedProduce:
     """An error that is final once no other leader can have appended batches meanwhile."""
-    proofs = services.replicas.leader_confirmation
+    proofs = services.data_plane.replicas.leader_confirmation
     since, epoch = proofs.request(partition), partition.leader_epoch
 
     def outcome() -> ErrorCode | None:
@@ -280,7 +281,7 @@ def _wait(
             held.response.error_code = held.timeout_error
         answer()
 
-    context.services.replicas.produce_purgatory.watch(
+    context.services.data_plane.replicas.produce_purgatory.watch(
         [held.key for held in waiting], max(timeout_ms, 0), try_complete, on_expire
     )
 
@@ -293,7 +294,7 @@ def _name_leaders(response: ProduceResponse, context: RequestContext) -> None:
     for topic in response.responses:
         for data in topic.partition_responses:
             if data.error_code in MOVED:
-                leader = leader_of(context.services.image, topic.name, data.index)
+                leader = leader_of(context.services.metadata.image, topic.name, data.index)
                 if leader is not None:
                     data.current_leader = LeaderIdAndEpoch(*leader)
                     nodes.append(leader[0])

@@ -121,8 +121,9 @@ def _invalid_isolation_level(request: FetchRequest, context: RequestContext) -> 
 
 def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | ErrorCode:
     params = _fetch_params(request, context)
-    sessions = context.services.replicas.fetch_sessions
-    limit = min(request.max_bytes, context.services.config["fetch.max.bytes"])
+    replicas = context.services.data_plane.replicas
+    sessions = replicas.fetch_sessions
+    limit = min(request.max_bytes, context.services.metadata.config["fetch.max.bytes"])
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id:
             sessions.remove(request.session_id)
@@ -130,7 +131,7 @@ def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | 
         session = None
         if request.session_epoch == INITIAL_EPOCH and named:
             whose = (request_replica(request)[0], params.broker_epoch)
-            session = sessions.create(whose, named, context.services.replicas.monotonic_ms())
+            session = sessions.create(whose, named, replicas.monotonic_ms())
         entries = [entry for _, entry in named]
         fetch = ResolvedFetch(params, limit, entries, session, is_incremental=False)
     else:
@@ -145,7 +146,7 @@ def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | 
         for entry in entries:
             update_follower(entry, params)
         if session is not None:
-            context.services.replicas.leader_confirmation.on_request(session)
+            replicas.leader_confirmation.on_request(session)
     return fetch
 
 
@@ -161,8 +162,8 @@ def _fetch_params(request: FetchRequest, context: RequestContext) -> FetchParams
     replica_id, broker_epoch = request_replica(request)
     services = context.services
     if replica_id >= 0:
-        if replica_id in services.image.brokers:
-            most_bytes = services.config["replica.fetch.response.max.bytes"]
+        if replica_id in services.metadata.image.brokers:
+            most_bytes = services.metadata.config["replica.fetch.response.max.bytes"]
             context.connection.mark_as_broker(replica_id, most_bytes)
         isolation = Isolation.LOG_END
     elif request.isolation_level == READ_COMMITTED:
@@ -170,7 +171,7 @@ def _fetch_params(request: FetchRequest, context: RequestContext) -> FetchParams
     else:
         isolation = Isolation.READ_UNCOMMITTED
     knows_racks = context.api_version >= FIRST_CLIENT_RACK_VERSION
-    may_redirect = replica_id < 0 and services.replicas.replication_quotas.serves_from_followers
+    quotas = services.data_plane.replicas.replication_quotas
     return FetchParams(
         services=services,
         replica_id=replica_id,
@@ -178,7 +179,7 @@ def _fetch_params(request: FetchRequest, context: RequestContext) -> FetchParams
         connection=context.connection,
         isolation=isolation,
         leader_only=replica_id >= 0 or not knows_racks,
-        rack=request.rack_id if may_redirect else "",
+        rack=request.rack_id if replica_id < 0 and quotas.serves_from_followers else "",
     )
 
 
@@ -190,7 +191,7 @@ def _entries(
     for topic in request.topics:
         name, error = topic.topic, ErrorCode.NONE
         if by_id:
-            known = context.services.image.topic_by_id(topic.topic_id)
+            known = context.services.metadata.image.topic_by_id(topic.topic_id)
             name = "" if known is None else known.name
             error = ErrorCode.UNKNOWN_TOPIC_ID if known is None else error
         if not error and not context.is_authorized(Operation.READ, Resource.TOPIC, name):
@@ -213,7 +214,8 @@ def _copy_fetch_params(entry: CachedPartition, ask: FetchPartition) -> None:
 def _attach(entry: CachedPartition, error: ErrorCode, context: RequestContext) -> None:
     if not error:
         try:
-            entry.attach(context.services.replicas.get(entry.topic, entry.index), ErrorCode.NONE)
+            replicas = context.services.data_plane.replicas
+            entry.attach(replicas.get(entry.topic, entry.index), ErrorCode.NONE)
             return
         except LogError as failure:
             error = failure.code
@@ -224,7 +226,7 @@ def _continue_session(
     request: FetchRequest, context: RequestContext
 ) -> tuple[FetchSession, list[CachedPartition]] | ErrorCode:
     """The session of an incremental request, and the entries this request names."""
-    replicas = context.services.replicas
+    replicas = context.services.data_plane.replicas
     session = replicas.fetch_sessions.resume(
         request.session_id, request.session_epoch, replicas.monotonic_ms()
     )
@@ -263,7 +265,7 @@ def _update_entry(entry: CachedPartition, requested: CachedPartition) -> None:
 
 def _retry_errored(entry: CachedPartition, context: RequestContext) -> None:
     """Check again whether the topic and the replica exist by now."""
-    known = context.services.image.topic_by_id(entry.topic_id)
+    known = context.services.metadata.image.topic_by_id(entry.topic_id)
     if known is not None:
         entry.topic = known.name
     if entry.topic:
@@ -324,7 +326,7 @@ def _drop_if_caught_up(fetch: ResolvedFetch, entry: CachedPartition) -> None:
 def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) -> FetchResponse:
     """The response, which is sent now: the session records what its reader then knows."""
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
-    replicas, session = context.services.replicas, fetch.session
+    replicas, session = context.services.data_plane.replicas, fetch.session
     moved_to = []
     if session is not None:
         session.force_response = False
@@ -386,7 +388,7 @@ def _wait(fetch: ResolvedFetch, request: FetchRequest, context: RequestContext) 
         keys = [fetch.session.key]
     else:
         keys = [entry.partition.key for entry in fetch.entries if entry.partition is not None]
-    context.services.replicas.fetch_purgatory.watch(
+    context.services.data_plane.replicas.fetch_purgatory.watch(
         keys,
         max(request.max_wait_ms, COLD_WAIT_MS if fetch.params.cold else 0),
         try_complete,
@@ -414,9 +416,8 @@ def _is_enough(fetch: ResolvedFetch, min_bytes: int) -> bool:
         return True
     total = 0
     is_follower = fetch.params.is_follower
-    sends_watermark = (
-        is_follower and fetch.params.services.replicas.replication_quotas.serves_from_followers
-    )
+    quotas = fetch.params.services.data_plane.replicas.replication_quotas
+    sends_watermark = is_follower and quotas.serves_from_followers
     for entry in _candidates(fetch):
         unread = available_bytes(entry, fetch.params, min_bytes)
         if unread < 0:

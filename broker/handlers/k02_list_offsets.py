@@ -44,7 +44,7 @@ def handle(request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsR
             if response is not None:
                 context.reply(response)
 
-        context.services.logs.cold_reads.begin(waiting, again)
+        context.services.data_plane.logs.cold_reads.begin(waiting, again)
         return None
 
 
@@ -90,7 +90,7 @@ def _look_up(
     if ask.timestamp < EARLIEST_PENDING:
         return _failure(ask, ErrorCode.UNSUPPORTED_VERSION)
     try:
-        partition = context.services.replicas.get(name, ask.partition_index)
+        partition = context.services.data_plane.replicas.get(name, ask.partition_index)
         leadership = partition.check_leader(ask.current_leader_epoch)
         is_settled = partition.high_watermark >= leadership.epoch_start_offset
         if not is_settled and isolation is not Isolation.LOG_END and ask.timestamp not in _STARTS:

@@ -47,12 +47,13 @@ FIRST_ID_VERSION = 12
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse | None:
     """Respond at once, or when the new leaders are known."""
     services = context.services
-    if services.failover_gate.delay(
-        services.image, lambda: context.reply(_describe(request, context))
+    if services.metadata.failover_gate.delay(
+        services.metadata.image, lambda: context.reply(_describe(request, context))
     ):
         return None
     found = _describe(request, context)
-    if request.topics and services.controller.is_active and _is_creating(found, context):
+    is_active = services.control_plane.controller.is_active
+    if request.topics and is_active and _is_creating(found, context):
         after_creation(services, lambda: context.reply(_describe(request, context)))
         return None
     return found
@@ -60,7 +61,7 @@ def handle(request: MetadataRequest, context: RequestContext) -> MetadataRespons
 
 def _is_creating(found: MetadataResponse, context: RequestContext) -> bool:
     """Whether a topic is being created because of this request."""
-    existing = context.services.image.topics
+    existing = context.services.metadata.image.topics
     return any(
         topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE and topic.name not in existing
         for topic in found.topics
@@ -98,7 +99,7 @@ def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
 
 def _all_topics(request: MetadataRequest, context: RequestContext) -> list[MetadataResponseTopic]:
     """All topics the client may see; encoded already where they are the same for all clients."""
-    image = context.services.image
+    image = context.services.metadata.image
     names = (
         name
         for name in image.topics
@@ -106,7 +107,7 @@ def _all_topics(request: MetadataRequest, context: RequestContext) -> list[Metad
     )
     if request.include_topic_authorized_operations:
         return [_topic(image.topics[name], request, context) for name in names]
-    blocks = context.services.topic_cache.get(
+    blocks = context.services.metadata.encoded_topics.get(
         image, names, context.api_version, lambda topic: _topic(topic, request, context)
     )
     return cast(list[MetadataResponseTopic], blocks)  # the encoder takes items that are encoded
@@ -115,14 +116,14 @@ def _all_topics(request: MetadataRequest, context: RequestContext) -> list[Metad
 def _response(
     topics: list[MetadataResponseTopic], request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse:
-    image = context.services.image
+    image = context.services.metadata.image
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
         authorized = context.allowed_operations(Resource.CLUSTER, CLUSTER_NAME)
     return MetadataResponse(
         brokers=brokers(context),
         cluster_id=image.cluster_id,
-        controller_id=context.services.advertised_controller_id,
+        controller_id=context.services.control_plane.advertised_controller_id,
         topics=topics,
         cluster_authorized_operations=authorized,
     )
@@ -130,9 +131,9 @@ def _response(
 
 def brokers(context: RequestContext) -> list[MetadataResponseBroker]:
     """Live brokers, with the endpoints of this client's listener."""
-    image = context.services.image
+    image = context.services.metadata.image
     found = []
-    for broker in context.services.failover_gate.visible_brokers(image):
+    for broker in context.services.metadata.failover_gate.visible_brokers(image):
         endpoint = endpoint_of(image, broker.broker_id, context.session.listener)
         if endpoint is not None:
             found.append(
@@ -149,7 +150,7 @@ def brokers(context: RequestContext) -> list[MetadataResponseBroker]:
 def _topic_by_id(
     topic_id: bytes, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponseTopic:
-    topic = context.services.image.topic_by_id(topic_id)
+    topic = context.services.metadata.image.topic_by_id(topic_id)
     if topic is None:
         return _failed(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
     return _topic(topic, request, context)
@@ -161,11 +162,11 @@ def _topic_by_name(
     services = context.services
     if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
         return _failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if name not in services.image.topics:
+    if name not in services.metadata.image.topics:
         error = _create(name, request, context)
         if error:
             return _missing(name, error, request, context)
-    topic = services.image.topics.get(name)
+    topic = services.metadata.image.topics.get(name)
     if topic is None:
         return _missing(name, ErrorCode.LEADER_NOT_AVAILABLE, request, context)
     return _topic(topic, request, context)
@@ -190,10 +191,11 @@ def _create(name: str, request: MetadataRequest, context: RequestContext) -> Err
     services = context.services
     if name_fault(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    wanted = request.allow_auto_topic_creation and services.config["auto.create.topics.enable"]
+    config = services.metadata.config
+    wanted = request.allow_auto_topic_creation and config["auto.create.topics.enable"]
     if not wanted or (is_internal(name) and name != "__consumer_offsets"):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if is_reserved(name, services.config["mirror.reserved.topics"]):
+    if is_reserved(name, config["mirror.reserved.topics"]):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not context.is_authorized(Operation.CREATE, Resource.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -213,7 +215,7 @@ def _topic(
 
 
 def _partition(partition: PartitionImage, context: RequestContext) -> MetadataResponsePartition:
-    offline = offline_replicas(context.services.image, partition)
+    offline = offline_replicas(context.services.metadata.image, partition)
     leader_id, error_code = leader_for_clients(partition, offline)
     return MetadataResponsePartition(
         error_code=error_code,

@@ -11,18 +11,12 @@ ids: such a controller cannot lead this cluster, its request changes nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker.handlers.context import RequestContext
-from bus.errors import check
 from bus.protocol.generated.leader_and_isr import LeaderAndIsrRequest
 
 
-def handle(request: LeaderAndIsrRequest, context: RequestContext) -> Any:
+def handle(request: LeaderAndIsrRequest, context: RequestContext) -> None:
     """Queue the request; the response follows. If this connection is reset, the controller may have
     died."""
     context.session.broker_id = request.controller_id
-    control_plane: Any = context.services.zookeeper
-    check(control_plane is not None, "served on the listeners of ZooKeeper's brokers only")
-    control_plane.handle_controller_request(request, context.reply)
-    return None
+    context.services.control_plane.handle_controller_request(request, context.reply)

@@ -10,17 +10,11 @@ Versions: 0-8, those of Kafka 3.9. From 7 on topics have ids; older requests cha
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker.handlers.context import RequestContext
-from bus.errors import check
 from bus.protocol.generated.update_metadata import UpdateMetadataRequest
 
 
-def handle(request: UpdateMetadataRequest, context: RequestContext) -> Any:
+def handle(request: UpdateMetadataRequest, context: RequestContext) -> None:
     """Queue it; the answer follows. If this connection is reset, the controller may have died."""
     context.session.broker_id = request.controller_id
-    control_plane: Any = context.services.zookeeper
-    check(control_plane is not None, "served on the listeners of ZooKeeper's brokers only")
-    control_plane.handle_controller_request(request, context.reply)
-    return None
+    context.services.control_plane.handle_controller_request(request, context.reply)

@@ -10,10 +10,8 @@ Versions: 0-3. From 2 on the broker says its epoch.
 
 from __future__ import annotations
 
-from typing import Any
-
 from broker.handlers.context import RequestContext
-from bus.errors import ErrorCode, check
+from bus.errors import ErrorCode
 from bus.protocol.generated.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -36,8 +34,6 @@ def handle(request: ControlledShutdownRequest, context: RequestContext) -> None:
     def failed(error: ErrorCode) -> None:
         context.reply(ControlledShutdownResponse(error_code=error))
 
-    control_plane: Any = context.services.zookeeper
-    check(control_plane is not None, "served on the listeners of ZooKeeper's brokers only")
-    control_plane.handle_controlled_shutdown(
+    context.services.control_plane.handle_controlled_shutdown(
         request.broker_id, request.broker_epoch, done, failed
     )

@@ -68,7 +68,7 @@ def handle(request: OffsetCommitRequest, context: RequestContext) -> OffsetCommi
         offsets=parts.offsets,
         knows_missing_groups=context.api_version >= FIRST_NOT_FOUND_VERSION,
     )
-    context.services.groups.commit(commit, stored)
+    context.services.coordinators.groups.commit(commit, stored)
     return None
 
 
@@ -78,14 +78,14 @@ def _topic(
     parts: _Parts,
     context: RequestContext,
 ) -> OffsetCommitResponseTopic:
-    image = context.services.image
+    image = context.services.metadata.image
     if context.api_version >= FIRST_ID_VERSION:
         known = image.topic_by_id(topic.topic_id)
         missing = ErrorCode.UNKNOWN_TOPIC_ID
     else:
         known = image.topics.get(topic.name)
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not context.services.knows_topics:
+    if not context.services.metadata.knows_topics():
         missing = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     error = ErrorCode.NONE if known is not None else missing
     name = topic.name if known is None else known.name
@@ -113,10 +113,10 @@ def _partition_error(
     ask: OffsetCommitRequestPartition, count: int, context: RequestContext
 ) -> ErrorCode:
     if not 0 <= ask.partition_index < count:
-        if not context.services.knows_topics:
+        if not context.services.metadata.knows_topics():
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    longest = context.services.config["offset.metadata.max.bytes"]
+    longest = context.services.metadata.config["offset.metadata.max.bytes"]
     if len((ask.committed_metadata or "").encode()) > longest:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE

@@ -38,7 +38,7 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
     if context.api_version >= FIRST_BATCHED_VERSION:
         return OffsetFetchResponse(groups=[_group(ask, context) for ask in request.groups])
     error = _group_error(request.group_id, context)
-    held = {} if error else context.services.groups.offsets_of(request.group_id)
+    held = {} if error else context.services.coordinators.groups.offsets_of(request.group_id)
     asked = (
         _everything(held)
         if request.topics is None
@@ -61,7 +61,7 @@ def _group(ask: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetch
     error = _group_error(ask.group_id, context)
     if error:
         return OffsetFetchResponseGroup(group_id=ask.group_id, error_code=error)
-    held = context.services.groups.offsets_of(ask.group_id)
+    held = context.services.coordinators.groups.offsets_of(ask.group_id)
     if ask.topics is None:
         topics = [
             _topic(name, _id_of(name, context), indexes, held)
@@ -83,7 +83,7 @@ def _group(ask: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetch
 def _group_error(group_id: str, context: RequestContext) -> ErrorCode:
     if not context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return context.services.groups.check_fetch(group_id)
+    return context.services.coordinators.groups.check_fetch(group_id)
 
 
 def _everything(held: Offsets) -> list[tuple[str, list[int]]]:
@@ -94,14 +94,14 @@ def _everything(held: Offsets) -> list[tuple[str, list[int]]]:
 
 
 def _id_of(name: str, context: RequestContext) -> bytes:
-    topic = context.services.image.topics.get(name)
+    topic = context.services.metadata.image.topics.get(name)
     return bytes(16) if topic is None else topic.topic_id
 
 
 def _topic_by_id(
     topic_id: bytes, indexes: list[int], held: Offsets, context: RequestContext
 ) -> OffsetFetchResponseTopics:
-    topic = context.services.image.topic_by_id(topic_id)
+    topic = context.services.metadata.image.topic_by_id(topic_id)
     if topic is not None:
         return _topic(topic.name, topic_id, indexes, held)
     return OffsetFetchResponseTopics(

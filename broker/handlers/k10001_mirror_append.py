@@ -98,7 +98,7 @@ def handle(request: MirrorAppendRequest, context: RequestContext) -> MirrorAppen
             one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
         answer()
 
-    context.services.replicas.produce_purgatory.watch(
+    context.services.data_plane.replicas.produce_purgatory.watch(
         [one.partition.key for one in waiting], max(request.timeout_ms, 0), try_complete, on_expire
     )
     return None
@@ -124,7 +124,7 @@ def _partition(
             raise LogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if request.mirror_generation < 0:
             raise LogError(ErrorCode.INVALID_REQUEST, "a generation of a mirror is not negative")
-        partition = context.services.replicas.get(name, asked.index)
+        partition = context.services.data_plane.replicas.get(name, asked.index)
         touched.append(MirroredPartition(partition, result, partition.leader_epoch, None))
         check_source(partition, request.source_cluster_id)
         partition.check_leader(asked.current_leader_epoch)
@@ -155,7 +155,7 @@ def _append_or_claim(
     """The end of what was appended; None for a claim."""
     services, end_offset = context.services, None
     now_ms = services.clock.now_ms()
-    mirror = PartitionMirror(partition, services.replicas)
+    mirror = PartitionMirror(partition, services.data_plane.replicas)
     if asked.records:
         info = mirror.append(
             asked.records, base_offset=asked.base_offset, generation=request.mirror_generation,

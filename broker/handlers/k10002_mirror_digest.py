@@ -54,7 +54,7 @@ def handle(request: MirrorDigestRequest, context: RequestContext) -> MirrorDiges
             _fill(result, wanted)
         context.reply(response)
 
-    context.services.logs.digests.begin(ranges, answer)
+    context.services.data_plane.logs.digests.begin(ranges, answer)
     return None
 
 
@@ -70,11 +70,11 @@ def _partition(
     try:
         if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
             raise LogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        if services.logs.digests.is_full:
+        if services.data_plane.logs.digests.is_full:
             raise LogError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "other digests are under way")
         if one.block_offsets <= 0:
             raise LogError(ErrorCode.INVALID_REQUEST, "a block has at least one offset")
-        log = services.replicas.get(name, one.index).log
+        log = services.data_plane.replicas.get(name, one.index).log
         result.log_start_offset, result.log_end_offset = log.log_start_offset, log.end_offset
         result.high_watermark = log.high_watermark
         if one.from_offset < log.log_start_offset:

@@ -53,11 +53,11 @@ def _truncate(
     try:
         if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
             raise LogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        partition = services.replicas.get(name, one.index)
+        partition = services.data_plane.replicas.get(name, one.index)
         check_source(partition, request.source_cluster_id)
         partition.check_leader(one.current_leader_epoch)
         try:
-            PartitionMirror(partition, services.replicas).truncate(
+            PartitionMirror(partition, services.data_plane.replicas).truncate(
                 one.offset, generation=request.mirror_generation, end_offset=one.log_end_offset,
                 now_ms=services.clock.now_ms(),
             )  # fmt: skip

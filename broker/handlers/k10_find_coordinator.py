@@ -11,8 +11,9 @@ Versions: 0-6. 1 has the key's type, 4 asks for several keys, 6 knows share grou
 
 from __future__ import annotations
 
+from broker.coordinator.coordinators import CoordinatorType
 from broker.handlers.context import RequestContext
-from broker.handlers.topics import OFFSETS_TOPIC, after_creation, auto_create, endpoint_of
+from broker.handlers.topics import after_creation, auto_create, endpoint_of
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.find_coordinator import (
@@ -21,7 +22,6 @@ from bus.protocol.generated.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-GROUP, TRANSACTION, SHARE = range(3)
 FIRST_BATCHED_VERSION = 4
 NO_ERROR_TEXT = "NONE"
 """What Kafka answers below version 4 where nothing is wrong."""
@@ -35,10 +35,13 @@ def handle(
     services = context.services
     found = _find_all(request, context)
     codes = (found.error_code, *(one.error_code for one in found.coordinators))
+    coordinator = services.coordinators.by_type.get(request.key_type)
     is_creating = (
-        ErrorCode.COORDINATOR_NOT_AVAILABLE in codes and OFFSETS_TOPIC not in services.image.topics
+        ErrorCode.COORDINATOR_NOT_AVAILABLE in codes
+        and coordinator is not None
+        and coordinator.topic_name not in services.metadata.image.topics
     )
-    if is_creating and services.controller.is_active:
+    if is_creating and services.control_plane.controller.is_active:
         after_creation(services, lambda: context.reply(_find_all(request, context)))
         return None
     return found
@@ -61,21 +64,22 @@ def _find_all(request: FindCoordinatorRequest, context: RequestContext) -> FindC
 
 
 def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
-    if key_type == TRANSACTION:
+    services = context.services
+    coordinator = services.coordinators.by_type.get(key_type)
+    if key_type == CoordinatorType.TRANSACTION:
         return _failure(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
-    if key_type != GROUP:
-        silent = key_type == SHARE and context.api_version >= FIRST_BATCHED_VERSION
+    if coordinator is None:
+        silent = key_type == CoordinatorType.SHARE and context.api_version >= FIRST_BATCHED_VERSION
         return _failure(key, ErrorCode.INVALID_REQUEST, "" if silent else None)
     if not context.is_authorized(Operation.DESCRIBE, Resource.GROUP, key):
         return _failure(key, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    services = context.services
-    if OFFSETS_TOPIC not in services.image.topics:
-        auto_create(services, OFFSETS_TOPIC)
-    topic = services.image.topics.get(OFFSETS_TOPIC)
+    if coordinator.topic_name not in services.metadata.image.topics:
+        auto_create(services, coordinator.topic_name)
+    topic = services.metadata.image.topics.get(coordinator.topic_name)
     if topic is None:
         return _failure(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    leader = topic.partitions[services.groups.partition_of(key)].leader
-    endpoint = endpoint_of(services.image, leader, context.session.listener)
+    leader = topic.partitions[coordinator.partition_of(key)].leader
+    endpoint = endpoint_of(services.metadata.image, leader, context.session.listener)
     if endpoint is None:
         return _failure(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Coordinator(

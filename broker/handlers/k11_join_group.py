@@ -38,7 +38,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> None:
     timeout_ms = request.rebalance_timeout_ms
     if version < FIRST_REBALANCE_TIMEOUT_VERSION:
         timeout_ms = request.session_timeout_ms
-    context.services.groups.join(
+    context.services.coordinators.groups.join(
         request.group_id,
         JoinRequest(
             member_id=request.member_id,

@@ -17,7 +17,7 @@ def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatRespo
     """Record the heartbeat."""
     if not context.is_authorized(Operation.READ, Resource.GROUP, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    error = context.services.groups.heartbeat(
+    error = context.services.coordinators.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
     return HeartbeatResponse(error_code=error)

@@ -31,7 +31,7 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
     """Remove each member."""
     if not context.is_authorized(Operation.READ, Resource.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    groups = context.services.groups
+    groups = context.services.coordinators.groups
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     if context.api_version < FIRST_BATCHED_VERSION:
@@ -45,7 +45,8 @@ def handle(request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupRes
 
 
 def _leave(group_id: str, member: MemberIdentity, context: RequestContext) -> MemberResponse:
-    error, _ = context.services.groups.leave(group_id, member.member_id, member.group_instance_id)
+    groups = context.services.coordinators.groups
+    error, _ = groups.leave(group_id, member.member_id, member.group_instance_id)
     return MemberResponse(
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,

@@ -26,7 +26,7 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> None:
     if context.api_version >= FIRST_NAMED_PROTOCOL_VERSION and not named:
         context.reply(_response(SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)))
         return
-    context.services.groups.sync(
+    context.services.coordinators.groups.sync(
         request.group_id,
         SyncRequest(
             member_id=request.member_id,

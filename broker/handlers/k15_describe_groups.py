@@ -39,7 +39,7 @@ def handle(request: DescribeGroupsRequest, context: RequestContext) -> DescribeG
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
     if not context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group_id):
         return _failure(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
-    group = context.services.groups.describe(group_id)
+    group = context.services.coordinators.groups.describe(group_id)
     if group is ErrorCode.GROUP_ID_NOT_FOUND:
         told = context.api_version >= FIRST_NOT_FOUND_VERSION
         return _failure(

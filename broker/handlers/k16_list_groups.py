@@ -17,7 +17,7 @@ CLASSIC = "classic"
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
     """List what matches."""
-    groups = context.services.groups
+    groups = context.services.coordinators.groups
     if groups.is_loading:
         return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     states = {state.lower() for state in request.states_filter}

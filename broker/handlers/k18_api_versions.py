@@ -44,23 +44,23 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 def _known_answer(context: RequestContext) -> ApiVersionsResponse:
     """Return the same object while nothing changes, so that it is encoded only once too."""
     services, side, version = context.services, context.listener_type, context.api_version
-    image, quorum = services.image, services.quorum
-    made_from = image.offset, image.features, 0 if quorum is None else quorum.kraft_version
-    known = services.api_versions.get((side, version))
+    image = services.metadata.image
+    made_from = image.offset, image.features, services.control_plane.kraft_version
+    known = services.metadata.api_versions.get((side, version))
     if known is not None and known[0] == made_from:
         return known[1]
     answer = _answer(context)
-    services.api_versions[side, version] = made_from, answer
+    services.metadata.api_versions[side, version] = made_from, answer
     return answer
 
 
 def _answer(context: RequestContext) -> ApiVersionsResponse:
     if ListenerType.ZOOKEEPER_BROKER in context.listener_type:
         return ApiVersionsResponse(api_keys=_keys(context.listener_type))
-    image = context.services.image
+    image = context.services.metadata.image
     levels = dict(image.features)
-    if context.services.quorum is not None and context.services.quorum.kraft_version:
-        levels[KRAFT_VERSION] = context.services.quorum.kraft_version
+    if context.services.control_plane.kraft_version:
+        levels[KRAFT_VERSION] = context.services.control_plane.kraft_version
     return ApiVersionsResponse(
         api_keys=_keys(context.listener_type),
         supported_features=[

@@ -92,7 +92,7 @@ def _result(
                 config_source=entry.source.value,
                 is_sensitive=entry.key.sensitive,
             )
-            for entry in _sorted(topic_entries(context.services.config, overrides))
+            for entry in _sorted(topic_entries(context.services.metadata.config, overrides))
         ],
     )
 

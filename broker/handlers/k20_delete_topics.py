@@ -33,8 +33,8 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
     states = _states(request, context)
     faults = [fault for fault in map(_fault, states) if fault is not None] + _repeated(states)
     names, ids = _once(states)
-    image = context.services.controller.image
-    if not context.services.config["delete.topic.enable"]:
+    image = context.services.control_plane.controller.image
+    if not context.services.metadata.config["delete.topic.enable"]:
         disabled = _all_failed(names, ids, ErrorCode.TOPIC_DELETION_DISABLED)
         return DeleteTopicsResponse(responses=disabled + faults)
     named = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
@@ -56,7 +56,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         deleted = [_result(result) for result in results]
         context.reply(DeleteTopicsResponse(responses=deleted + refused + faults))
 
-    context.services.controller.write(
+    context.services.control_plane.controller.write(
         lambda newest: delete_topics(newest, allowed, allowed_ids),
         done,
         lambda error: context.reply_error(ApiKey.DELETE_TOPICS, request, error),

@@ -65,7 +65,7 @@ def _delete(
     if not context.is_authorized(Operation.DELETE, Resource.TOPIC, name):
         return _failure(ask, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     try:
-        partition = context.services.replicas.get(name, ask.partition_index)
+        partition = context.services.data_plane.replicas.get(name, ask.partition_index)
         start_offset = partition.delete_records(ask.offset)
     except LogError as error:
         return _failure(ask, error.code)
@@ -83,7 +83,7 @@ def _wait(
     context: RequestContext,
 ) -> None:
     """Respond when all followers have applied it, with an error for those that were not in time."""
-    replicas = context.services.replicas
+    replicas = context.services.data_plane.replicas
 
     def try_complete() -> bool:
         waiting[:] = [one for one in waiting if not _is_done(one, replicas.low_watermark)]

@@ -25,7 +25,7 @@ def handle(
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _failure(ErrorCode.INVALID_REQUEST)
-    context.services.producer_ids.allocate(
+    context.services.data_plane.producer_ids.allocate(
         lambda producer_id: context.reply(
             InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
         ),
@@ -39,7 +39,7 @@ def _transactional_error(
 ) -> ErrorCode:
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
-    longest = context.services.config["transaction.max.timeout.ms"]
+    longest = context.services.metadata.config["transaction.max.timeout.ms"]
     if not 0 < request.transaction_timeout_ms <= longest:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
     return ErrorCode.UNSUPPORTED_VERSION

@@ -44,7 +44,7 @@ def _look_up(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=ask.partition
         )
     try:
-        partition = context.services.replicas.get(name, ask.partition)
+        partition = context.services.data_plane.replicas.get(name, ask.partition)
         partition.check_leader(ask.current_leader_epoch)
         end = partition.end_offset_for_epoch(ask.leader_epoch)
     except LogError as error:

@@ -37,7 +37,7 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
         request.permission_type,
     )
     found: dict[tuple[int, str, int], list[AclDescription]] = {}
-    for _, acl in find_acls(context.services.image, wanted):
+    for _, acl in find_acls(context.services.metadata.image, wanted):
         key = (acl.resource_type, acl.resource_name, acl.pattern_type)
         found.setdefault(key, []).append(
             AclDescription(

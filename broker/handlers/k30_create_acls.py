@@ -45,7 +45,7 @@ def handle(request: CreateAclsRequest, context: RequestContext) -> CreateAclsRes
             )
         )
 
-    context.services.controller.write(
+    context.services.control_plane.controller.write(
         lambda image: create_acls(image, asked, ids),
         done,
         lambda error: context.reply_error(ApiKey.CREATE_ACLS, request, error),

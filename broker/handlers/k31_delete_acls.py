@@ -35,7 +35,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
     def done(found: tuple[tuple[AclImage, ...], ...]) -> None:
         context.reply(DeleteAclsResponse(filter_results=[_result(acls) for acls in found]))
 
-    context.services.controller.write(
+    context.services.control_plane.controller.write(
         lambda image: delete_acls(image, filters),
         done,
         lambda error: context.reply_error(ApiKey.DELETE_ACLS, request, error),

@@ -79,22 +79,23 @@ def _entries(
     resource: DescribeConfigsResource, context: RequestContext
 ) -> Iterable[DescribedConfig] | tuple[ErrorCode, str]:
     services, name = context.services, resource.resource_name
+    image, config = services.metadata.image, services.metadata.config
     if resource.resource_type == ResourceType.TOPIC:
         if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED, name
         misnamed = name_fault(name)
         if misnamed is not None:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, misnamed
-        if name not in services.image.topics:
+        if name not in image.topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""
-        return topic_entries(services.config, dict(services.image.topic_config(name)))
+        return topic_entries(config, dict(image.topic_config(name)))
     if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, name
     if resource.resource_type == ResourceType.BROKER:
         if not name:
-            return shared_entries(services.image.configs.get((ResourceType.BROKER, ""), {}))
+            return shared_entries(image.configs.get((ResourceType.BROKER, ""), {}))
         fault = _not_this_broker(services.node_id, name, "expected {} or empty string, but")
-        return broker_entries(services.config) if fault is None else fault
+        return broker_entries(config) if fault is None else fault
     what = NAMED.get(resource.resource_type)
     if what is None:
         return ErrorCode.INVALID_REQUEST, UNKNOWN_TYPE

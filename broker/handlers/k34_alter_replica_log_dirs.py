@@ -51,9 +51,9 @@ def handle(
 def _alter(name: str, index: int, path: str, context: RequestContext) -> ErrorCode:
     services = context.services
     try:
-        services.replicas.log_dir_mover.alter(name, index, path)
+        services.data_plane.replicas.log_dir_mover.alter(name, index, path)
     except LogError as error:
-        topic = services.image.topics.get(name)
+        topic = services.metadata.image.topics.get(name)
         is_known = topic is not None and 0 <= index < len(topic.partitions)
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and is_known:
             return ErrorCode.REPLICA_NOT_AVAILABLE

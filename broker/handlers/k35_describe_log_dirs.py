@@ -30,7 +30,7 @@ def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Describe
     """Describe each directory."""
     if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    logs = context.services.logs
+    logs = context.services.data_plane.logs
     by_root: dict[str, list[Log]] = {root: [] for root in logs.directory_ids}
     for log in _asked(request, [*logs.logs(), *logs.future_logs.logs()]):
         by_root[log.directory.rpartition("/")[0]].append(log)
@@ -48,12 +48,12 @@ def _asked(request: DescribeLogDirsRequest, logs: Iterable[Log]) -> Iterable[Log
 
 def _directory(root: str, logs: list[Log], context: RequestContext) -> DescribeLogDirsResult:
     services = context.services
-    if services.logs.directory_ids[root] in services.replicas.offline_dirs:
+    if services.data_plane.logs.directory_ids[root] in services.data_plane.replicas.offline_dirs:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=root)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for log in logs:
-        topics.setdefault(log.topic, []).append(_replica(log, services.logs))
-    total_bytes, usable_bytes = services.volume_bytes(root)
+        topics.setdefault(log.topic, []).append(_replica(log, services.data_plane.logs))
+    total_bytes, usable_bytes = services.data_plane.volume_bytes(root)
     return DescribeLogDirsResult(
         log_dir=root,
         topics=[
@@ -62,7 +62,7 @@ def _directory(root: str, logs: list[Log], context: RequestContext) -> DescribeL
         ],
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
-        is_cordoned=root in services.logs.config.cordoned_log_dirs,
+        is_cordoned=root in services.data_plane.logs.config.cordoned_log_dirs,
     )
 
 

@@ -36,7 +36,7 @@ def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
         for topic in request.topics
         if context.is_authorized(Operation.ALTER, Resource.TOPIC, topic.name)
     ]
-    start = services.clock.random.randrange(0, max(len(services.image.brokers), 1))
+    start = services.clock.random.randrange(0, max(len(services.metadata.image.brokers), 1))
 
     def done(results: tuple[TopicResult, ...]) -> None:
         grown = [
@@ -47,9 +47,9 @@ def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
         ]
         context.reply(CreatePartitionsResponse(results=grown + refused))
 
-    services.controller.write(
+    services.control_plane.controller.write(
         lambda image: create_partitions(
-            image, growths, services.topic_defaults(), start, request.validate_only
+            image, growths, services.topic_creation.defaults(), start, request.validate_only
         ),
         done,
         lambda error: context.reply_error(ApiKey.CREATE_PARTITIONS, request, error),

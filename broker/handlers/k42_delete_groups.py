@@ -40,7 +40,7 @@ def handle(request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroup
     for result in results:
         done = done_with(result)
         if context.is_authorized(Operation.DELETE, Resource.GROUP, result.group_id):
-            context.services.groups.delete(result.group_id, done)
+            context.services.coordinators.groups.delete(result.group_id, done)
         else:
             done(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return None

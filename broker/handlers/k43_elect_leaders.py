@@ -43,8 +43,8 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
         response = _response([ElectionResult(*one, error, message) for one in wanted or ()])
         response.error_code = error
         return response
-    rules = PartitionPolicy.of(context.services.config)
-    context.services.controller.write(
+    rules = PartitionPolicy.of(context.services.metadata.config)
+    context.services.control_plane.controller.write(
         lambda image: elect_leaders(image, rules, election, wanted),
         lambda results: context.reply(_response(results)),
         lambda error: context.reply_error(ApiKey.ELECT_LEADERS, request, error),

@@ -43,9 +43,9 @@ def handle(
         for topic in request.topics
         for partition in topic.partitions
     ]
-    rules = PartitionPolicy.of(context.services.config)
+    rules = PartitionPolicy.of(context.services.metadata.config)
     may_change = request.allow_replication_factor_change
-    context.services.controller.write(
+    context.services.control_plane.controller.write(
         lambda image: alter_reassignments(image, rules, moves, may_change),
         lambda results: context.reply(_response(request, results)),
         lambda error: context.reply_error(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, error),

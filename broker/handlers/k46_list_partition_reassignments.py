@@ -28,7 +28,7 @@ def handle(
         return ListPartitionReassignmentsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
         )
-    topics = context.services.image.topics
+    topics = context.services.metadata.image.topics
     wanted: dict[str, set[int] | None] = dict.fromkeys(topics)
     if request.topics is not None:
         wanted = {topic.name: set(topic.partition_indexes) for topic in request.topics}

@@ -33,14 +33,14 @@ def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDelet
         else:
             context.reply(OffsetDeleteResponse(topics=_topics(request, subscribed, context)))
 
-    context.services.groups.delete_offsets(request.group_id, places, done)
+    context.services.coordinators.groups.delete_offsets(request.group_id, places, done)
     return None
 
 
 def _topics(
     request: OffsetDeleteRequest, subscribed: frozenset[str], context: RequestContext
 ) -> list[OffsetDeleteResponseTopic]:
-    known = context.services.image.topics
+    known = context.services.metadata.image.topics
     topics = []
     for topic in request.topics:
         if not topic.partitions:

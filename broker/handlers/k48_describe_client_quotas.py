@@ -35,7 +35,7 @@ def handle(
     filters = [
         Filter(one.entity_type, Match(one.match_type), one.match) for one in request.components
     ]
-    found = find_quotas(context.services.image, filters, request.strict)
+    found = find_quotas(context.services.metadata.image, filters, request.strict)
     return DescribeClientQuotasResponse(
         error_message="",
         entries=[

@@ -30,7 +30,7 @@ def handle(
     if not context.is_authorized(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return _response(tuple(QuotaResult(one.entity, error, error.text) for one in changes))
-    context.services.controller.write(
+    context.services.control_plane.controller.write(
         lambda image: alter_quotas(image, changes, request.validate_only),
         lambda results: context.reply(_response(results)),
         lambda error: context.reply_error(ApiKey.ALTER_CLIENT_QUOTAS, request, error),

@@ -29,7 +29,7 @@ def handle(
         return DescribeUserScramCredentialsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
         )
-    held = _by_user(context.services.image)
+    held = _by_user(context.services.metadata.image)
     names = [user.name for user in request.users or ()] or sorted(held)
     return DescribeUserScramCredentialsResponse(
         results=[_result(name, names, held) for name in dict.fromkeys(names)]

@@ -8,7 +8,7 @@ Versions: 0-2. 1 has directory ids (KIP-853), 2 the pre-vote.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.preconditions import is_quorum_authorized, quorum
+from broker.handlers.preconditions import is_quorum_authorized
 from bus.errors import ErrorCode
 from bus.protocol.generated.vote import VoteRequest, VoteResponse
 
@@ -17,5 +17,5 @@ def handle(request: VoteRequest, context: RequestContext) -> VoteResponse | None
     """Vote."""
     if not is_quorum_authorized(context):
         return VoteResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    quorum(context).vote(request, context.reply)
+    context.services.control_plane.quorum.api.vote(request, context.reply)
     return None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from broker.controller.kraft.describe import QuorumInfo, QuorumReplicaInfo, describe
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
-from bus.errors import CloseConnection, ErrorCode
+from bus.errors import ErrorCode
 from bus.protocol.generated.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -32,10 +32,7 @@ def handle(request: DescribeQuorumRequest, context: RequestContext) -> DescribeQ
     """Describe the quorum."""
     if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
         return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    node = context.services.quorum
-    if node is None:
-        raise CloseConnection("there is no quorum in ZooKeeper mode")
-    found = describe(node)
+    found = describe(context.services.control_plane.quorum)
     topics = [_topic(topic, found) for topic in request.topics]
     described = any(not one.error_code for topic in topics for one in topic.partitions)
     return DescribeQuorumResponse(

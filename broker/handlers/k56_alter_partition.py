@@ -41,8 +41,8 @@ def handle(
         for topic in request.topics
         for partition in topic.partitions
     ]
-    rules = PartitionPolicy.of(context.services.config)
-    context.services.controller.write(
+    rules = PartitionPolicy.of(context.services.metadata.config)
+    context.services.control_plane.controller.write(
         lambda image: alter_partitions(
             image, rules, request.broker_id, request.broker_epoch, changes
         ),

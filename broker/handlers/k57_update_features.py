@@ -45,8 +45,8 @@ def handle(
         return UpdateFeaturesResponse(error_code=error, error_message=error.text)
     updates = [_update(one, context.api_version) for one in request.feature_updates]
     kraft = next((update for update in updates if update.name == KRAFT_VERSION), None)
-    node = context.services.quorum
-    if kraft is None or node is None:
+    control_plane = context.services.control_plane
+    if kraft is None or not control_plane.has_quorum:
         _write(request, context, updates, request.validate_only, _reply(context))
         return None
 
@@ -54,7 +54,7 @@ def handle(
         if any(result.error for result in results):
             _reply(context)(results)
         else:
-            raise_version(node, kraft.level, request.validate_only, raised)
+            raise_version(control_plane.quorum, kraft.level, request.validate_only, raised)
 
     def raised(outcome: VoterChangeResult) -> None:
         if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
@@ -76,9 +76,10 @@ def _write(
     validate_only: bool,
     told: Callable[[tuple[FeatureResult, ...]], None],
 ) -> None:
-    node, rules = context.services.quorum, PartitionPolicy.of(context.services.config)
-    level = None if node is None else node.kraft_version
-    context.services.controller.write(
+    control_plane = context.services.control_plane
+    rules = PartitionPolicy.of(context.services.metadata.config)
+    level = control_plane.kraft_version if control_plane.has_quorum else None
+    control_plane.controller.write(
         lambda image: update_features(
             image, rules, updates, validate_only, level, context.services.node_id
         ),

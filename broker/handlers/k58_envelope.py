@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-from broker.handlers.context import Chunks, EnvelopeConnection, RequestContext
+from broker.handlers.connection_control import Chunks, EnvelopeConnection
+from broker.handlers.context import RequestContext
 from broker.handlers.registry import SERVED
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from broker.security.principal_data import decode_principal
@@ -28,7 +29,7 @@ def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeRespons
     """Unpack, check, hand to the dispatcher of the controller's side."""
     if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if not context.services.controller.is_active:
+    if not context.services.control_plane.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     frame = memoryview(request.request_data)
     error = _checked(frame)
@@ -53,7 +54,7 @@ def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeRespons
         session, lambda error: answer(EnvelopeResponse(error_code=error))
     )
     try:
-        context.services.dispatch_envelope(frame, connection, fill)
+        context.services.forwarding.dispatch_envelope(frame, connection, fill)
     except (CloseConnection, ProtocolError):
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     return None

@@ -9,7 +9,7 @@ Versions: 0-1. 1 has directory ids and the leader's endpoints (KIP-853).
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.preconditions import is_quorum_authorized, quorum
+from broker.handlers.preconditions import is_quorum_authorized
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 
@@ -18,5 +18,5 @@ def handle(request: FetchSnapshotRequest, context: RequestContext) -> FetchSnaps
     """A piece."""
     if not is_quorum_authorized(context):
         return FetchSnapshotResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    quorum(context).fetch_snapshot(request, context.reply)
+    context.services.control_plane.quorum.api.fetch_snapshot(request, context.reply)
     return None

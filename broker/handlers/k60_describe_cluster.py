@@ -26,7 +26,7 @@ NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     """Describe the brokers, or the controllers."""
-    image = context.services.image
+    image = context.services.metadata.image
     here = CONTROLLERS if context.listener_type is ListenerType.CONTROLLER else BROKERS
     asked = request.endpoint_type
     if asked not in NAMES:
@@ -44,9 +44,9 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
         endpoint_type=here,
         cluster_id=image.cluster_id,
         controller_id=(
-            context.services.advertised_controller_id
+            context.services.control_plane.advertised_controller_id
             if here == BROKERS
-            else context.services.controller.leader_id
+            else context.services.control_plane.controller.leader_id
         ),
         brokers=(
             _brokers(request.include_fenced_brokers, context)
@@ -66,10 +66,10 @@ def _controllers(context: RequestContext) -> list[DescribeClusterBroker]:
     services = context.services
     places = {
         voter.key.id: (voter.endpoints[0].host, voter.endpoints[0].port)
-        for voter in (services.quorum.voters.voters if services.quorum is not None else ())
+        for voter in services.control_plane.voters
         if voter.endpoints
     }
-    for node_id, controller in sorted(services.image.controllers.items()):
+    for node_id, controller in sorted(services.metadata.image.controllers.items()):
         if controller.endpoints:
             places[node_id] = (controller.endpoints[0].host, controller.endpoints[0].port)
     return [
@@ -79,7 +79,7 @@ def _controllers(context: RequestContext) -> list[DescribeClusterBroker]:
 
 
 def _brokers(include_fenced: bool, context: RequestContext) -> list[DescribeClusterBroker]:
-    image = context.services.image
+    image = context.services.metadata.image
     found = []
     for broker_id, broker in sorted(image.brokers.items()):
         endpoint = endpoint_of(image, broker_id, context.session.listener)

@@ -48,11 +48,11 @@ def _describe(name: str, index: int, context: RequestContext) -> PartitionRespon
             error_message=misnamed,
         )
     try:
-        partition = context.services.replicas.get(name, index)
+        partition = context.services.data_plane.replicas.get(name, index)
         partition.check_leader()
     except LogError as failure:
         # Kafka explains only what its metadata does not know, not what is not led here.
-        known = name in context.services.image.topics
+        known = name in context.services.metadata.image.topics
         message = None if known else failure.code.text
         return PartitionResponse(
             partition_index=index, error_code=failure.code, error_message=message

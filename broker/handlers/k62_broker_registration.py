@@ -26,9 +26,7 @@ def handle(
     """Register with the active controller."""
     if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    active = context.services.active
-    if active is None:
-        return _failure(ErrorCode.NOT_CONTROLLER)
+    active = context.services.control_plane.active
 
     def done(reply: RegistrationResult) -> None:
         if not reply.error:

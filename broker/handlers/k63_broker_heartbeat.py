@@ -22,9 +22,7 @@ def handle(
     """Report to the active controller."""
     if not context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    active = context.services.active
-    if active is None:
-        return _failure(ErrorCode.NOT_CONTROLLER)
+    active = context.services.control_plane.active
 
     def done(answer: HeartbeatReply) -> None:
         if not answer.error:

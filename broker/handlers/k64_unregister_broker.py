@@ -33,8 +33,8 @@ def handle(
             UnregisterBrokerResponse(error_code=reply.error, error_message=reply.message)
         )
 
-    rules = PartitionPolicy.of(context.services.config)
-    context.services.controller.write(
+    rules = PartitionPolicy.of(context.services.metadata.config)
+    context.services.control_plane.controller.write(
         lambda image: unregister(image, rules, request.broker_id),
         done,
         lambda error: context.reply_error(ApiKey.UNREGISTER_BROKER, request, error),

@@ -33,7 +33,7 @@ def handle(
         if broker is None or broker.epoch != request.broker_epoch:
             return Decision((), None)
         decision = allocate_producer_ids(
-            image, request.broker_id, request.broker_epoch, services.site_number
+            image, request.broker_id, request.broker_epoch, services.control_plane.active.site
         )
         return Decision(decision.records, decision.reply)
 
@@ -47,7 +47,9 @@ def handle(
             )
         )
 
-    services.controller.write(decide, done, lambda error: context.reply(_failure(error)))
+    services.control_plane.controller.write(
+        decide, done, lambda error: context.reply(_failure(error))
+    )
     return None
 
 

@@ -32,7 +32,7 @@ def handle(
         FeatureRange(one.name, one.min_supported_version, one.max_supported_version)
         for one in request.features
     ]
-    context.services.controller.write(
+    context.services.control_plane.controller.write(
         lambda image: register_controller(
             image,
             request.controller_id,

@@ -35,8 +35,8 @@ def handle(
         for topic in directory.topics
         for partition in topic.partitions
     ]
-    rules = PartitionPolicy.of(context.services.config)
-    context.services.controller.write(
+    rules = PartitionPolicy.of(context.services.metadata.config)
+    context.services.control_plane.controller.write(
         lambda image: assign_directories(
             image, rules, request.broker_id, request.broker_epoch, assigned
         ),

@@ -49,7 +49,7 @@ def handle(
 
 
 def _names(kind: ResourceType, context: RequestContext) -> list[str]:
-    image = context.services.image
+    image = context.services.metadata.image
     if kind is ResourceType.TOPIC:
         return list(image.topics)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):

@@ -40,7 +40,7 @@ def handle(
             continue
         resumed = request.cursor is not None and name == first_topic
         start = request.cursor.partition_index if request.cursor and resumed else 0
-        topic = context.services.image.topics.get(name)
+        topic = context.services.metadata.image.topics.get(name)
         if topic is None:
             topics.append(_unknown(name, context))
             continue
@@ -56,12 +56,12 @@ def handle(
 
 
 def _page_size(request: DescribeTopicPartitionsRequest, context: RequestContext) -> int:
-    limit: int = context.services.config["max.request.partition.size.limit"]
+    limit: int = context.services.metadata.config["max.request.partition.size.limit"]
     return max(1, min(request.response_partition_limit, limit))
 
 
 def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
-    names = {topic.name for topic in request.topics} or set(context.services.image.topics)
+    names = {topic.name for topic in request.topics} or set(context.services.metadata.image.topics)
     return sorted(
         name for name in names if context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name)
     )
@@ -113,7 +113,7 @@ def _described(
 def _partition(
     partition: PartitionImage, context: RequestContext
 ) -> DescribeTopicPartitionsResponsePartition:
-    offline = offline_replicas(context.services.image, partition)
+    offline = offline_replicas(context.services.metadata.image, partition)
     leader_id, error_code = leader_for_clients(partition, offline)
     return DescribeTopicPartitionsResponsePartition(
         error_code=error_code,

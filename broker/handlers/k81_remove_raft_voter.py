@@ -12,7 +12,6 @@ from broker.controller.kraft.raft.voter_changes import VoterChangeResult
 from broker.controller.kraft.raft.voters import ReplicaKey
 from broker.controller.kraft.voter_requests import remove_voter
 from broker.handlers.context import RequestContext
-from broker.handlers.preconditions import node_of
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.remove_raft_voter import (
@@ -27,7 +26,7 @@ def handle(
     """Remove the voter."""
     if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
         return _response(VoterChangeResult(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    node = node_of(context)
+    node = context.services.control_plane.quorum
     if request.cluster_id is not None and request.cluster_id != node.cluster_id:
         return _response(VoterChangeResult(ErrorCode.INCONSISTENT_CLUSTER_ID))
     key = ReplicaKey(request.voter_id, request.voter_directory_id)

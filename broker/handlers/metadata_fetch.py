@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.controller.kraft.transport.codec import TOPIC, TOPIC_ID
 from broker.handlers.context import RequestContext
-from broker.handlers.preconditions import is_quorum_authorized, quorum
+from broker.handlers.preconditions import is_quorum_authorized
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch import FetchRequest, FetchResponse
 
@@ -16,14 +16,14 @@ from bus.protocol.generated.fetch import FetchRequest, FetchResponse
 def is_metadata_fetch(request: FetchRequest, context: RequestContext) -> bool:
     """Whether the request is for the metadata log of a quorum this node is part of."""
     topics = request.topics
-    if context.services.quorum is None or len(topics) != 1:
+    if len(topics) != 1 or not (topics[0].topic_id == TOPIC_ID or topics[0].topic == TOPIC):
         return False
-    return topics[0].topic_id == TOPIC_ID or topics[0].topic == TOPIC
+    return context.services.control_plane.has_quorum
 
 
 def handle_metadata_fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | None:
     """Respond now or later."""
     if not is_quorum_authorized(context):
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    quorum(context).fetch(request, context.reply)
+    context.services.control_plane.quorum.api.fetch(request, context.reply)
     return None

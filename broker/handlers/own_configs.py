@@ -13,8 +13,9 @@ from broker.config.views import BrokerConfig
 from broker.controller.decisions.config_values import broker_values, check_alterations
 from broker.controller.decisions.configs import ConfigResult, InForce, ResourceAlteration
 from broker.controller.decisions.decision import RefusedError
-from broker.handlers.context import RequestContext, Services
+from broker.handlers.context import RequestContext
 from broker.handlers.listener_type import ListenerType
+from broker.handlers.services import Services
 from broker.metadata.image import ResourceType
 from bus.errors import ErrorCode
 
@@ -62,21 +63,21 @@ def _not_this_broker(name: str, node_id: int) -> str | None:
 
 def _own_fault(resource: ResourceAlteration, services: Services, in_force: InForce) -> str | None:
     layers = {
-        name: dict(services.image.configs.get((ResourceType.BROKER, name), {}))
+        name: dict(services.metadata.image.configs.get((ResourceType.BROKER, name), {}))
         for name in ("", str(services.node_id))
     }
     name = str(int(resource.name)) if resource.name else ""
     held = {} if resource.replace_all else layers[name]
     changed = broker_values(name, held, resource.alterations, in_force.broker)
     layers[name] = {key: text for key, text in (held | changed).items() if text is not None}
-    wanted = services.config.with_dynamic(layers[""], layers[str(services.node_id)])
+    wanted = services.metadata.config.with_dynamic(layers[""], layers[str(services.node_id)])
     foreign = [one for one in wanted.cordoned_log_dirs if one not in wanted.log_dirs]
     if foreign:
         return (
             "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
             f"log.dir. Missing entries : {', '.join(foreign)}"
         )
-    fault = _thread_fault(services.config, wanted)
+    fault = _thread_fault(services.metadata.config, wanted)
     if fault is None:
         return None
     return (

@@ -10,7 +10,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from broker.disk.port import WouldBlock
-from broker.handlers.context import ConnectionControl, Services
+from broker.handlers.connection_control import ConnectionControl
+from broker.handlers.services import Services
 from broker.handlers.topics import leader_of
 from broker.log.errors import LogError
 from broker.replica.fetch.replica_selector import nearest_replica
@@ -149,7 +150,7 @@ def _records(
     left_bytes: int,
     min_one: bool,
 ) -> Buffer:
-    replicas = params.services.replicas
+    replicas = params.services.data_plane.replicas
     if params.is_follower and replicas.replication_quotas.is_throttled(
         partition, params.replica_id
     ):
@@ -173,14 +174,14 @@ def _read_cold(
     """Read the bytes into memory on a worker thread, then retry the fetch."""
     if entry in params.cold or len(params.cold) >= MAX_COLD_READS:
         return
-    replicas = params.services.replicas
+    replicas = params.services.data_plane.replicas
     params.cold.add(entry)
 
     def on_read() -> None:
         params.cold.discard(entry)
         replicas.fetch_purgatory.wake(params.purgatory_key or partition.key)
 
-    params.services.logs.cold_reads.begin(waiting, on_read)
+    params.services.data_plane.logs.cold_reads.begin(waiting, on_read)
 
 
 def _error_for(
@@ -209,7 +210,7 @@ def available_bytes(entry: CachedPartition, params: FetchParams, enough: int = 1
     end = partition.end_for(params.isolation)
     if entry.fetch_offset >= end:
         return 0
-    if params.is_follower and params.services.replicas.replication_quotas.is_throttled(
+    if params.is_follower and params.services.data_plane.replicas.replication_quotas.is_throttled(
         partition, params.replica_id
     ):
         return 0
@@ -249,7 +250,7 @@ def _diverging_epoch(partition: Partition, entry: CachedPartition) -> EpochEndOf
 
 
 def _nearest(partition: Partition, entry: CachedPartition, params: FetchParams) -> int | None:
-    brokers = params.services.image.brokers
+    brokers = params.services.metadata.image.brokers
     racks = {number: one.rack for number, one in brokers.items() if not one.fenced}
     return nearest_replica(partition, params.rack, entry.fetch_offset, racks)
 
@@ -277,6 +278,6 @@ def _failure(entry: CachedPartition, error: ErrorCode, params: FetchParams) -> P
         records=b"",
     )
     if error in MOVED:
-        leader = leader_of(params.services.image, entry.topic, entry.index)
+        leader = leader_of(params.services.metadata.image, entry.topic, entry.index)
         data.current_leader = None if leader is None else LeaderIdAndEpoch(*leader)
     return data

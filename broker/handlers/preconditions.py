@@ -1,13 +1,9 @@
-"""Checks that several handlers share: whether there is an authorizer, a quorum, and who may use
-it."""
+"""Checks that several handlers share: is there an authorizer, and who may use the quorum."""
 
 from __future__ import annotations
 
-from broker.controller.kraft.api import QuorumApi
-from broker.controller.kraft.node import RaftNode
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
-from bus.errors import CloseConnection
 
 NO_AUTHORIZER = "No Authorizer is configured."
 """Kafka's text for changes of ACLs; its text for DescribeAcls differs a little."""
@@ -15,20 +11,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 def security_is_off(context: RequestContext) -> bool:
     """Whether this cluster has no authorizer at all."""
-    return not context.services.config["authorizer.class.name"]
-
-
-def quorum(context: RequestContext) -> QuorumApi:
-    """The quorum of this node. A node without one (ZooKeeper) serves none of these APIs."""
-    return node_of(context).api
-
-
-def node_of(context: RequestContext) -> RaftNode:
-    """The node itself."""
-    node = context.services.quorum
-    if node is None:
-        raise CloseConnection("this node is part of no quorum")
-    return node
+    return not context.services.metadata.config["authorizer.class.name"]
 
 
 def is_quorum_authorized(context: RequestContext) -> bool:

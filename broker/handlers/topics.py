@@ -7,7 +7,8 @@ from itertools import repeat
 
 from broker.controller.decisions.decision import Decision
 from broker.controller.decisions.topics import NewTopic, TopicResult, create_topics
-from broker.handlers.context import RequestContext, Services
+from broker.handlers.context import RequestContext
+from broker.handlers.services import Services
 from broker.log.errors import LogError
 from broker.metadata.image import Endpoint, MetadataImage, PartitionImage
 from bus.errors import ErrorCode
@@ -58,7 +59,7 @@ def node_endpoints(
 ) -> list[tuple[int, str, int, str | None]]:
     """Id, host, port and rack of brokers, without duplicates, for a client to retry at
     (KIP-951)."""
-    image, listener = context.services.image, context.session.listener
+    image, listener = context.services.metadata.image, context.session.listener
     places = []
     for node in sorted(set(nodes)):
         endpoint = endpoint_of(image, node, listener)
@@ -96,10 +97,10 @@ def create(
     """Ask the controller for new topics; ids and the first broker are chosen at random here."""
     clock = services.clock
     ids = (clock.new_uuid() for _ in repeat(None))
-    start = clock.random.randrange(0, max(len(services.image.brokers), 1))
-    services.controller.write(
+    start = clock.random.randrange(0, max(len(services.metadata.image.brokers), 1))
+    services.control_plane.controller.write(
         lambda image: create_topics(
-            image, topics, services.topic_defaults(), ids, start, validate_only
+            image, topics, services.topic_creation.defaults(), ids, start, validate_only
         ),
         done,
         failed,
@@ -119,14 +120,14 @@ def after_creation(services: Services, answer: Callable[[], None]) -> None:
             answer()
 
     timer = services.clock.call_later(CREATION_WAIT_S, once)
-    services.controller.write(lambda _: Decision((), None), once, once)
+    services.control_plane.controller.write(lambda _: Decision((), None), once, once)
 
 
 def auto_create(services: Services, name: str) -> ErrorCode:
     """Create a topic on its first use. NONE if it exists now; LEADER_NOT_AVAILABLE if it will
     soon, on this node by `after_creation`."""
-    if not services.controller.is_active:
-        return services.auto_topic_creation.request(automatic_topic(services, name))
+    if not services.control_plane.controller.is_active:
+        return services.topic_creation.auto.request(automatic_topic(services, name))
     outcome = [ErrorCode.LEADER_NOT_AVAILABLE]
 
     def created(results: tuple[TopicResult, ...]) -> None:
@@ -147,7 +148,7 @@ def auto_create(services: Services, name: str) -> ErrorCode:
 
 def automatic_topic(services: Services, name: str) -> NewTopic:
     """The partitions and replicas of an automatically created topic."""
-    config = services.config
+    config = services.metadata.config
     if name != OFFSETS_TOPIC:
         return NewTopic(name)
     factor = config["offsets.topic.replication.factor"]
@@ -155,7 +156,7 @@ def automatic_topic(services: Services, name: str) -> NewTopic:
         name,
         partitions=config["offsets.topic.num.partitions"],
         # A cluster of one process has no second broker to wait for.
-        replication_factor=1 if services.is_alone else factor,
+        replication_factor=1 if services.topic_creation.is_alone else factor,
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",

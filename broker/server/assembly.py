@@ -15,15 +15,22 @@ from broker.controller.decisions.site_confirmations import is_closed
 from broker.controller.decisions.topics import Defaults
 from broker.controller.port import Controller
 from broker.controller.producer_ids import ProducerIdManager
+from broker.coordinator.coordinators import Coordinators
 from broker.coordinator.group.records import OFFSETS, OFFSETS_TOPIC
 from broker.coordinator.group.service import GroupCoordinator
 from broker.coordinator.group.shard import GroupLimits
 from broker.coordinator.partition_writer import PartitionWriter
 from broker.handlers.auto_topic_creation import AutoTopicCreation
-from broker.handlers.context import Services
 from broker.handlers.dispatch import Dispatcher
 from broker.handlers.forward import ForwardingManager
 from broker.handlers.listener_type import ListenerType
+from broker.handlers.services import (
+    DataPlane,
+    Forwarding,
+    MetadataCache,
+    Services,
+    TopicCreation,
+)
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.failover_gate import FailoverGate
@@ -31,6 +38,7 @@ from broker.metadata.image import MetadataImage, ResourceType
 from broker.metadata.publisher import Publisher
 from broker.network.limits import ConnectionLimits
 from broker.network.port import SocketBuffers
+from broker.peer.controller_channel import ControllerChannel
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
@@ -39,7 +47,7 @@ from broker.server.confirmation_log import ConfirmationLog
 from broker.server.connections import PeerConnections
 from broker.server.control_plane import ControlPlane, Runtime, full_changes
 from broker.server.stored_configs import StoredConfigs
-from broker.server.subscribers import GroupSubscriber, ReplicaSubscriber
+from broker.server.subscribers import CoordinatorSubscriber, ReplicaSubscriber
 
 RECEIVE_MEMORY_BYTES = 64 * 1024 * 1024
 """Half-received requests of all clients together, where `queued.max.request.bytes` sets nothing:
@@ -63,8 +71,9 @@ class Components:
     logs: LogManager
     replicas: ReplicaManager
     controller: Controller
-    groups: GroupCoordinator
-    services: Services
+    coordinators: Coordinators
+    metadata: MetadataCache
+    topic_config: Callable[[str], TopicConfig]
     dispatchers: dict[ListenerType, Dispatcher]
     publisher: Publisher
     stored_configs: StoredConfigs
@@ -82,7 +91,7 @@ class Components:
         """Load the logs, then take the roles that the newest image assigns."""
         self._apply_dynamic_config(full_changes(control_plane.image))
         # On a worker thread: recovering gigabytes must not keep a quorum's voter from voting.
-        await self.logs.disk.run(self.logs.load, self.services.topic_config)
+        await self.logs.disk.run(self.logs.load, self.topic_config)
         for directory, error in self.logs.dirs.failed.items():
             self.replicas.take_offline(directory, error)
         full = full_changes(control_plane.image)
@@ -92,12 +101,12 @@ class Components:
             ReplicaSubscriber(
                 self.node_id,
                 self.replicas,
-                self.services.topic_config,
+                self.topic_config,
                 self.publisher.on_apply_error,
             )
         )
-        self.publisher.subscribe(GroupSubscriber(self.replicas, self.groups))
-        self.publisher.subscribe(self.services.failover_gate)
+        self.publisher.subscribe(CoordinatorSubscriber(self.replicas, self.coordinators))
+        self.publisher.subscribe(self.metadata.failover_gate)
         self.publisher.subscribe(self.confirmation_log)
         self.publisher.publish(full)
         self.is_broker_started = True
@@ -109,61 +118,76 @@ class Components:
         self.timer.stop()
         self.forwarding.stop()
         if self.is_broker_started:
-            await self.groups.stop()
+            await self.coordinators.stop()
             await self.replicas.stop()
         self.connections.close()
 
     def _put_image(self, changes: Changes) -> None:
         """Handlers and components see the same image."""
-        self.services.image = changes.image
+        self.metadata.image = changes.image
 
     def _apply_dynamic_config(self, changes: Changes) -> None:
         """Dynamic configuration takes effect immediately."""
         if any(kind is ResourceType.BROKER for kind, _ in changes.changed_configs):
-            configs, before = changes.image.configs, self.services.config
-            self.services.config = self.stored_configs.broker(
-                self.services.config,
+            configs, before = changes.image.configs, self.metadata.config
+            self.metadata.config = self.stored_configs.broker(
+                self.metadata.config,
                 configs.get((ResourceType.BROKER, ""), {}),
                 configs.get((ResourceType.BROKER, str(self.node_id)), {}),
             )
-            self.services.config.warn_of_new(before)
-            self.logs.config = self.services.config
-            self.replicas.replication_quotas.reconfigure(self.services.config)
+            self.metadata.config.warn_of_new(before)
+            self.logs.config = self.metadata.config
+            self.replicas.replication_quotas.reconfigure(self.metadata.config)
 
 
 def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogManager) -> Components:
     """Create every component of a broker; nothing is started yet."""
     clock, roles = runtime.clock, runtime.roles
     timer, failover_gate = Timer(clock), FailoverGate(clock)
+    metadata = MetadataCache(
+        control_plane.controller.committed,
+        runtime.config,
+        failover_gate,
+        lambda: control_plane.knows_topics,
+    )
     dispatchers: dict[ListenerType, Dispatcher] = {}
     connections = PeerConnections(
         runtime.network,
         clock,
         runtime.config,
         control_plane,
-        lambda: services.image,
+        lambda: metadata.image,
         lambda key, body: dispatchers[roles.controller_listener_type].call(key, body),
         failover_gate.on_disconnect,
     )
     forwarding = ForwardingManager(
         clock,
         connections.to_controller("forwarding", pipelined=True),
-        lambda: services.config["request.timeout.ms"],
+        lambda: metadata.config["request.timeout.ms"],
     )
-    replicas = _replicas(runtime, control_plane, logs, connections, timer, lambda: services.image)
-    groups = _groups(runtime, replicas, timer, lambda: services.image)
+    replicas = _replicas(runtime, control_plane, logs, connections, timer, lambda: metadata.image)
+    coordinators = Coordinators(_groups(runtime, replicas, timer, lambda: metadata.image))
     stored, publisher = StoredConfigs(), Publisher()
-    services = _services(
-        runtime,
-        control_plane,
-        logs,
-        connections,
-        forwarding,
-        dispatchers,
-        replicas,
-        groups,
-        failover_gate,
-        stored,
+    requests = connections.to_controller("requests", pipelined=True)
+    services = Services(
+        node_id=runtime.config.node_id,
+        clock=clock,
+        metadata=metadata,
+        data_plane=_data_plane(runtime, control_plane, logs, replicas, requests),
+        coordinators=coordinators,
+        control_plane=control_plane,
+        forwarding=Forwarding(
+            forwarding.forward,
+            lambda frame, connection, fill: dispatchers[ListenerType.CONTROLLER].dispatch(
+                frame, connection, fill
+            ),
+        ),
+        topic_creation=TopicCreation(
+            AutoTopicCreation(clock, requests),
+            lambda: topic_defaults(metadata.config),
+            roles.is_alone,
+        ),
+        authorizer=Authorizer(),
     )
     runtime.metrics.gauge(
         "broker-metadata-metrics", "metadata-apply-error-count",
@@ -178,8 +202,11 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
         logs=logs,
         replicas=replicas,
         controller=control_plane.controller,
-        groups=groups,
-        services=services,
+        coordinators=coordinators,
+        metadata=metadata,
+        topic_config=lambda name: topic_config(
+            metadata, stored, control_plane.incarnation_id, name
+        ),
         dispatchers=dispatchers,
         publisher=publisher,
         stored_configs=stored,
@@ -231,66 +258,38 @@ def _groups(
     )
 
 
-def _services(
+def _data_plane(
     runtime: Runtime,
     control_plane: ControlPlane,
     logs: LogManager,
-    connections: PeerConnections,
-    forwarding: ForwardingManager,
-    dispatchers: dict[ListenerType, Dispatcher],
     replicas: ReplicaManager,
-    groups: GroupCoordinator,
-    failover_gate: FailoverGate,
-    stored: StoredConfigs,
-) -> Services:
-    """The services that handlers use."""
-    config, clock, disk = runtime.config, runtime.clock, runtime.disk
-    requests = connections.to_controller("requests", pipelined=True)
-    services = Services(
-        node_id=config.node_id,
-        config=config,
-        clock=clock,
-        controller=control_plane.controller,
-        replicas=replicas,
-        logs=logs,
-        groups=groups,
-        producer_ids=ProducerIdManager(requests, clock, config.node_id, control_plane.broker_epoch),
-        authorizer=Authorizer(),
-        topic_defaults=lambda: topic_defaults(services),
-        topic_config=lambda name: topic_config(
-            services, stored, control_plane.incarnation_id, name
-        ),
-        volume_bytes=lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
-        image=control_plane.controller.committed,
-        forward=forwarding.forward,
-        dispatch_envelope=lambda frame, session, fill: dispatchers[
-            ListenerType.CONTROLLER
-        ].dispatch(frame, session, fill),
-        controller_channel=requests,
-        failover_gate=failover_gate,
-        auto_topic_creation=AutoTopicCreation(clock, requests),
-        site_number=runtime.settings.site_number,
-        is_alone=runtime.roles.is_alone,
+    requests: ControllerChannel,
+) -> DataPlane:
+    clock, disk = runtime.clock, runtime.disk
+    return DataPlane(
+        replicas,
+        logs,
+        ProducerIdManager(requests, clock, runtime.config.node_id, control_plane.broker_epoch),
+        lambda path: (disk.total_bytes(path), disk.free_bytes(path)),
     )
-    return services
 
 
 def topic_config(
-    services: Services, stored: StoredConfigs, incarnation_id: bytes, name: str
+    metadata: MetadataCache, stored: StoredConfigs, incarnation_id: bytes, name: str
 ) -> TopicConfig:
     """A topic's effective configuration in this process, which may wait to be confirmed."""
-    image = services.image
-    config = stored.topic(services.config, name, image.topic_config(name))
+    image = metadata.image
+    config = stored.topic(metadata.config, name, image.topic_config(name))
     if is_closed(image, name, incarnation_id):
         return replace(config, is_unconfirmed=True)
     return config
 
 
-def topic_defaults(services: Services) -> Defaults:
+def topic_defaults(config: BrokerConfig) -> Defaults:
     """What -1 means for a new topic."""
     return Defaults(
-        partitions=services.config["num.partitions"],
-        replication_factor=services.config["default.replication.factor"],
+        partitions=config["num.partitions"],
+        replication_factor=config["default.replication.factor"],
     )
 
 

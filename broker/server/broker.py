@@ -188,16 +188,15 @@ class Broker:
         self._deps = ControlPlaneDeps(
             logs=logs,
             publisher=components.publisher,
-            services=components.services,
+            metadata=components.metadata,
             replicas=components.replicas,
-            groups=components.groups,
             local_call=components.dispatchers[self.roles.controller_listener_type].call,
             fail=self._fail,
         )
         self.control_plane.attach(self._deps)
         ClusterMetrics(
-            self.metrics, self.control_plane.controller, lambda: components.services.image,
-            lambda: self._state, lambda: len(components.groups.groups()),
+            self.metrics, self.control_plane.controller, lambda: components.metadata.image,
+            lambda: self._state, lambda: len(components.coordinators.groups.groups()),
         )  # fmt: skip
         return components
 
@@ -244,7 +243,7 @@ class Broker:
 
     def _connection_limits(self) -> ConnectionLimits:
         """Computed once per configuration: thousands of connections may arrive in a second."""
-        config = self.components.services.config
+        config = self.components.metadata.config
         if self._limits is None or self._limits[0] is not config:
             self._limits = (config, connection_limits(config))
         return self._limits[1]
@@ -296,11 +295,7 @@ class Broker:
         """A broker's connection to the active controller is gone: probe that broker."""
         broker_id = connection.session.broker_id
         if broker_id != NO_BROKER:
-            services = self.components.services
-            if services.connection_lost is not None:
-                services.connection_lost(broker_id)
-            elif services.active is not None:
-                services.active.connection_lost(broker_id)
+            self.control_plane.connection_lost(broker_id)
 
     async def _sweep_idle(self) -> None:
         while True:
@@ -326,7 +321,7 @@ class Broker:
     async def _expire_offsets(self) -> None:
         while True:
             await self.clock.sleep(self.config["offsets.retention.check.interval.ms"] / 1000)
-            self.components.groups.expire()
+            self.components.coordinators.groups.expire()
 
 
 def _logged(dispatch: Dispatch) -> Dispatch:

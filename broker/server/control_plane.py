@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
-from broker.controller.port import Controller
 from broker.controller.zk.port import ZooKeeperSession
-from broker.coordinator.group.service import GroupCoordinator
 from broker.disk.port import Disk
+from broker.handlers.services import ControlPlaneApi, MetadataCache
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage
@@ -33,9 +32,6 @@ from broker.replica.manager import ReplicaManager
 from broker.server.roles import Roles
 from broker.settings import ProcessSettings
 from bus.client.wire.ports import Address
-
-if TYPE_CHECKING:
-    from broker.handlers.context import Services
 
 
 class StartError(Exception):
@@ -68,20 +64,16 @@ class ControlPlaneDeps:
 
     logs: LogManager
     publisher: Publisher
-    services: Services
+    metadata: MetadataCache
     replicas: ReplicaManager
-    groups: GroupCoordinator
     local_call: LocalCall
     fail: Callable[[StartError], None]
     is_broker_started: bool = False
 
 
-class ControlPlane(Protocol):
-    """One way for a process to be part of a cluster."""
-
-    @property
-    def controller(self) -> Controller:
-        """The controller as this process sees it; available after `prepare`."""
+class ControlPlane(ControlPlaneApi, Protocol):
+    """One way for a process to be part of a cluster; available to handlers after `attach`, its
+    controller after `prepare`."""
 
     @property
     def image(self) -> MetadataImage:
@@ -95,6 +87,10 @@ class ControlPlane(Protocol):
     def knows_topics_at_join(self) -> bool:
         """Whether the image after `join` has all topics, so that a log without a topic is a stray.
         Under ZooKeeper topics arrive later, by requests."""
+
+    @property
+    def knows_topics(self) -> bool:
+        """Whether a topic that is not in the image does not exist."""
 
     async def open(self) -> str | None:
         """The cluster's id, None if this process may create one. Raises StartError."""

@@ -1,4 +1,4 @@
-"""Applies metadata changes to the replica manager and the group coordinator."""
+"""Applies metadata changes to the replica manager and the coordinators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.config.views import TopicConfig
-from broker.coordinator.group.records import OFFSETS_TOPIC
-from broker.coordinator.group.service import GroupCoordinator
+from broker.coordinator.coordinators import Coordinators
 from broker.disk.port import DiskError
 from broker.log.errors import LogError
 from broker.metadata.delta import Changes
@@ -107,22 +106,24 @@ class ReplicaSubscriber:
             self._replicas.update_configs({name: self._topic_config(name) for name in known})
 
 
-class GroupSubscriber:
-    """Elects and resigns the coordinator with the leadership of each partition of
-    `__consumer_offsets`; removes the offsets of deleted topics."""
+class CoordinatorSubscriber:
+    """Elects and resigns a coordinator with the leadership of each partition of its topic; tells
+    every one which topics are deleted."""
 
-    def __init__(self, replicas: ReplicaManager, groups: GroupCoordinator) -> None:
-        self._groups = groups
+    def __init__(self, replicas: ReplicaManager, coordinators: Coordinators) -> None:
+        self._coordinators = coordinators
         replicas.leadership_listeners.append(self.on_leadership)
 
     def on_leadership(self, partition: Partition) -> None:
         """The local replica became the leader, or is no longer the leader, for any reason."""
-        if partition.topic == OFFSETS_TOPIC:
-            act = self._groups.on_elected if partition.is_leader else self._groups.on_resigned
+        coordinator = self._coordinators.by_topic.get(partition.topic)
+        if coordinator is not None:
+            act = coordinator.on_elected if partition.is_leader else coordinator.on_resigned
             act(partition.index)
 
     def __call__(self, changes: Changes) -> None:
         """Apply the changes."""
         gone = frozenset(topic.name for topic in changes.deleted_topics)
         if gone:
-            self._groups.forget_topics(gone - set(changes.image.topics))
+            for coordinator in self._coordinators.by_topic.values():
+                coordinator.forget_topics(gone - set(changes.image.topics))

@@ -57,7 +57,7 @@ def is_in_sync(cluster: SimCluster, machine: SimMachine) -> bool:
 
 def _metadata(cluster: SimCluster, serving: list[Any]) -> Iterator[str]:
     """Checks that all brokers have the same metadata, with a leader and all replicas in sync."""
-    images = {machine.name: broker.components.services.image for machine, broker in serving}
+    images = {machine.name: broker.components.metadata.image for machine, broker in serving}
     topics = {name: describe_topics(image) for name, image in images.items()}
     first = next(iter(topics))
     for name in topics:

@@ -182,5 +182,5 @@ class SimCluster:
             controller = broker.components.controller
             rank = (int(controller.is_active) * controller.epoch, controller.end_offset)
             if rank > best_rank:
-                best, best_rank = broker.components.services.image, rank
+                best, best_rank = broker.components.metadata.image, rank
         return best

@@ -179,7 +179,7 @@ class SiteClaims:
     def _note_primaries(self, complain: Callable[[str], None]) -> None:
         for cluster in self._clusters:
             for machine, broker in cluster.serving():
-                epoch = site_epoch(broker.components.services.image)
+                epoch = site_epoch(broker.components.metadata.image)
                 if epoch is None:
                     continue
                 first = self._primaries.setdefault(epoch.number, epoch.primary)

@@ -64,7 +64,7 @@ def test_every_broker_takes_its_own_configuration_and_no_others(controller: str)
         )
 
     def in_force() -> list[int]:
-        return [broker.components.services.config["log.retention.ms"] for _, broker in cluster.serving()]
+        return [broker.components.metadata.config["log.retention.ms"] for _, broker in cluster.serving()]
 
     world.run(story())
     world.end()

@@ -16,7 +16,7 @@ from contextlib import suppress
 import pytest
 
 from broker.controller.kraft.transport.codec import TOPIC, TOPIC_ID
-from broker.handlers.context import NoConnection
+from broker.handlers.connection_control import NoConnection
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, is_served, version_range
 from broker.security.session import Session

@@ -162,6 +162,6 @@ def test_a_partition_that_cannot_be_made_does_not_keep_others_from_being_made(
 
 
 def _changes_of(alone: Alone, name: str) -> Changes:
-    image = alone.components.services.image
+    image = alone.components.metadata.image
     topic = image.topics[name]
     return Changes(image=image, changed_partitions=((topic, topic.partitions[0]),))

@@ -79,6 +79,11 @@ class GroupCoordinator:
         """Unload all groups; waiting members learn that this is no longer their coordinator."""
         await self._runtime.stop()
 
+    @property
+    def topic_name(self) -> str:
+        """`__consumer_offsets`."""
+        return self._runtime.topic_name
+
     def partition_of(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that holds this group."""
         return self._runtime.partition_of(group_id)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from broker.controller import state_changes
@@ -20,7 +20,8 @@ from broker.controller.decisions import cluster
 from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.controller.kraft import duplicate_id
 from broker.controller.kraft.node import RaftNode
-from broker.controller.port import Controller
+from broker.controller.kraft.raft.voters import Voter
+from broker.controller.port import Controller, Failed
 from broker.log.log_dir_files import readable_meta_properties
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
@@ -29,7 +30,7 @@ from broker.peer.controller_channel import ControllerChannel, ControllerLocator
 from broker.server.control_plane import ControlPlaneDeps, Runtime, StartError
 from broker.server.kraft.broker_lifecycle import BrokerIdentity, BrokerLifecycleManager
 from bus.client.wire.ports import Address
-from bus.errors import ErrorCode, check
+from bus.errors import CloseConnection, ErrorCode, check
 
 if TYPE_CHECKING:
     from broker.server.kraft.controller_registration import ControllerRegistration
@@ -71,6 +72,65 @@ class KraftControlPlane:
     def knows_topics_at_join(self) -> bool:
         """The image is at or past the registration."""
         return True
+
+    # -- what handlers ask --------------------------------------------------------------
+
+    @property
+    def knows_topics(self) -> bool:
+        """The image has them all."""
+        return True
+
+    @property
+    def active(self) -> ActiveController:
+        """After `attach`."""
+        check(self._active is not None, "a control plane has its components before it is used")
+        return self._active  # type: ignore[return-value]
+
+    @property
+    def has_quorum(self) -> bool:
+        """Every process is a voter or an observer."""
+        return True
+
+    @property
+    def quorum(self) -> RaftNode:
+        """The Raft node."""
+        return self.node
+
+    @property
+    def kraft_version(self) -> int:
+        """0 where the configuration names the voters, 1 where the log does."""
+        return self.node.kraft_version
+
+    @property
+    def voters(self) -> Sequence[Voter]:
+        """The voters in force."""
+        return self.node.voters.voters
+
+    @property
+    def advertised_controller_id(self) -> int:
+        """This broker, which forwards: no client may reach the controllers."""
+        return self._runtime.config.node_id
+
+    def connection_lost(self, broker_id: int) -> None:
+        """The active controller probes the broker."""
+        if self._active is not None:
+            self._active.connection_lost(broker_id)
+
+    def handle_controller_request(self, request: object, reply: Callable[[object], None]) -> None:
+        """No listener serves these APIs here."""
+        raise CloseConnection("the controller of this cluster is a quorum")
+
+    def handle_controlled_shutdown(
+        self,
+        broker_id: int,
+        broker_epoch: int,
+        done: Callable[[bool, list[tuple[str, int]]], None],
+        failed: Failed,
+    ) -> None:
+        """No listener serves this API here."""
+        raise CloseConnection("the controller of this cluster is a quorum")
+
+    # -- life ---------------------------------------------------------------------------
 
     @property
     def node(self) -> RaftNode:
@@ -118,12 +178,11 @@ class KraftControlPlane:
     def attach(self, deps: ControlPlaneDeps) -> None:
         """Load the metadata from the disk."""
         self._deps = deps
-        deps.services.quorum = self.node
-        self._active = deps.services.active = ActiveController(
+        self._active = ActiveController(
             self.node,
             self._runtime.clock,
             self._runtime.network,
-            lambda: deps.services.config,
+            lambda: deps.metadata.config,
             self._runtime.settings.site_number,
         )
         changes = self.node.open()
@@ -231,7 +290,7 @@ class KraftControlPlane:
         if deps.is_broker_started:
             deps.publisher.publish(changes)
         else:
-            deps.services.image = changes.image
+            deps.metadata.image = changes.image
         self._image_changed.set()
         if self._lifecycle is not None:
             self._heartbeat_early(changes, self._lifecycle)
@@ -250,7 +309,7 @@ class KraftControlPlane:
     def _on_active(self, epoch: int, image: MetadataImage) -> None:
         """This node leads the quorum: an empty cluster gets its first records."""
         self._is_leader.set()
-        rules = PartitionPolicy.of(self._attached().services.config)
+        rules = PartitionPolicy.of(self._attached().metadata.config)
         self.node.write(lambda newest: cluster.bootstrap(newest, rules), _ignore, _not_stored)
         if self._active is None:
             return

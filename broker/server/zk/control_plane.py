@@ -13,8 +13,8 @@ can.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from broker.controller.active import ActiveController
 from broker.controller.decisions.partition_policy import PartitionPolicy
@@ -43,7 +43,11 @@ from broker.server.zk.outage_log import OutageLog
 from broker.server.zk.registration import BrokerRegistration
 from broker.server.zk.startup import Startup
 from bus.client.wire.ports import Address
-from bus.errors import ErrorCode, check
+from bus.errors import CloseConnection, ErrorCode, check
+
+if TYPE_CHECKING:
+    from broker.controller.kraft.node import RaftNode
+    from broker.controller.kraft.raft.voters import Voter
 
 log = logging.getLogger("broker.server")
 
@@ -124,7 +128,7 @@ class ZooKeeperControlPlane:
             config.node_id,
             self._session,
             runtime.clock,
-            policy=lambda: PartitionPolicy.of(self._attached().services.config),
+            policy=lambda: PartitionPolicy.of(self._attached().metadata.config),
             send=lambda broker_id, key, body: self._broker_channels().send(broker_id, key, body),
             committed=lambda: self.follower.image,
             deletion_enabled=lambda: bool(config["delete.topic.enable"]),
@@ -144,7 +148,6 @@ class ZooKeeperControlPlane:
     def attach(self, deps: ControlPlaneDeps) -> None:
         """Connect the components; no metadata is on disk, all comes from ZooKeeper."""
         self._deps = deps
-        deps.services.zookeeper = self
         self._channels = BrokerChannels(self._runtime, self.controller, deps.local_call)
         runtime = self._runtime
         self._failure_detector = FailureDetector(
@@ -156,15 +159,14 @@ class ZooKeeperControlPlane:
         )
         self._channels.on_lost = self._failure_detector.connection_lost
         self._channels.on_response = self._failure_detector.on_response
-        self._active = deps.services.active = ActiveController(
+        self._active = ActiveController(
             self.controller,
             runtime.clock,
             runtime.network,
-            lambda: deps.services.config,
+            lambda: deps.metadata.config,
             runtime.settings.site_number,
             watches_sessions=False,
         )
-        deps.services.connection_lost = self._failure_detector.connection_lost
         deps.replicas.on_directory_failed = self._on_directory_failed
         self.controller.on_active.append(lambda _epoch, _image: self._on_active())
         self.controller.on_inactive.append(self._on_inactive)
@@ -251,9 +253,45 @@ class ZooKeeperControlPlane:
             self._channels.close()
         await self._session.close()
 
-    # -- the controller's requests, for handlers --------------------------------------------
+    # -- what handlers ask --------------------------------------------------------------------
 
-    def handle_controller_request(self, request: Any, reply: Callable[[object], None]) -> None:
+    @property
+    def active(self) -> ActiveController:
+        """After `attach`."""
+        check(self._active is not None, "a plane has its components before it is used")
+        return self._active  # type: ignore[return-value]
+
+    @property
+    def has_quorum(self) -> bool:
+        """The metadata are in ZooKeeper."""
+        return False
+
+    @property
+    def quorum(self) -> RaftNode:
+        """There is none."""
+        raise CloseConnection("this node is part of no quorum")
+
+    @property
+    def kraft_version(self) -> int:
+        """No quorum has one here."""
+        return 0
+
+    @property
+    def voters(self) -> Sequence[Voter]:
+        """Nobody votes."""
+        return ()
+
+    @property
+    def advertised_controller_id(self) -> int:
+        """The elected broker."""
+        return self.controller.leader_id
+
+    def connection_lost(self, broker_id: int) -> None:
+        """Its session says whether the broker is gone; a probe may say so earlier."""
+        if self._failure_detector is not None:
+            self._failure_detector.connection_lost(broker_id)
+
+    def handle_controller_request(self, request: object, reply: Callable[[object], None]) -> None:
         """LeaderAndIsr, StopReplica, UpdateMetadata."""
         self.follower.handle(request, reply)
 
@@ -312,7 +350,7 @@ class ZooKeeperControlPlane:
         if deps.is_broker_started:
             deps.publisher.publish(changes)
         else:
-            deps.services.image = changes.image
+            deps.metadata.image = changes.image
 
     def _delete(self, topic: str, index: int) -> ErrorCode:
         try:

@@ -15,6 +15,7 @@ import pytest
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.coordinator import runtime
+from broker.coordinator.coordinators import Coordinators
 from broker.coordinator.group.effects import (
     JoinRequest,
     JoinResult,
@@ -38,7 +39,7 @@ from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
-from broker.server.subscribers import GroupSubscriber
+from broker.server.subscribers import CoordinatorSubscriber
 from bus.errors import ErrorCode
 
 pytestmark = pytest.mark.timeout(120)
@@ -69,7 +70,7 @@ class CoordinatorStage:
             limits=GroupLimits(1, 60_000, rebalance_delay_ms, 100, 1 << 40, 4096),
             partition_count=lambda: 1,
         )
-        GroupSubscriber(self.replicas, self.groups)
+        CoordinatorSubscriber(self.replicas, Coordinators(self.groups))
 
     def metadata(self, *, leader: int, epoch: int, isr: tuple[int, ...] = (1, 2)) -> Partition:
         return self.replicas.create_partition(

@@ -10,7 +10,8 @@ import pytest
 
 import broker
 from broker.clock.real import RealClock
-from broker.handlers.context import EnvelopeConnection, NoConnection, RequestContext
+from broker.handlers.connection_control import EnvelopeConnection, NoConnection
+from broker.handlers.context import RequestContext
 from broker.handlers.dispatch import Dispatcher, EncodeOnce
 from broker.handlers.listener_type import ListenerType
 from broker.metrics.registry import Metrics

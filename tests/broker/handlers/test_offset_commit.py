@@ -4,15 +4,18 @@ that a switch to the other site has closed."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from broker.clock.real import RealClock
+from broker.config.views import BrokerConfig
 from broker.controller.zk.controller_requests import ControllerRequestHandler
 from broker.handlers import k08_offset_commit
-from broker.handlers.context import Services
+from broker.handlers.services import MetadataCache
+from broker.metadata.failover_gate import FailoverGate
 from broker.metadata.image import MetadataImage, ResourceType, TopicImage, frozen
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.errors import ErrorCode
@@ -23,6 +26,12 @@ from bus.protocol.generated.offset_commit import (
 )
 
 ID = bytes(range(16))
+
+
+def services_with(image: MetadataImage, knows_topics: Callable[[], bool]) -> Any:
+    config = BrokerConfig.from_mapping({})
+    metadata = MetadataCache(image, config, FailoverGate(RealClock()), knows_topics)
+    return SimpleNamespace(metadata=metadata)
 
 
 def commit(services: Any, version: int) -> int:
@@ -52,13 +61,9 @@ def test_a_topic_is_unknown_only_once_the_controller_has_named_them_all(
         session: Any = None
         follower = ControllerRequestHandler(1, session, RealClock(), told.append, lambda *_: None)
         follower.on_registered(7)
-        plane = SimpleNamespace(knows_topics=False)
-        services: Any = Services.__new__(Services)
-        services.zookeeper, services.image = plane, follower.image
-        plane.knows_topics = follower.informed.is_set()
+        services = services_with(follower.image, follower.informed.is_set)
         early = commit(services, version)
         follower.informed.set()
-        plane.knows_topics = follower.informed.is_set()
         return early, commit(services, version)
 
     assert asyncio.run(story()) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, unknown)
@@ -67,12 +72,10 @@ def test_a_topic_is_unknown_only_once_the_controller_has_named_them_all(
 def test_so_is_a_partition_of_a_topic_of_which_only_others_were_named() -> None:
     """LeaderAndIsr names what this broker has; the rest comes with UpdateMetadata."""
     topic = TopicImage("t", ID, ())
-    services: Any = Services.__new__(Services)
-    services.zookeeper = SimpleNamespace(knows_topics=False)
-    services.image = MetadataImage(topics=frozen({"t": topic}), topic_names=frozen({ID: "t"}))
-    assert commit(services, 9) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    services.zookeeper = None
-    assert commit(services, 9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    image = MetadataImage(topics=frozen({"t": topic}), topic_names=frozen({ID: "t"}))
+    early, late = services_with(image, lambda: False), services_with(image, lambda: True)
+    assert commit(early, 9) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert commit(late, 9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize(
@@ -83,17 +86,16 @@ def test_a_topic_is_closed_while_the_site_epoch_that_closed_it_is_in_force(
     closed_under: str | None, in_force: int | None, is_closed: bool
 ) -> None:
     """So a switch that was overtaken by another one leaves nothing closed."""
-    services: Any = Services.__new__(Services)
-    services.zookeeper = None
     configs: dict[tuple[int, str], dict[str, str]] = {}
     if closed_under is not None:
         configs[ResourceType.TOPIC, "t"] = {"mirror.refuses.commits.epoch": closed_under}
     if in_force is not None:
         epoch = SiteEpoch(in_force, EpochKind.PLANNED, "there", "here", 0, "o@h")
         configs[ResourceType.BROKER, ""] = {"mirror.site.epoch": epoch.text}
-    services.image = MetadataImage(
+    image = MetadataImage(
         topics=frozen({"t": TopicImage("t", ID, ())}), topic_names=frozen({ID: "t"}), configs=configs
     )
+    services = services_with(image, lambda: True)
     # a topic without partitions: the code of an open one says so
     is_open = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     expected = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_closed else is_open

@@ -28,7 +28,8 @@ from broker.handlers import (
     k10001_mirror_append,
     k10003_mirror_truncate,
 )
-from broker.handlers.context import NoConnection, RequestContext
+from broker.handlers.connection_control import NoConnection
+from broker.handlers.context import RequestContext
 from broker.handlers.listener_type import ListenerType
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
@@ -330,10 +331,10 @@ class ReplicaStory:
         )
         node = ReplicaNode(number, replicas, logs, clock)
         node.services = SimpleNamespace(
-            replicas=replicas, logs=logs, config=config, clock=clock, authorizer=Authorizer(),
-            quorum=None, node_id=number,
+            data_plane=SimpleNamespace(replicas=replicas, logs=logs), clock=clock,
+            metadata=SimpleNamespace(config=config, image=self.controller.image),
+            authorizer=Authorizer(), node_id=number,
         )  # fmt: skip
-        node.services.image = self.controller.image
         replicas.start()
         return node
 
@@ -379,7 +380,7 @@ class ReplicaStory:
     def send_metadata(self, node: ReplicaNode) -> None:
         """Give a broker the newest metadata."""
         held = self.controller.partition
-        node.services.image = self.controller.image
+        node.services.metadata.image = self.controller.image
         if node.number not in held.replicas:
             if node.replicas.find(TOPIC, 0) is not None:
                 node.replicas.delete_partition(TOPIC, 0)

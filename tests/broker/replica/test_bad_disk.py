@@ -72,7 +72,7 @@ class BadDiskStory(ReplicaStory):
             brokers=self.brokers(),
         )
         for node in self.nodes.values():
-            node.services.image = self.controller.image
+            node.services.metadata.image = self.controller.image
             for index in range(COUNT):
                 self._put(node, index, epoch)
 

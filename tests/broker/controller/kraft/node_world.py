@@ -249,7 +249,9 @@ class NodeWorld:
         node = self.nodes[target]
         with suppress(BusError):  # the connection is closed, and the request times out
             if key in HANDLERS:
-                services = SimpleNamespace(quorum=node)
+                services = SimpleNamespace(
+                    control_plane=SimpleNamespace(quorum=node, has_quorum=True)
+                )
                 context = SimpleNamespace(
                     services=services, is_authorized=lambda *_: True, reply=answered, api_version=0
                 )
