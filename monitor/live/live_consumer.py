@@ -21,7 +21,7 @@ from bus.client.kafka.cluster import ClusterUnavailable
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.topic_follower import TopicFollower
-from bus.client.model import ClusterIdentity, TopicPartition
+from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RECORD_ID
@@ -196,13 +196,16 @@ class LiveConsumer:
         positions: dict[TopicPartition, int],
     ) -> None:
         """Once for each topic that is gone."""
-        read = {(at.topic, at.partition): n for at, n in (positions | self._gone).items()}
+        read: dict[TopicAndPartition, int] = {
+            at: max(n, self._gone.get(at, 0)) for at, n in (self._gone | positions).items()
+        }
         for topic in made_anew:
             if topic in _WHOLE:
                 log.warning("console: %s was made anew: it says its state again", topic)
                 continue
             unread = topics.unread(topic, known.topic_ids[topic], read)
-            count = sum(unread.counts.values())
+            shown = self._recent.shown_beyond(topic, read)
+            count = max(0, sum(unread.counts.values()) - shown)
             if count or not unread.is_all:
                 log.warning(
                     "console: %s was made anew: %s%d records of the former one were not shown",

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from itertools import chain
 
-from bus.client.model import ClusterIdentity, TopicPartition
+from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 
 MAX_MESSAGES = 50_000
 
@@ -52,6 +52,14 @@ class RecentReads:
         for place, offset, _ in chain.from_iterable(self._reads):
             found[place] = max(found.get(place, 0), offset + 1)
         return found
+
+    def shown_beyond(self, topic: str, positions: Mapping[TopicAndPartition, int]) -> int:
+        """Of a topic that is being read from its start: how many messages at these positions or
+        behind them were read before."""
+        return sum(
+            place.topic == topic and offset >= positions.get(place, 0)
+            for place, offset, _ in self._again
+        )
 
     def begin_anew(self, topics: Collection[str]) -> None:
         """These are read from their start; what was read of them since the last look comes again,

@@ -154,8 +154,10 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
             await until(lambda: {at.topic for at in hub.consumer._gone}, {DATA_VEHICLE})
             await asyncio.to_thread(admin.create_topic, DATA_VEHICLE, 3)
         await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 5))
+        before = passed()
+        await until(lambda: len(said()), 1 if unread else 0)  # what is fetched would be shown
         reading.set()
-        await until(passed, passed() + 5)
+        await until(passed, before + 5)
         await asyncio.sleep(0)
         assert [one.split(": ")[2] for one in said()] == (
             [f"{unread} records of the former one were not shown"] if unread else []
@@ -168,15 +170,15 @@ async def test_the_console_shows_once_what_it_read_before_it_knew_that_the_topic
 ) -> None:
     """At the place where it stood on the former one, or from the start of a shorter one; it reads
     the new one from its start as soon as it knows."""
-    may_look, looked, refresh = threading.Event(), threading.Event(), TopicFollower.refresh
+    may_look, looked, look = threading.Event(), threading.Event(), TopicFollower._look
 
-    def look_unless_held(follower: TopicFollower, *arguments: Any) -> None:
+    def look_unless_held(follower: TopicFollower) -> None:
         may_look.wait()
-        refresh(follower, *arguments)
+        look(follower)
         looked.set()
 
     monkeypatch.setattr(live_consumer, "REFRESH_SECONDS", 1e9)  # the first; another would look, too
-    monkeypatch.setattr(TopicFollower, "refresh", look_unless_held)
+    monkeypatch.setattr(TopicFollower, "_look", look_unless_held)
     monkeypatch.setattr(TopicFollower, "_look_at_ends", lambda _: None)
     may_look.set()
     hub, passed = counted_hub(bus)

@@ -13,11 +13,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from bus.client.kafka.cluster import ClusterUnavailable
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, OnDelivery, RecordMetadata
 from bus.client.model import (
-    ClusterIdentity,
     ConsumedRecord,
     TopicDescription,
     TopicPartition,
@@ -61,27 +59,6 @@ def pause(seconds: float) -> None:
 def site_client(bus: BusSettings, name: str) -> SiteClient:
     """All that is asked of one cluster."""
     return SiteClient(name, bus)
-
-
-def topics_client(bus: BusSettings) -> SiteClient:
-    """`bus.client.kafka.cluster.admin_client`, for those who follow topics."""
-    return site_client(bus, "topics")
-
-
-def describe_existing(
-    site: SiteClient, topics: Iterable[str], timeout_s: float, known: ClusterIdentity | None
-) -> ClusterIdentity:
-    """`bus.client.kafka.cluster.describe_existing`."""
-    try:
-        site.refresh()
-    except BusError as error:
-        raise ClusterUnavailable(str(error)) from error
-    found = {name: site.view.topics[name] for name in topics if name in site.view.topics}
-    return ClusterIdentity(
-        cluster_id=site.cluster_id,
-        topic_ids={name: topic.topic_id.hex() for name, topic in found.items()},
-        partitions=tuple((n, p.index) for n, topic in found.items() for p in topic.partitions),
-    )
 
 
 class EdgeAdmin:

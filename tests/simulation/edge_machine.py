@@ -23,13 +23,7 @@ from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.second_site import SecondSite
 from ingest.edge.site_route import SiteRoute
 from ingest.spool import Spool, SpoolEntry, SpoolFull, kept_segments, spool, writer
-from tests.simulation.edge_clients import (
-    EdgeAdmin,
-    EdgeConsumer,
-    EdgeProducer,
-    describe_existing,
-    topics_client,
-)
+from tests.simulation.edge_clients import EdgeAdmin, EdgeConsumer, EdgeProducer
 from tests.simulation.loop import ProcessLife
 from tests.simulation.mirror_machine import enter
 from tests.simulation.threads import VirtualThread, VirtualThreading
@@ -145,9 +139,6 @@ class EdgeMachine:
             forwarder: {"Producer": EdgeProducer},
             second_site: {"Consumer": EdgeConsumer, "Admin": EdgeAdmin},
             epoch_confirmer: {"own_name": lambda: "an-edge@world"},
-            topic_follower: {
-                "admin_client": topics_client, "describe_existing": describe_existing,
-            },
             mirrored_ends: {"Consumer": EdgeConsumer, "Admin": EdgeAdmin},
         }
         with ExitStack() as patches:

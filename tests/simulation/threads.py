@@ -72,6 +72,8 @@ class VirtualCondition:
     def notify(self) -> None:
         self._moved.set()
 
+    notify_all = notify
+
 
 class VirtualThread:
     """`threading.Thread` with a target; an error that ends it is a complaint."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bus.client.followed_topics import FollowedTopics, UnreadRecords
 from bus.client.kafka.cluster import (
@@ -21,6 +21,8 @@ from bus.client.kafka.cluster import (
     end_offsets,
 )
 from bus.client.model import ClusterIdentity, TopicAndPartition
+from bus.client.wire.partition_leaders import PartitionLeaders
+from bus.client.wire.topic_ids import TopicIds
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 
@@ -28,21 +30,28 @@ log = logging.getLogger(__name__)
 
 EVERY_S = 0.5
 LOOKS_PER_END = 2  # the ends of all partitions cost more than the ids of their topics
-TIMEOUT_S = 2.0  # of one question; a dead leader keeps nobody from hearing of the others
+TIMEOUT_S = 2.0  # how long a look is waited for
 STOP_S = TIMEOUT_S + 1.0
+CLIENT_ID = "databus-topics"
 
 
 class TopicFollower:
-    """One thread, from `start` to `close`. Any thread may ask it."""
+    """One thread, from `start` to `close`, asks; any thread may ask it.
+
+    Invariant: `_condition` guards all but the two clients, which are of the thread that looks."""
 
     def __init__(self, bus: BusSettings, topics: Iterable[str], *, with_ends: bool = True) -> None:
-        """Raises `ClusterUnavailable` where librdkafka refuses a setting. `with_ends`: whether
-        anybody will ask for what was not read."""
-        self._admin: AdminClient = admin_client(bus)
+        """`with_ends`: whether anybody will ask for what was not read."""
+        self._bus = bus
         self._topics = sorted(set(topics))
         self._with_ends = with_ends
-        self._lock = threading.Lock()
+        self._ids, self._leaders = TopicIds(bus, CLIENT_ID), PartitionLeaders(bus, CLIENT_ID)
+        self._admin: AdminClient | None = None
+        self._condition = threading.Condition()
         self._known: FollowedTopics | None = None
+        self._begun = self._ended = 0  # looks
+        self._is_wanted = False
+        self._failure = "no broker has answered yet"  # of the look that ended last
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
 
@@ -54,25 +63,29 @@ class TopicFollower:
     def close(self) -> None:
         """Ask no more."""
         self._stopping.set()
+        with self._condition:
+            self._condition.notify_all()
         if self._thread.is_alive():
             self._thread.join(STOP_S)
+        self._ids.close()
+        self._leaders.close()
 
     @property
     def identity(self) -> ClusterIdentity | None:
         """The topics that there are, by the newest look; None before the first."""
-        with self._lock:
+        with self._condition:
             return self._known.identity if self._known else None
 
     def changed(self, known: ClusterIdentity, topics: Iterable[str]) -> frozenset[str]:
         """Those of these topics that are not those that a reader began with: others, gone, or there
         at last. By the newest look."""
-        with self._lock:
+        with self._condition:
             return self._known.changed(known, topics) if self._known else frozenset()
 
     def renewed(self, known: ClusterIdentity, topics: Iterable[str]) -> frozenset[str]:
         """Those of these topics that are there and that a reader has to read anew, or more
         partitions of. By the newest look."""
-        with self._lock:
+        with self._condition:
             return self._known.renewed(known, topics) if self._known else frozenset()
 
     def renewals(self) -> Callable[[], frozenset[str]]:
@@ -89,16 +102,28 @@ class TopicFollower:
         return renewed
 
     def refresh(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Ask now. Raises `ClusterUnavailable`, also where no broker answers in time."""
-        found = describe_existing(self._admin, self._topics, timeout_s, self.identity)
-        with self._lock:
-            self._observe(found)
+        """What there is now: waits for a look that begins from here on. Raises
+        `ClusterUnavailable`, also where it has not ended in time."""
+        if not self._thread.is_alive():
+            self._look()
+            return
+        deadline = time.monotonic() + timeout_s
+        with self._condition:
+            wanted, self._is_wanted = self._begun + 1, True
+            self._condition.notify_all()
+            while self._ended < wanted:
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or self._stopping.is_set():
+                    raise ClusterUnavailable(f"no broker has answered within {timeout_s:g} s")
+                self._condition.wait(left_s)
+            if self._failure:
+                raise ClusterUnavailable(self._failure)
 
     def unread(
         self, topic: str, topic_id: str, positions: Mapping[TopicAndPartition, int]
     ) -> UnreadRecords:
         """Of a topic that is gone, what a reader with these positions has not read."""
-        with self._lock:
+        with self._condition:
             if self._known is None:
                 return UnreadRecords({}, False)
             return self._known.unread(topic, topic_id, positions)
@@ -106,28 +131,79 @@ class TopicFollower:
     def _run(self) -> None:
         looks = 0
         while not self._stopping.is_set():
-            try:
-                self.refresh()
+            if self._tried(self._counted_look):
                 if self._with_ends and looks % LOOKS_PER_END == 0:
-                    self._look_at_ends()
+                    self._tried(self._look_at_ends)
                 looks += 1
-            except ClusterUnavailable as error:
-                log.debug("topics are followed later: %s", error)
-            self._stopping.wait(EVERY_S)
+            with self._condition:
+                if not self._is_wanted and not self._stopping.is_set():
+                    self._condition.wait(EVERY_S)
+
+    @staticmethod
+    def _tried(look: Callable[[], None]) -> bool:
+        try:
+            look()
+        except ClusterUnavailable as error:
+            log.debug("topics are followed later: %s", error)
+            return False
+        return True
+
+    def _counted_look(self) -> None:
+        """Whoever waits for it goes on when it has ended, in whatever manner."""
+        with self._condition:
+            self._begun, self._is_wanted = self._begun + 1, False
+        failure = "the look has failed"
+        try:
+            self._look()
+            failure = ""
+        except ClusterUnavailable as error:
+            failure = str(error)
+            raise
+        finally:
+            with self._condition:
+                self._ended, self._failure = self._begun, failure
+                self._condition.notify_all()
+
+    def _look(self) -> None:
+        found = self._existing()
+        with self._condition:
+            self._observe(found)
 
     def _look_at_ends(self) -> None:
-        """Ends count for the topic that stood there before and after they were asked."""
+        """Ends count for the topic that stood there before and after they were asked, and that has
+        no partition whose end is not known."""
         before = self.identity
         if before is None:
             return
-        ends = end_offsets(self._admin, before.partitions, TIMEOUT_S)
-        after = describe_existing(self._admin, self._topics, TIMEOUT_S, before)
+        ends = self._end_offsets(before.partitions)
+        after = self._existing()
+        unknown = {topic for topic, number in before.partitions if (topic, number) not in ends}
         same = {t for t, topic_id in after.topic_ids.items() if before.topic_ids.get(t) == topic_id}
-        with self._lock:
+        with self._condition:
             self._observe(after)
             if self._known is not None:
-                of_same = {place: end for place, end in ends.items() if place[0] in same}
+                of_same = {tp: end for tp, end in ends.items() if tp[0] in same - unknown}
                 self._known.observe_ends(of_same, time.monotonic())
+
+    def _existing(self) -> ClusterIdentity:
+        try:
+            return self._ids.existing(self._topics)
+        except BusError as error:
+            if error.code is not ErrorCode.SECURITY_DISABLED:
+                raise ClusterUnavailable(str(error)) from error
+        return describe_existing(self._librdkafka(), self._topics, TIMEOUT_S, self.identity)
+
+    def _end_offsets(self, places: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, int]:
+        try:
+            return self._leaders.end_offsets(places)
+        except BusError:  # SECURITY_DISABLED
+            return end_offsets(self._librdkafka(), places, TIMEOUT_S)
+
+    def _librdkafka(self) -> AdminClient:
+        """It logs in by more mechanisms than our own client."""
+        if self._admin is None:
+            self._admin = admin_client(self._bus)
+        return self._admin
 
     def _observe(self, found: ClusterIdentity) -> None:
         if self._known is None:

@@ -151,6 +151,7 @@ class SyncClient:
         self._addresses: dict[int, Address] = {}
         self._controller_id = -1
         self._connections: dict[Address, SyncConnection] = {}
+        self._silent: set[Address] = set()  # where nobody answered last time
 
     @classmethod
     def of(cls, bus: BusSettings, client_id: str, **timeouts: int) -> SyncClient:
@@ -173,12 +174,15 @@ class SyncClient:
         failure: BusError | None = None
         for address in self._candidates():
             try:
-                return self._connection_to(address).request(api_key, body)
+                answer = self._connection_to(address).request(api_key, body)
             except BusError as error:
                 if error.code not in _UNREACHABLE:
                     raise
                 self._disconnect(address)
                 failure = error
+            else:
+                self._silent.discard(address)
+                return answer
         raise failure or BusError(ErrorCode.NETWORK_EXCEPTION, "no address was given")
 
     def supports(self, api_key: int) -> bool:
@@ -234,9 +238,13 @@ class SyncClient:
         self._controller_id = answer.controller_id
 
     def _candidates(self) -> list[Address]:
-        """Open connections first, then every known address, then the bootstrap servers."""
-        everything = [*self._connections, *self._addresses.values(), *self._bootstrap]
-        return list(dict.fromkeys(everything))
+        """Open connections first, then every known address, then the bootstrap servers; those last
+        that did not answer, so that a broker that hangs is not waited for with each request."""
+        everything = dict.fromkeys(
+            [*self._connections, *self._addresses.values(), *self._bootstrap]
+        )
+        self._silent &= everything.keys()
+        return sorted(everything, key=self._silent.__contains__)
 
     def _connection_to(self, address: Address) -> SyncConnection:
         found = self._connections.get(address)
@@ -249,6 +257,7 @@ class SyncClient:
         return found
 
     def _disconnect(self, address: Address) -> None:
+        self._silent.add(address)
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
