@@ -1,11 +1,11 @@
-"""Every error code of the Kafka 4.3 protocol: number, name, worth a retry or not, and a sentence.
+"""Every error code of the Kafka 4.4 protocol: number, name, worth a retry or not, and a sentence.
 
 In: nothing. Out: `ErrorCode` (with `.retriable` and `.text`) and `BusError`, the one exception that
 carries a code across packages.
 Never: I/O, and never the place to decide which error applies. Programmer errors are not here:
 they are `check(condition, "sentence")`.
 
-Source: codes, names and retriability as of Kafka 4.3 (checked against its client by a test);
+Source: codes, names and retriability as of Kafka 4.4 (checked against its client by a test);
 the sentences are ours.
 """
 
@@ -268,6 +268,13 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "The topology epoch is not valid."
     STREAMS_TOPOLOGY_FENCED = 132, False, "The topology epoch has been overtaken."
     SHARE_SESSION_LIMIT_REACHED = 133, True, "No further share sessions are allowed here."
+    GROUP_DELETION_FAILED = 134, False, "The group could not be deleted; its message says why."
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = (
+        135,
+        False,
+        "The description of the topology could not be processed; the message says why.",
+    )
+    CONTROLLER_ID_NOT_REGISTERED = 136, False, "No controller of this id is registered."
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:

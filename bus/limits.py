@@ -27,6 +27,12 @@ MAX_HEADERS_PER_RECORD: Final = 1024
 MAX_VARINT_BYTES: Final = 5
 """An unsigned 32-bit varint; a longer one is garbage and would build huge integers."""
 
+MAX_ARRAY_ELEMENTS: Final = 1_000_000
+"""Elements of one array of a message, as Kafka 4.4's readers take them: each costs an object."""
+
+MAX_TAGGED_FIELDS: Final = 10_000
+"""Tagged fields in one place of a message, as Kafka 4.4's readers take them; messages have few."""
+
 MAX_VARLONG_BYTES: Final = 10
 """A 64-bit varint, as the timestamp deltas of records use."""
 

@@ -28,7 +28,7 @@ API_VERSIONS = ApiKey.API_VERSIONS
 
 @dataclass(frozen=True)
 class ApiInfo:
-    """One API. Versions are those of Kafka 4.3; of keys 4-7 those of 3.9, the last to have them."""
+    """One API. Versions are those of Kafka 4.4; of keys 4-7 those of 3.9, the last to have them."""
 
     key: int
     name: str

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from struct import error as StructError
 
 from bus.errors import BusError, ErrorCode
-from bus.limits import MAX_VARINT_BYTES
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS, MAX_VARINT_BYTES
 
 Buffer = bytes | bytearray | memoryview
 Write = Callable[[Buffer], object]
@@ -48,8 +48,17 @@ def null_not_allowed(field: str) -> ProtocolError:
 
 
 def array_too_long(field: str, length: int) -> ProtocolError:
-    """For an array that claims more elements than bytes are left."""
-    return ProtocolError(f"{field} claims {length} elements, more than its frame can hold")
+    """For an array that claims more elements than bytes are left, or than any message has."""
+    known = length <= MAX_ARRAY_ELEMENTS
+    limit = "its frame can hold" if known else f"the {MAX_ARRAY_ELEMENTS} allowed"
+    return ProtocolError(f"{field} claims {length} elements, more than {limit}")
+
+
+def too_many_tags(message: str, count: int) -> ProtocolError:
+    """For a section of tagged fields that claims more of them than any message has."""
+    return ProtocolError(
+        f"{message} claims {count} tagged fields, more than the {MAX_TAGGED_FIELDS} allowed"
+    )
 
 
 def wrong_tag_size(field: str) -> ProtocolError:
@@ -96,6 +105,8 @@ def uvarint(value: int) -> bytes:
 def skip_tags(buf: Buffer, at: int) -> int:
     """The offset after a section of tagged fields that are all unknown to us."""
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags("a message", count)
     for _ in range(count):
         _, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bus.errors import ErrorCode
-from bus.limits import MAX_HEADERS_PER_RECORD, MAX_RECORDS_PER_BATCH
+from bus.limits import MAX_DECOMPRESSED_BYTES, MAX_HEADERS_PER_RECORD, MAX_RECORDS_PER_BATCH
 from bus.records.batch import (
     HEADER_BYTES,
     BatchHeader,
@@ -25,8 +25,13 @@ from bus.records.record import Record
 from bus.records.varint import zagzig
 
 
-def read_records(batch: Buffer, offset: int = 0) -> Iterator[Record]:
-    """The records of the batch at `offset`. The CRC is not checked here (`batch.check_crc`)."""
+def read_records(
+    batch: Buffer, offset: int = 0, max_unpacked_bytes: int = MAX_DECOMPRESSED_BYTES
+) -> Iterator[Record]:
+    """The records of the batch at `offset`. The CRC is not checked here (`batch.check_crc`).
+
+    A record of a compressed batch may have at most `max_unpacked_bytes`.
+    """
     header = header_at(batch, offset)
     check_shape(header)
     if offset + header.size_bytes > len(batch):
@@ -35,7 +40,7 @@ def read_records(batch: Buffer, offset: int = 0) -> Iterator[Record]:
         raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"{header.records_count} records")
     packed = memoryview(batch)[offset + HEADER_BYTES : offset + header.size_bytes]
     body = decompress(header.compression, packed)
-    return _records(header, body)
+    return _records(header, body, max_unpacked_bytes if header.compression else len(packed))
 
 
 def read_all(buf: Buffer) -> Iterator[tuple[BatchHeader, Record]]:
@@ -45,18 +50,20 @@ def read_all(buf: Buffer) -> Iterator[tuple[BatchHeader, Record]]:
             yield header, record
 
 
-def _records(header: BatchHeader, body: bytes) -> Iterator[Record]:
+def _records(header: BatchHeader, body: bytes, most: int) -> Iterator[Record]:
     at = 0
     for _ in range(header.records_count):
-        record, at = _record(header, body, at)
+        record, at = _record(header, body, at, most)
         yield record
     if at != len(body):
         raise _malformed(f"{len(body) - at} bytes after the last record")
 
 
-def _record(header: BatchHeader, body: bytes, at: int) -> tuple[Record, int]:
+def _record(header: BatchHeader, body: bytes, at: int, most: int) -> tuple[Record, int]:
     try:
         length, at = zagzig(body, at)
+        if length > most:
+            raise _malformed(f"a record of {length} bytes, more than the {most} allowed")
         end = at + length
         if length < 0 or end > len(body):
             raise _malformed(f"a record of {length} bytes")

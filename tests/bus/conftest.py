@@ -22,12 +22,12 @@ RunJava = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
-def jars_of_kafka_43() -> list[Path]:
-    """All jars of Apache Kafka 4.3."""
+def jars_of_kafka_44() -> list[Path]:
+    """All jars of Apache Kafka 4.4."""
     try:
         return kafka_jars()
     except Unavailable as missing:
-        pytest.skip(f"Apache Kafka 4.3: {missing}")
+        pytest.skip(f"Apache Kafka 4.4: {missing}")
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ def test_codes_and_retriability_are_those_of_kio() -> None:
 
 
 def test_the_table_has_no_hole() -> None:
-    assert [int(code) for code in ErrorCode] == list(range(-1, 134))
+    assert [int(code) for code in ErrorCode] == list(range(-1, 137))
 
 
 def test_an_unknown_code_of_a_peer_becomes_unknown_server_error() -> None:

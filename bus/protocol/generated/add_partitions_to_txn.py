@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 24
@@ -91,7 +92,7 @@ def _read_add_partitions_to_txn_topic_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('AddPartitionsToTxnTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AddPartitionsToTxnTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -121,7 +122,7 @@ def decode_request_0(buf, at):
         at += 14
         if n < 0:
             raise null_not_allowed('AddPartitionsToTxnRequest.v3_and_below_topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AddPartitionsToTxnRequest.v3_and_below_topics', n)
         v3_and_below_topics = []
         for _ in range(n):
@@ -162,7 +163,7 @@ def _read_add_partitions_to_txn_topic_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AddPartitionsToTxnTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AddPartitionsToTxnTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -204,7 +205,7 @@ def decode_request_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AddPartitionsToTxnRequest.v3_and_below_topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AddPartitionsToTxnRequest.v3_and_below_topics', n)
         v3_and_below_topics = []
         for _ in range(n):
@@ -253,7 +254,7 @@ def _read_add_partitions_to_txn_transaction_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AddPartitionsToTxnTransaction.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AddPartitionsToTxnTransaction.topics', n)
     topics = []
     for _ in range(n):
@@ -288,7 +289,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AddPartitionsToTxnRequest.transactions')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AddPartitionsToTxnRequest.transactions', n)
         transactions = []
         for _ in range(n):
@@ -336,7 +337,7 @@ def _read_add_partitions_to_txn_topic_result_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('AddPartitionsToTxnTopicResult.results_by_partition')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AddPartitionsToTxnTopicResult.results_by_partition', n)
     results_by_partition = []
     for _ in range(n):
@@ -362,7 +363,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('AddPartitionsToTxnResponse.results_by_topic_v3_and_below')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AddPartitionsToTxnResponse.results_by_topic_v3_and_below', n)
         results_by_topic_v3_and_below = []
         for _ in range(n):
@@ -415,7 +416,7 @@ def _read_add_partitions_to_txn_topic_result_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AddPartitionsToTxnTopicResult.results_by_partition')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AddPartitionsToTxnTopicResult.results_by_partition', n)
     results_by_partition = []
     for _ in range(n):
@@ -451,7 +452,7 @@ def decode_response_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AddPartitionsToTxnResponse.results_by_topic_v3_and_below')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AddPartitionsToTxnResponse.results_by_topic_v3_and_below', n)
         results_by_topic_v3_and_below = []
         for _ in range(n):
@@ -494,7 +495,7 @@ def _read_add_partitions_to_txn_result_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AddPartitionsToTxnResult.topic_results')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AddPartitionsToTxnResult.topic_results', n)
     topic_results = []
     for _ in range(n):
@@ -530,7 +531,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AddPartitionsToTxnResponse.results_by_transaction')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AddPartitionsToTxnResponse.results_by_transaction', n)
         results_by_transaction = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 49
@@ -127,7 +128,7 @@ def _read_entry_data_in_request_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('EntryDataInRequest.entity')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryDataInRequest.entity', n)
     entity = []
     for _ in range(n):
@@ -137,7 +138,7 @@ def _read_entry_data_in_request_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('EntryDataInRequest.ops')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryDataInRequest.ops', n)
     ops = []
     for _ in range(n):
@@ -165,7 +166,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('AlterClientQuotasRequest.entries')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterClientQuotasRequest.entries', n)
         entries = []
         for _ in range(n):
@@ -266,7 +267,7 @@ def _read_entry_data_in_request_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('EntryDataInRequest.entity')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryDataInRequest.entity', n)
     entity = []
     for _ in range(n):
@@ -278,7 +279,7 @@ def _read_entry_data_in_request_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('EntryDataInRequest.ops')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryDataInRequest.ops', n)
     ops = []
     for _ in range(n):
@@ -313,7 +314,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterClientQuotasRequest.entries')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterClientQuotasRequest.entries', n)
         entries = []
         for _ in range(n):
@@ -386,7 +387,7 @@ def _read_entry_data_in_response_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('EntryDataInResponse.entity')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryDataInResponse.entity', n)
     entity = []
     for _ in range(n):
@@ -416,7 +417,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('AlterClientQuotasResponse.entries')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterClientQuotasResponse.entries', n)
         entries = []
         for _ in range(n):
@@ -499,7 +500,7 @@ def _read_entry_data_in_response_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('EntryDataInResponse.entity')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryDataInResponse.entity', n)
     entity = []
     for _ in range(n):
@@ -539,7 +540,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterClientQuotasResponse.entries')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterClientQuotasResponse.entries', n)
         entries = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 56
@@ -91,7 +92,7 @@ def _read_partition_data_in_request_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInRequest.new_isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInRequest.new_isr', n)
     new_isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -123,7 +124,7 @@ def _read_topic_data_in_request_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -156,7 +157,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterPartitionRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterPartitionRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -207,7 +208,7 @@ def _read_partition_data_in_request_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInRequest.new_isr_with_epochs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInRequest.new_isr_with_epochs', n)
     new_isr_with_epochs = []
     for _ in range(n):
@@ -242,7 +243,7 @@ def _read_topic_data_in_request_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -275,7 +276,7 @@ def decode_request_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterPartitionRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterPartitionRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -311,7 +312,7 @@ def _read_partition_data_in_response_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInResponse.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInResponse.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -343,7 +344,7 @@ def _read_topic_data_in_response_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -376,7 +377,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterPartitionResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterPartitionResponse.topics', n)
         topics = []
         for _ in range(n):

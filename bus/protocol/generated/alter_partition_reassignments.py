@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 45
@@ -77,7 +78,7 @@ def _read_reassignable_partition_0(buf, at):
     if n < 0:
         replicas = None
     else:
-        if n * 4 > len(buf) - at:
+        if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ReassignablePartition.replicas', n)
         replicas = list(unpack_from(f">{n}i", buf, at))
         at += n * 4
@@ -116,7 +117,7 @@ def _read_reassignable_topic_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ReassignableTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ReassignableTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -152,7 +153,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterPartitionReassignmentsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterPartitionReassignmentsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -189,7 +190,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterPartitionReassignmentsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterPartitionReassignmentsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -264,7 +265,7 @@ def _read_reassignable_topic_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ReassignableTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ReassignableTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -310,7 +311,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterPartitionReassignmentsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterPartitionReassignmentsResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -364,7 +365,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterPartitionReassignmentsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterPartitionReassignmentsResponse.responses', n)
         responses = []
         for _ in range(n):

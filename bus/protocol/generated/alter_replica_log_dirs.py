@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 34
@@ -72,7 +73,7 @@ def _read_alter_replica_log_dir_topic_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('AlterReplicaLogDirTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterReplicaLogDirTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -101,7 +102,7 @@ def _read_alter_replica_log_dir_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('AlterReplicaLogDir.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterReplicaLogDir.topics', n)
     topics = []
     for _ in range(n):
@@ -127,7 +128,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('AlterReplicaLogDirsRequest.dirs')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterReplicaLogDirsRequest.dirs', n)
         dirs = []
         for _ in range(n):
@@ -164,7 +165,7 @@ def _read_alter_replica_log_dir_topic_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AlterReplicaLogDirTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterReplicaLogDirTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -203,7 +204,7 @@ def _read_alter_replica_log_dir_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AlterReplicaLogDir.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterReplicaLogDir.topics', n)
     topics = []
     for _ in range(n):
@@ -237,7 +238,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterReplicaLogDirsRequest.dirs')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterReplicaLogDirsRequest.dirs', n)
         dirs = []
         for _ in range(n):
@@ -285,7 +286,7 @@ def _read_alter_replica_log_dir_topic_result_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('AlterReplicaLogDirTopicResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterReplicaLogDirTopicResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -311,7 +312,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('AlterReplicaLogDirsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterReplicaLogDirsResponse.results', n)
         results = []
         for _ in range(n):
@@ -364,7 +365,7 @@ def _read_alter_replica_log_dir_topic_result_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AlterReplicaLogDirTopicResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterReplicaLogDirTopicResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -400,7 +401,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterReplicaLogDirsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterReplicaLogDirsResponse.results', n)
         results = []
         for _ in range(n):

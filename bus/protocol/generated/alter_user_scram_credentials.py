@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 51
@@ -149,7 +150,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterUserScramCredentialsRequest.deletions')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterUserScramCredentialsRequest.deletions', n)
         deletions = []
         for _ in range(n):
@@ -161,7 +162,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterUserScramCredentialsRequest.upsertions')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterUserScramCredentialsRequest.upsertions', n)
         upsertions = []
         for _ in range(n):
@@ -247,7 +248,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AlterUserScramCredentialsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AlterUserScramCredentialsResponse.results', n)
         results = []
         for _ in range(n):

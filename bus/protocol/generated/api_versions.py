@@ -12,19 +12,22 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 18
-VERSIONS = range(0, 5)
+VERSIONS = range(0, 6)
 FLEXIBLE_FROM: int | None = 3
 
 
 class ApiVersionsRequest(Struct, gc=False):
     client_software_name: str = ''
     client_software_version: str = ''
+    cluster_id: str | None = None
+    node_id: int = -1
 
 
 class ApiVersion(Struct, gc=False):
@@ -123,6 +126,69 @@ def encode_request_3(msg, write):
     write(b"\x00")
 
 
+def decode_request_5(buf, at):
+    try:
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('ApiVersionsRequest.client_software_name')
+        end = at + n
+        client_software_name = str(buf[at:end], "utf-8")
+        at = end
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('ApiVersionsRequest.client_software_version')
+        end = at + n
+        client_software_version = str(buf[at:end], "utf-8")
+        at = end
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            cluster_id = None
+        else:
+            end = at + n
+            cluster_id = str(buf[at:end], "utf-8")
+            at = end
+        node_id, = _u_i(buf, at)
+        at += 4
+        if buf[at]:
+            at = skip_tags(buf, at)
+        else:
+            at += 1
+    except GARBAGE as error:
+        raise broken('ApiVersionsRequest', error) from None
+    if at > len(buf):
+        raise past_the_end('ApiVersionsRequest')
+    return ApiVersionsRequest(client_software_name, client_software_version, cluster_id, node_id), at
+
+
+def encode_request_5(msg, write):
+    item = msg.client_software_name
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.client_software_version
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.cluster_id
+    if item is None:
+        write(b"\x00")
+    else:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(_p_i(msg.node_id))
+    write(b"\x00")
+
+
 def _read_api_version_0(buf, at):
     api_key, min_version, max_version = _u_hhh(buf, at)
     at += 6
@@ -139,7 +205,7 @@ def decode_response_0(buf, at):
         at += 6
         if n < 0:
             raise null_not_allowed('ApiVersionsResponse.api_keys')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ApiVersionsResponse.api_keys', n)
         api_keys = []
         for _ in range(n):
@@ -167,7 +233,7 @@ def decode_response_1(buf, at):
         at += 6
         if n < 0:
             raise null_not_allowed('ApiVersionsResponse.api_keys')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ApiVersionsResponse.api_keys', n)
         api_keys = []
         for _ in range(n):
@@ -273,7 +339,7 @@ def decode_response_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ApiVersionsResponse.api_keys')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ApiVersionsResponse.api_keys', n)
         api_keys = []
         for _ in range(n):
@@ -286,6 +352,8 @@ def decode_response_3(buf, at):
         finalized_features = []
         zk_migration_ready = False
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('ApiVersionsResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -299,7 +367,7 @@ def decode_response_3(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('ApiVersionsResponse.supported_features')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('ApiVersionsResponse.supported_features', n)
                 supported_features = []
                 for _ in range(n):
@@ -319,7 +387,7 @@ def decode_response_3(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('ApiVersionsResponse.finalized_features')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('ApiVersionsResponse.finalized_features', n)
                 finalized_features = []
                 for _ in range(n):
@@ -386,6 +454,7 @@ REQUEST_DECODERS: dict[int, Callable[[Buffer, int], tuple[ApiVersionsRequest, in
     2: decode_request_0,
     3: decode_request_3,
     4: decode_request_3,
+    5: decode_request_5,
 }
 REQUEST_ENCODERS: dict[int, Callable[[ApiVersionsRequest, Write], None]] = {
     0: encode_request_0,
@@ -393,6 +462,7 @@ REQUEST_ENCODERS: dict[int, Callable[[ApiVersionsRequest, Write], None]] = {
     2: encode_request_0,
     3: encode_request_3,
     4: encode_request_3,
+    5: encode_request_5,
 }
 
 RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], tuple[ApiVersionsResponse, int]]] = {
@@ -401,6 +471,7 @@ RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], tuple[ApiVersionsResponse, 
     2: decode_response_1,
     3: decode_response_3,
     4: decode_response_3,
+    5: decode_response_3,
 }
 RESPONSE_ENCODERS: dict[int, Callable[[ApiVersionsResponse, Write], None]] = {
     0: encode_response_0,
@@ -408,4 +479,5 @@ RESPONSE_ENCODERS: dict[int, Callable[[ApiVersionsResponse, Write], None]] = {
     2: encode_response_1,
     3: encode_response_3,
     4: encode_response_3,
+    5: encode_response_3,
 }

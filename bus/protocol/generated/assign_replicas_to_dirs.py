@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 73
@@ -97,7 +98,7 @@ def _read_topic_data_in_request_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -129,7 +130,7 @@ def _read_directory_data_in_request_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DirectoryDataInRequest.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DirectoryDataInRequest.topics', n)
     topics = []
     for _ in range(n):
@@ -162,7 +163,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AssignReplicasToDirsRequest.directories')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AssignReplicasToDirsRequest.directories', n)
         directories = []
         for _ in range(n):
@@ -213,7 +214,7 @@ def _read_topic_data_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -245,7 +246,7 @@ def _read_directory_data_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DirectoryDataInResponse.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DirectoryDataInResponse.topics', n)
     topics = []
     for _ in range(n):
@@ -278,7 +279,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('AssignReplicasToDirsResponse.directories')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('AssignReplicasToDirsResponse.directories', n)
         directories = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 63
@@ -72,6 +73,8 @@ def decode_request_1(buf, at):
         at += 22
         offline_log_dirs = []
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('BrokerHeartbeatRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -85,7 +88,7 @@ def decode_request_1(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('BrokerHeartbeatRequest.offline_log_dirs')
-                if n * 16 > len(buf) - at:
+                if n * 16 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('BrokerHeartbeatRequest.offline_log_dirs', n)
                 offline_log_dirs = []
                 for _ in range(n):
@@ -127,6 +130,8 @@ def decode_request_2(buf, at):
         offline_log_dirs = []
         cordoned_log_dirs = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('BrokerHeartbeatRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -140,7 +145,7 @@ def decode_request_2(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('BrokerHeartbeatRequest.offline_log_dirs')
-                if n * 16 > len(buf) - at:
+                if n * 16 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('BrokerHeartbeatRequest.offline_log_dirs', n)
                 offline_log_dirs = []
                 for _ in range(n):
@@ -157,7 +162,7 @@ def decode_request_2(buf, at):
                 if n < 0:
                     cordoned_log_dirs = None
                 else:
-                    if n * 16 > len(buf) - at:
+                    if n * 16 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                         raise array_too_long('BrokerHeartbeatRequest.cordoned_log_dirs', n)
                     cordoned_log_dirs = []
                     for _ in range(n):

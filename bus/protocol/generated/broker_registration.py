@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 62
@@ -159,7 +160,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.listeners')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.listeners', n)
         listeners = []
         for _ in range(n):
@@ -171,7 +172,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.features')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.features', n)
         features = []
         for _ in range(n):
@@ -246,7 +247,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.listeners')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.listeners', n)
         listeners = []
         for _ in range(n):
@@ -258,7 +259,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.features')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.features', n)
         features = []
         for _ in range(n):
@@ -336,7 +337,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.listeners')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.listeners', n)
         listeners = []
         for _ in range(n):
@@ -348,7 +349,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.features')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.features', n)
         features = []
         for _ in range(n):
@@ -372,7 +373,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.log_dirs')
-        if n * 16 > len(buf) - at:
+        if n * 16 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.log_dirs', n)
         log_dirs = []
         for _ in range(n):
@@ -444,7 +445,7 @@ def decode_request_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.listeners')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.listeners', n)
         listeners = []
         for _ in range(n):
@@ -456,7 +457,7 @@ def decode_request_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.features')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.features', n)
         features = []
         for _ in range(n):
@@ -480,7 +481,7 @@ def decode_request_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('BrokerRegistrationRequest.log_dirs')
-        if n * 16 > len(buf) - at:
+        if n * 16 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('BrokerRegistrationRequest.log_dirs', n)
         log_dirs = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 69
@@ -90,7 +91,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ConsumerGroupDescribeRequest.group_ids')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ConsumerGroupDescribeRequest.group_ids', n)
         group_ids = []
         for _ in range(n):
@@ -147,7 +148,7 @@ def _read_topic_partitions_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicPartitions.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicPartitions.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -178,7 +179,7 @@ def _read_assignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Assignment.topic_partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Assignment.topic_partitions', n)
     topic_partitions = []
     for _ in range(n):
@@ -256,7 +257,7 @@ def _read_member_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Member.subscribed_topic_names')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Member.subscribed_topic_names', n)
     subscribed_topic_names = []
     for _ in range(n):
@@ -384,7 +385,7 @@ def _read_described_group_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -440,7 +441,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ConsumerGroupDescribeResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ConsumerGroupDescribeResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -523,7 +524,7 @@ def _read_member_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Member.subscribed_topic_names')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Member.subscribed_topic_names', n)
     subscribed_topic_names = []
     for _ in range(n):
@@ -654,7 +655,7 @@ def _read_described_group_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -710,7 +711,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ConsumerGroupDescribeResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ConsumerGroupDescribeResponse.groups', n)
         groups = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 68
@@ -78,7 +79,7 @@ def _read_topic_partitions_in_request_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicPartitionsInRequest.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicPartitionsInRequest.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -149,7 +150,7 @@ def decode_request_0(buf, at):
         if n < 0:
             subscribed_topic_names = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ConsumerGroupHeartbeatRequest.subscribed_topic_names', n)
             subscribed_topic_names = []
             for _ in range(n):
@@ -180,7 +181,7 @@ def decode_request_0(buf, at):
         if n < 0:
             topic_partitions = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ConsumerGroupHeartbeatRequest.topic_partitions', n)
             topic_partitions = []
             for _ in range(n):
@@ -301,7 +302,7 @@ def decode_request_1(buf, at):
         if n < 0:
             subscribed_topic_names = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ConsumerGroupHeartbeatRequest.subscribed_topic_names', n)
             subscribed_topic_names = []
             for _ in range(n):
@@ -342,7 +343,7 @@ def decode_request_1(buf, at):
         if n < 0:
             topic_partitions = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ConsumerGroupHeartbeatRequest.topic_partitions', n)
             topic_partitions = []
             for _ in range(n):
@@ -428,7 +429,7 @@ def _read_topic_partitions_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicPartitionsInResponse.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicPartitionsInResponse.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -455,7 +456,7 @@ def _read_assignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Assignment.topic_partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Assignment.topic_partitions', n)
     topic_partitions = []
     for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 70
@@ -138,7 +139,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ControllerRegistrationRequest.listeners')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ControllerRegistrationRequest.listeners', n)
         listeners = []
         for _ in range(n):
@@ -150,7 +151,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ControllerRegistrationRequest.features')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ControllerRegistrationRequest.features', n)
         features = []
         for _ in range(n):

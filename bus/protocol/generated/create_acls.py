@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 30
@@ -107,7 +108,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('CreateAclsRequest.creations')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateAclsRequest.creations', n)
         creations = []
         for _ in range(n):
@@ -196,7 +197,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('CreateAclsRequest.creations')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateAclsRequest.creations', n)
         creations = []
         for _ in range(n):
@@ -250,7 +251,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('CreateAclsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateAclsResponse.results', n)
         results = []
         for _ in range(n):
@@ -314,7 +315,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('CreateAclsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateAclsResponse.results', n)
         results = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 37
@@ -64,7 +65,7 @@ def _read_create_partitions_assignment_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('CreatePartitionsAssignment.broker_ids')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatePartitionsAssignment.broker_ids', n)
     broker_ids = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -91,7 +92,7 @@ def _read_create_partitions_topic_0(buf, at):
     if n < 0:
         assignments = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatePartitionsTopic.assignments', n)
         assignments = []
         for _ in range(n):
@@ -121,7 +122,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('CreatePartitionsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatePartitionsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -152,7 +153,7 @@ def _read_create_partitions_assignment_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('CreatePartitionsAssignment.broker_ids')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatePartitionsAssignment.broker_ids', n)
     broker_ids = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -190,7 +191,7 @@ def _read_create_partitions_topic_2(buf, at):
     if n < 0:
         assignments = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatePartitionsTopic.assignments', n)
         assignments = []
         for _ in range(n):
@@ -228,7 +229,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('CreatePartitionsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatePartitionsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -295,7 +296,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('CreatePartitionsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatePartitionsResponse.results', n)
         results = []
         for _ in range(n):
@@ -372,7 +373,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('CreatePartitionsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatePartitionsResponse.results', n)
         results = []
         for _ in range(n):

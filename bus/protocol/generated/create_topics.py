@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 19
@@ -92,7 +93,7 @@ def _read_creatable_replica_assignment_2(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('CreatableReplicaAssignment.broker_ids')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatableReplicaAssignment.broker_ids', n)
     broker_ids = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -150,7 +151,7 @@ def _read_creatable_topic_2(buf, at):
     at += 10
     if n < 0:
         raise null_not_allowed('CreatableTopic.assignments')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatableTopic.assignments', n)
     assignments = []
     for _ in range(n):
@@ -160,7 +161,7 @@ def _read_creatable_topic_2(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('CreatableTopic.configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatableTopic.configs', n)
     configs = []
     for _ in range(n):
@@ -192,7 +193,7 @@ def decode_request_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('CreateTopicsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateTopicsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -225,7 +226,7 @@ def _read_creatable_replica_assignment_5(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('CreatableReplicaAssignment.broker_ids')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatableReplicaAssignment.broker_ids', n)
     broker_ids = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -305,7 +306,7 @@ def _read_creatable_topic_5(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('CreatableTopic.assignments')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatableTopic.assignments', n)
     assignments = []
     for _ in range(n):
@@ -317,7 +318,7 @@ def _read_creatable_topic_5(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('CreatableTopic.configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CreatableTopic.configs', n)
     configs = []
     for _ in range(n):
@@ -357,7 +358,7 @@ def decode_request_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('CreateTopicsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateTopicsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -424,7 +425,7 @@ def decode_response_2(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('CreateTopicsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateTopicsResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -522,7 +523,7 @@ def _read_creatable_topic_result_5(buf, at):
     if n < 0:
         configs = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatableTopicResult.configs', n)
         configs = []
         for _ in range(n):
@@ -530,6 +531,8 @@ def _read_creatable_topic_result_5(buf, at):
             configs.append(item)
     topic_config_error_code = 0
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('CreatableTopicResult', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -589,7 +592,7 @@ def decode_response_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('CreateTopicsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateTopicsResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -647,7 +650,7 @@ def _read_creatable_topic_result_7(buf, at):
     if n < 0:
         configs = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreatableTopicResult.configs', n)
         configs = []
         for _ in range(n):
@@ -655,6 +658,8 @@ def _read_creatable_topic_result_7(buf, at):
             configs.append(item)
     topic_config_error_code = 0
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('CreatableTopicResult', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -714,7 +719,7 @@ def decode_response_7(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('CreateTopicsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('CreateTopicsResponse.topics', n)
         topics = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 31
@@ -132,7 +133,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DeleteAclsRequest.filters')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteAclsRequest.filters', n)
         filters = []
         for _ in range(n):
@@ -233,7 +234,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteAclsRequest.filters')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteAclsRequest.filters', n)
         filters = []
         for _ in range(n):
@@ -329,7 +330,7 @@ def _read_delete_acls_filter_result_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DeleteAclsFilterResult.matching_acls')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DeleteAclsFilterResult.matching_acls', n)
     matching_acls = []
     for _ in range(n):
@@ -359,7 +360,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DeleteAclsResponse.filter_results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteAclsResponse.filter_results', n)
         filter_results = []
         for _ in range(n):
@@ -480,7 +481,7 @@ def _read_delete_acls_filter_result_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DeleteAclsFilterResult.matching_acls')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DeleteAclsFilterResult.matching_acls', n)
     matching_acls = []
     for _ in range(n):
@@ -520,7 +521,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteAclsResponse.filter_results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteAclsResponse.filter_results', n)
         filter_results = []
         for _ in range(n):

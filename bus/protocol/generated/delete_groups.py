@@ -12,13 +12,14 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 42
-VERSIONS = range(0, 3)
+VERSIONS = range(0, 4)
 FLEXIBLE_FROM: int | None = 2
 
 
@@ -29,6 +30,7 @@ class DeleteGroupsRequest(Struct, gc=False):
 class DeletableGroupResult(Struct, gc=False):
     group_id: str = ''
     error_code: int = 0
+    error_message: str | None = None
 
 
 class DeleteGroupsResponse(Struct, gc=False):
@@ -49,7 +51,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DeleteGroupsRequest.groups_names')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteGroupsRequest.groups_names', n)
         groups_names = []
         for _ in range(n):
@@ -85,7 +87,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteGroupsRequest.groups_names')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteGroupsRequest.groups_names', n)
         groups_names = []
         for _ in range(n):
@@ -147,7 +149,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DeleteGroupsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteGroupsResponse.results', n)
         results = []
         for _ in range(n):
@@ -207,7 +209,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteGroupsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteGroupsResponse.results', n)
         results = []
         for _ in range(n):
@@ -234,24 +236,110 @@ def encode_response_2(msg, write):
     write(b"\x00")
 
 
+def _read_deletable_group_result_3(buf, at):
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('DeletableGroupResult.group_id')
+    end = at + n
+    group_id = str(buf[at:end], "utf-8")
+    at = end
+    error_code, = _u_h(buf, at)
+    at += 2
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        error_message = None
+    else:
+        end = at + n
+        error_message = str(buf[at:end], "utf-8")
+        at = end
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return DeletableGroupResult(group_id, error_code, error_message), at
+
+
+def _put_deletable_group_result_3(msg, write):
+    item = msg.group_id
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(_p_h(msg.error_code))
+    item = msg.error_message
+    if item is None:
+        write(b"\x00")
+    else:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(b"\x00")
+
+
+def decode_response_3(buf, at):
+    try:
+        throttle_time_ms, = _u_i(buf, at)
+        at += 4
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('DeleteGroupsResponse.results')
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+            raise array_too_long('DeleteGroupsResponse.results', n)
+        results = []
+        for _ in range(n):
+            item, at = _read_deletable_group_result_3(buf, at)
+            results.append(item)
+        if buf[at]:
+            at = skip_tags(buf, at)
+        else:
+            at += 1
+    except GARBAGE as error:
+        raise broken('DeleteGroupsResponse', error) from None
+    if at > len(buf):
+        raise past_the_end('DeleteGroupsResponse')
+    return DeleteGroupsResponse(throttle_time_ms, results), at
+
+
+def encode_response_3(msg, write):
+    write(_p_i(msg.throttle_time_ms))
+    items = msg.results
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_deletable_group_result_3(item, write)
+    write(b"\x00")
+
+
 REQUEST_DECODERS: dict[int, Callable[[Buffer, int], tuple[DeleteGroupsRequest, int]]] = {
     0: decode_request_0,
     1: decode_request_0,
     2: decode_request_2,
+    3: decode_request_2,
 }
 REQUEST_ENCODERS: dict[int, Callable[[DeleteGroupsRequest, Write], None]] = {
     0: encode_request_0,
     1: encode_request_0,
     2: encode_request_2,
+    3: encode_request_2,
 }
 
 RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], tuple[DeleteGroupsResponse, int]]] = {
     0: decode_response_0,
     1: decode_response_0,
     2: decode_response_2,
+    3: decode_response_3,
 }
 RESPONSE_ENCODERS: dict[int, Callable[[DeleteGroupsResponse, Write], None]] = {
     0: encode_response_0,
     1: encode_response_0,
     2: encode_response_2,
+    3: encode_response_3,
 }

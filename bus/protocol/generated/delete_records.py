@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 21
@@ -86,7 +87,7 @@ def _read_delete_records_topic_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DeleteRecordsTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DeleteRecordsTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -112,7 +113,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DeleteRecordsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteRecordsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -167,7 +168,7 @@ def _read_delete_records_topic_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DeleteRecordsTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DeleteRecordsTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -201,7 +202,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteRecordsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteRecordsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -252,7 +253,7 @@ def _read_delete_records_topic_result_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DeleteRecordsTopicResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DeleteRecordsTopicResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -278,7 +279,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DeleteRecordsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteRecordsResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -331,7 +332,7 @@ def _read_delete_records_topic_result_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DeleteRecordsTopicResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DeleteRecordsTopicResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -367,7 +368,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteRecordsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteRecordsResponse.topics', n)
         topics = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 20
@@ -62,7 +63,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DeleteTopicsRequest.topic_names')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteTopicsRequest.topic_names', n)
         topic_names = []
         for _ in range(n):
@@ -101,7 +102,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteTopicsRequest.topic_names')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteTopicsRequest.topic_names', n)
         topic_names = []
         for _ in range(n):
@@ -180,7 +181,7 @@ def decode_request_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteTopicsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteTopicsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -235,7 +236,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DeleteTopicsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteTopicsResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -295,7 +296,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteTopicsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteTopicsResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -377,7 +378,7 @@ def decode_response_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteTopicsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteTopicsResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -463,7 +464,7 @@ def decode_response_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DeleteTopicsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DeleteTopicsResponse.responses', n)
         responses = []
         for _ in range(n):

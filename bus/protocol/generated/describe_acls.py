@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 29
@@ -246,7 +247,7 @@ def _read_describe_acls_resource_1(buf, at):
     at += 5
     if n < 0:
         raise null_not_allowed('DescribeAclsResource.acls')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeAclsResource.acls', n)
     acls = []
     for _ in range(n):
@@ -282,7 +283,7 @@ def decode_response_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DescribeAclsResponse.resources')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeAclsResponse.resources', n)
         resources = []
         for _ in range(n):
@@ -371,7 +372,7 @@ def _read_describe_acls_resource_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeAclsResource.acls')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeAclsResource.acls', n)
     acls = []
     for _ in range(n):
@@ -419,7 +420,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeAclsResponse.resources')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeAclsResponse.resources', n)
         resources = []
         for _ in range(n):

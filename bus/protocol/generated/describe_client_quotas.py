@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 48
@@ -109,7 +110,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DescribeClientQuotasRequest.components')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeClientQuotasRequest.components', n)
         components = []
         for _ in range(n):
@@ -186,7 +187,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeClientQuotasRequest.components')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeClientQuotasRequest.components', n)
         components = []
         for _ in range(n):
@@ -271,7 +272,7 @@ def _read_entry_data_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('EntryData.entity')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryData.entity', n)
     entity = []
     for _ in range(n):
@@ -281,7 +282,7 @@ def _read_entry_data_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('EntryData.values')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryData.values', n)
     values = []
     for _ in range(n):
@@ -318,7 +319,7 @@ def decode_response_0(buf, at):
         if n < 0:
             entries = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('DescribeClientQuotasResponse.entries', n)
             entries = []
             for _ in range(n):
@@ -426,7 +427,7 @@ def _read_entry_data_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('EntryData.entity')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryData.entity', n)
     entity = []
     for _ in range(n):
@@ -438,7 +439,7 @@ def _read_entry_data_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('EntryData.values')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EntryData.values', n)
     values = []
     for _ in range(n):
@@ -486,7 +487,7 @@ def decode_response_1(buf, at):
         if n < 0:
             entries = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('DescribeClientQuotasResponse.entries', n)
             entries = []
             for _ in range(n):

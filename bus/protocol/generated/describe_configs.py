@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 32
@@ -95,7 +96,7 @@ def _read_describe_configs_resource_1(buf, at):
     if n < 0:
         configuration_keys = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsResource.configuration_keys', n)
         configuration_keys = []
         for _ in range(n):
@@ -132,7 +133,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DescribeConfigsRequest.resources')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsRequest.resources', n)
         resources = []
         for _ in range(n):
@@ -162,7 +163,7 @@ def decode_request_3(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DescribeConfigsRequest.resources')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsRequest.resources', n)
         resources = []
         for _ in range(n):
@@ -205,7 +206,7 @@ def _read_describe_configs_resource_4(buf, at):
     if n < 0:
         configuration_keys = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsResource.configuration_keys', n)
         configuration_keys = []
         for _ in range(n):
@@ -253,7 +254,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeConfigsRequest.resources')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsRequest.resources', n)
         resources = []
         for _ in range(n):
@@ -336,7 +337,7 @@ def _read_describe_configs_resource_result_1(buf, at):
     at += 7
     if n < 0:
         raise null_not_allowed('DescribeConfigsResourceResult.synonyms')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeConfigsResourceResult.synonyms', n)
     synonyms = []
     for _ in range(n):
@@ -383,7 +384,7 @@ def _read_describe_configs_result_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribeConfigsResult.configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeConfigsResult.configs', n)
     configs = []
     for _ in range(n):
@@ -417,7 +418,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DescribeConfigsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsResponse.results', n)
         results = []
         for _ in range(n):
@@ -459,7 +460,7 @@ def _read_describe_configs_resource_result_3(buf, at):
     at += 7
     if n < 0:
         raise null_not_allowed('DescribeConfigsResourceResult.synonyms')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeConfigsResourceResult.synonyms', n)
     synonyms = []
     for _ in range(n):
@@ -521,7 +522,7 @@ def _read_describe_configs_result_3(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribeConfigsResult.configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeConfigsResult.configs', n)
     configs = []
     for _ in range(n):
@@ -555,7 +556,7 @@ def decode_response_3(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DescribeConfigsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsResponse.results', n)
         results = []
         for _ in range(n):
@@ -650,7 +651,7 @@ def _read_describe_configs_resource_result_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeConfigsResourceResult.synonyms')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeConfigsResourceResult.synonyms', n)
     synonyms = []
     for _ in range(n):
@@ -734,7 +735,7 @@ def _read_describe_configs_result_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeConfigsResult.configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeConfigsResult.configs', n)
     configs = []
     for _ in range(n):
@@ -779,7 +780,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeConfigsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeConfigsResponse.results', n)
         results = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 41
@@ -99,7 +100,7 @@ def decode_request_1(buf, at):
         if n < 0:
             owners = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('DescribeDelegationTokenRequest.owners', n)
             owners = []
             for _ in range(n):
@@ -170,7 +171,7 @@ def decode_request_2(buf, at):
         if n < 0:
             owners = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('DescribeDelegationTokenRequest.owners', n)
             owners = []
             for _ in range(n):
@@ -259,7 +260,7 @@ def _read_described_delegation_token_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribedDelegationToken.renewers')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedDelegationToken.renewers', n)
     renewers = []
     for _ in range(n):
@@ -294,7 +295,7 @@ def decode_response_1(buf, at):
         at += 6
         if n < 0:
             raise null_not_allowed('DescribeDelegationTokenResponse.tokens')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeDelegationTokenResponse.tokens', n)
         tokens = []
         for _ in range(n):
@@ -402,7 +403,7 @@ def _read_described_delegation_token_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribedDelegationToken.renewers')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedDelegationToken.renewers', n)
     renewers = []
     for _ in range(n):
@@ -450,7 +451,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeDelegationTokenResponse.tokens')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeDelegationTokenResponse.tokens', n)
         tokens = []
         for _ in range(n):
@@ -543,7 +544,7 @@ def _read_described_delegation_token_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribedDelegationToken.renewers')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedDelegationToken.renewers', n)
     renewers = []
     for _ in range(n):
@@ -599,7 +600,7 @@ def decode_response_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeDelegationTokenResponse.tokens')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeDelegationTokenResponse.tokens', n)
         tokens = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 15
@@ -68,7 +69,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DescribeGroupsRequest.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsRequest.groups', n)
         groups = []
         for _ in range(n):
@@ -102,7 +103,7 @@ def decode_request_3(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DescribeGroupsRequest.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsRequest.groups', n)
         groups = []
         for _ in range(n):
@@ -141,7 +142,7 @@ def decode_request_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeGroupsRequest.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsRequest.groups', n)
         groups = []
         for _ in range(n):
@@ -268,7 +269,7 @@ def _read_described_group_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -304,7 +305,7 @@ def decode_response_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('DescribeGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -331,7 +332,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DescribeGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -386,7 +387,7 @@ def _read_described_group_3(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -425,7 +426,7 @@ def decode_response_3(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DescribeGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -549,7 +550,7 @@ def _read_described_group_4(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -588,7 +589,7 @@ def decode_response_4(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DescribeGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -747,7 +748,7 @@ def _read_described_group_5(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -799,7 +800,7 @@ def decode_response_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -881,7 +882,7 @@ def _read_described_group_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -940,7 +941,7 @@ def decode_response_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeGroupsResponse.groups', n)
         groups = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 35
@@ -86,7 +87,7 @@ def _read_describable_log_dir_topic_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribableLogDirTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribableLogDirTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -110,7 +111,7 @@ def decode_request_1(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('DescribeLogDirsRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -150,7 +151,7 @@ def _read_describable_log_dir_topic_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribableLogDirTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribableLogDirTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -182,7 +183,7 @@ def decode_request_2(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('DescribeLogDirsRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -233,7 +234,7 @@ def _read_describe_log_dirs_topic_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribeLogDirsTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeLogDirsTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -265,7 +266,7 @@ def _read_describe_log_dirs_result_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('DescribeLogDirsResult.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeLogDirsResult.topics', n)
     topics = []
     for _ in range(n):
@@ -292,7 +293,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('DescribeLogDirsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeLogDirsResponse.results', n)
         results = []
         for _ in range(n):
@@ -345,7 +346,7 @@ def _read_describe_log_dirs_topic_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeLogDirsTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeLogDirsTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -389,7 +390,7 @@ def _read_describe_log_dirs_result_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeLogDirsResult.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeLogDirsResult.topics', n)
     topics = []
     for _ in range(n):
@@ -426,7 +427,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeLogDirsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeLogDirsResponse.results', n)
         results = []
         for _ in range(n):
@@ -463,7 +464,7 @@ def decode_response_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeLogDirsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeLogDirsResponse.results', n)
         results = []
         for _ in range(n):
@@ -508,7 +509,7 @@ def _read_describe_log_dirs_result_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeLogDirsResult.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeLogDirsResult.topics', n)
     topics = []
     for _ in range(n):
@@ -548,7 +549,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeLogDirsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeLogDirsResponse.results', n)
         results = []
         for _ in range(n):
@@ -593,7 +594,7 @@ def _read_describe_log_dirs_result_5(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeLogDirsResult.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeLogDirsResult.topics', n)
     topics = []
     for _ in range(n):
@@ -633,7 +634,7 @@ def decode_response_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeLogDirsResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeLogDirsResponse.results', n)
         results = []
         for _ in range(n):

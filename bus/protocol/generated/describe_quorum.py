@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 55
@@ -128,7 +129,7 @@ def _read_topic_data_in_request_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -162,7 +163,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeQuorumRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeQuorumRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -212,7 +213,7 @@ def _read_partition_data_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInResponse.current_voters')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInResponse.current_voters', n)
     current_voters = []
     for _ in range(n):
@@ -224,7 +225,7 @@ def _read_partition_data_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInResponse.observers')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInResponse.observers', n)
     observers = []
     for _ in range(n):
@@ -268,7 +269,7 @@ def _read_topic_data_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -304,7 +305,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeQuorumResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeQuorumResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -355,7 +356,7 @@ def _read_partition_data_in_response_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInResponse.current_voters')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInResponse.current_voters', n)
     current_voters = []
     for _ in range(n):
@@ -367,7 +368,7 @@ def _read_partition_data_in_response_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInResponse.observers')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInResponse.observers', n)
     observers = []
     for _ in range(n):
@@ -411,7 +412,7 @@ def _read_topic_data_in_response_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -447,7 +448,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeQuorumResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeQuorumResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -510,7 +511,7 @@ def _read_partition_data_in_response_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInResponse.current_voters')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInResponse.current_voters', n)
     current_voters = []
     for _ in range(n):
@@ -522,7 +523,7 @@ def _read_partition_data_in_response_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInResponse.observers')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInResponse.observers', n)
     observers = []
     for _ in range(n):
@@ -574,7 +575,7 @@ def _read_topic_data_in_response_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -650,7 +651,7 @@ def _read_node_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Node.listeners')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Node.listeners', n)
     listeners = []
     for _ in range(n):
@@ -693,7 +694,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeQuorumResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeQuorumResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -705,7 +706,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeQuorumResponse.nodes')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeQuorumResponse.nodes', n)
         nodes = []
         for _ in range(n):

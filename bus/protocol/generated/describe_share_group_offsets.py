@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 90
@@ -91,7 +92,7 @@ def _read_describe_share_group_offsets_request_topic_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeShareGroupOffsetsRequestTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeShareGroupOffsetsRequestTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -131,7 +132,7 @@ def _read_describe_share_group_offsets_request_group_0(buf, at):
     if n < 0:
         topics = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeShareGroupOffsetsRequestGroup.topics', n)
         topics = []
         for _ in range(n):
@@ -168,7 +169,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeShareGroupOffsetsRequest.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeShareGroupOffsetsRequest.groups', n)
         groups = []
         for _ in range(n):
@@ -244,7 +245,7 @@ def _read_describe_share_group_offsets_response_topic_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeShareGroupOffsetsResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeShareGroupOffsetsResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -287,7 +288,7 @@ def _read_describe_share_group_offsets_response_group_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeShareGroupOffsetsResponseGroup.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeShareGroupOffsetsResponseGroup.topics', n)
     topics = []
     for _ in range(n):
@@ -343,7 +344,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeShareGroupOffsetsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeShareGroupOffsetsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -420,7 +421,7 @@ def _read_describe_share_group_offsets_response_topic_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeShareGroupOffsetsResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeShareGroupOffsetsResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -463,7 +464,7 @@ def _read_describe_share_group_offsets_response_group_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeShareGroupOffsetsResponseGroup.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeShareGroupOffsetsResponseGroup.topics', n)
     topics = []
     for _ in range(n):
@@ -519,7 +520,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeShareGroupOffsetsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeShareGroupOffsetsResponse.groups', n)
         groups = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 75
@@ -140,7 +141,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeTopicPartitionsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeTopicPartitionsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -188,7 +189,7 @@ def _read_describe_topic_partitions_response_partition_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeTopicPartitionsResponsePartition.replica_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeTopicPartitionsResponsePartition.replica_nodes', n)
     replica_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -198,7 +199,7 @@ def _read_describe_topic_partitions_response_partition_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeTopicPartitionsResponsePartition.isr_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeTopicPartitionsResponsePartition.isr_nodes', n)
     isr_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -209,7 +210,7 @@ def _read_describe_topic_partitions_response_partition_0(buf, at):
     if n < 0:
         eligible_leader_replicas = None
     else:
-        if n * 4 > len(buf) - at:
+        if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeTopicPartitionsResponsePartition.eligible_leader_replicas', n)
         eligible_leader_replicas = list(unpack_from(f">{n}i", buf, at))
         at += n * 4
@@ -220,7 +221,7 @@ def _read_describe_topic_partitions_response_partition_0(buf, at):
     if n < 0:
         last_known_elr = None
     else:
-        if n * 4 > len(buf) - at:
+        if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeTopicPartitionsResponsePartition.last_known_elr', n)
         last_known_elr = list(unpack_from(f">{n}i", buf, at))
         at += n * 4
@@ -230,7 +231,7 @@ def _read_describe_topic_partitions_response_partition_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeTopicPartitionsResponsePartition.offline_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeTopicPartitionsResponsePartition.offline_replicas', n)
     offline_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -293,7 +294,7 @@ def _read_describe_topic_partitions_response_topic_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribeTopicPartitionsResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribeTopicPartitionsResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -365,7 +366,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeTopicPartitionsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeTopicPartitionsResponse.topics', n)
         topics = []
         for _ in range(n):

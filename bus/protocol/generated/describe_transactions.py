@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 65
@@ -63,7 +64,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeTransactionsRequest.transactional_ids')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeTransactionsRequest.transactional_ids', n)
         transactional_ids = []
         for _ in range(n):
@@ -115,7 +116,7 @@ def _read_topic_data_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicData.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicData.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -167,7 +168,7 @@ def _read_transaction_state_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TransactionState.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TransactionState.topics', n)
     topics = []
     for _ in range(n):
@@ -209,7 +210,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('DescribeTransactionsResponse.transaction_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('DescribeTransactionsResponse.transaction_states', n)
         transaction_states = []
         for _ in range(n):

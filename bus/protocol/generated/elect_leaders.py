@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 43
@@ -76,7 +77,7 @@ def _read_topic_partitions_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TopicPartitions.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicPartitions.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -100,7 +101,7 @@ def decode_request_0(buf, at):
         if n < 0:
             topic_partitions = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ElectLeadersRequest.topic_partitions', n)
             topic_partitions = []
             for _ in range(n):
@@ -134,7 +135,7 @@ def decode_request_1(buf, at):
         if n < 0:
             topic_partitions = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ElectLeadersRequest.topic_partitions', n)
             topic_partitions = []
             for _ in range(n):
@@ -178,7 +179,7 @@ def _read_topic_partitions_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicPartitions.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicPartitions.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -212,7 +213,7 @@ def decode_request_2(buf, at):
         if n < 0:
             topic_partitions = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ElectLeadersRequest.topic_partitions', n)
             topic_partitions = []
             for _ in range(n):
@@ -279,7 +280,7 @@ def _read_replica_election_result_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('ReplicaElectionResult.partition_result')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ReplicaElectionResult.partition_result', n)
     partition_result = []
     for _ in range(n):
@@ -305,7 +306,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('ElectLeadersResponse.replica_election_results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ElectLeadersResponse.replica_election_results', n)
         replica_election_results = []
         for _ in range(n):
@@ -333,7 +334,7 @@ def decode_response_1(buf, at):
         at += 10
         if n < 0:
             raise null_not_allowed('ElectLeadersResponse.replica_election_results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ElectLeadersResponse.replica_election_results', n)
         replica_election_results = []
         for _ in range(n):
@@ -403,7 +404,7 @@ def _read_replica_election_result_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ReplicaElectionResult.partition_result')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ReplicaElectionResult.partition_result', n)
     partition_result = []
     for _ in range(n):
@@ -439,7 +440,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ElectLeadersResponse.replica_election_results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ElectLeadersResponse.replica_election_results', n)
         replica_election_results = []
         for _ in range(n):

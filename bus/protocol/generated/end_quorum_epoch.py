@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 54
@@ -97,7 +98,7 @@ def _read_partition_data_in_request_0(buf, at):
     at += 16
     if n < 0:
         raise null_not_allowed('PartitionDataInRequest.preferred_successors')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInRequest.preferred_successors', n)
     preferred_successors = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -124,7 +125,7 @@ def _read_topic_data_in_request_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -158,7 +159,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('EndQuorumEpochRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('EndQuorumEpochRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -209,7 +210,7 @@ def _read_partition_data_in_request_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionDataInRequest.preferred_candidates')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionDataInRequest.preferred_candidates', n)
     preferred_candidates = []
     for _ in range(n):
@@ -248,7 +249,7 @@ def _read_topic_data_in_request_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -333,7 +334,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('EndQuorumEpochRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('EndQuorumEpochRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -345,7 +346,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('EndQuorumEpochRequest.leader_endpoints')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('EndQuorumEpochRequest.leader_endpoints', n)
         leader_endpoints = []
         for _ in range(n):
@@ -405,7 +406,7 @@ def _read_topic_data_in_response_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -431,7 +432,7 @@ def decode_response_0(buf, at):
         at += 6
         if n < 0:
             raise null_not_allowed('EndQuorumEpochResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('EndQuorumEpochResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -484,7 +485,7 @@ def _read_topic_data_in_response_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -551,7 +552,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('EndQuorumEpochResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('EndQuorumEpochResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -559,6 +560,8 @@ def decode_response_1(buf, at):
             topics.append(item)
         node_endpoints = []
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('EndQuorumEpochResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -572,7 +575,7 @@ def decode_response_1(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('EndQuorumEpochResponse.node_endpoints')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('EndQuorumEpochResponse.node_endpoints', n)
                 node_endpoints = []
                 for _ in range(n):

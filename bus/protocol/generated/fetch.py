@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 1
@@ -183,7 +184,7 @@ def _read_fetch_topic_4(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -209,7 +210,7 @@ def decode_request_4(buf, at):
         at += 21
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -253,7 +254,7 @@ def _read_fetch_topic_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -279,7 +280,7 @@ def decode_request_5(buf, at):
         at += 21
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -313,7 +314,7 @@ def _read_forgotten_topic_7(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('ForgottenTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ForgottenTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -336,7 +337,7 @@ def decode_request_7(buf, at):
         at += 29
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -346,7 +347,7 @@ def decode_request_7(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -395,7 +396,7 @@ def _read_fetch_topic_9(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -421,7 +422,7 @@ def decode_request_9(buf, at):
         at += 29
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -431,7 +432,7 @@ def decode_request_9(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -464,7 +465,7 @@ def decode_request_11(buf, at):
         at += 29
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -474,7 +475,7 @@ def decode_request_11(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -542,7 +543,7 @@ def _read_fetch_topic_12(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -584,7 +585,7 @@ def _read_forgotten_topic_12(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ForgottenTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ForgottenTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -617,7 +618,7 @@ def decode_request_12(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -629,7 +630,7 @@ def decode_request_12(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -646,6 +647,8 @@ def decode_request_12(buf, at):
         at = end
         cluster_id = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -716,7 +719,7 @@ def _read_fetch_topic_13(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -748,7 +751,7 @@ def _read_forgotten_topic_13(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ForgottenTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ForgottenTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -778,7 +781,7 @@ def decode_request_13(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -790,7 +793,7 @@ def decode_request_13(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -807,6 +810,8 @@ def decode_request_13(buf, at):
         at = end
         cluster_id = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -893,7 +898,7 @@ def decode_request_15(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -905,7 +910,7 @@ def decode_request_15(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -923,6 +928,8 @@ def decode_request_15(buf, at):
         cluster_id = None
         replica_state = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -997,6 +1004,8 @@ def _read_fetch_partition_17(buf, at):
     at += 32
     replica_directory_id = NO_UUID
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('FetchPartition', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -1035,7 +1044,7 @@ def _read_fetch_topic_17(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1068,7 +1077,7 @@ def decode_request_17(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -1080,7 +1089,7 @@ def decode_request_17(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -1098,6 +1107,8 @@ def decode_request_17(buf, at):
         cluster_id = None
         replica_state = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -1173,6 +1184,8 @@ def _read_fetch_partition_18(buf, at):
     replica_directory_id = NO_UUID
     high_watermark = 9223372036854775807
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('FetchPartition', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -1220,7 +1233,7 @@ def _read_fetch_topic_18(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1253,7 +1266,7 @@ def decode_request_18(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -1265,7 +1278,7 @@ def decode_request_18(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -1283,6 +1296,8 @@ def decode_request_18(buf, at):
         cluster_id = None
         replica_state = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -1368,7 +1383,7 @@ def _read_partition_data_4(buf, at):
     if n < 0:
         aborted_transactions = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('PartitionData.aborted_transactions', n)
         aborted_transactions = []
         for _ in range(n):
@@ -1418,7 +1433,7 @@ def _read_fetchable_topic_response_4(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('FetchableTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchableTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1444,7 +1459,7 @@ def decode_response_4(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('FetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -1472,7 +1487,7 @@ def _read_partition_data_5(buf, at):
     if n < 0:
         aborted_transactions = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('PartitionData.aborted_transactions', n)
         aborted_transactions = []
         for _ in range(n):
@@ -1522,7 +1537,7 @@ def _read_fetchable_topic_response_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('FetchableTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchableTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1548,7 +1563,7 @@ def decode_response_5(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('FetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -1576,7 +1591,7 @@ def decode_response_7(buf, at):
         at += 14
         if n < 0:
             raise null_not_allowed('FetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -1604,7 +1619,7 @@ def _read_partition_data_11(buf, at):
     if n < 0:
         aborted_transactions = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('PartitionData.aborted_transactions', n)
         aborted_transactions = []
         for _ in range(n):
@@ -1655,7 +1670,7 @@ def _read_fetchable_topic_response_11(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('FetchableTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchableTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1681,7 +1696,7 @@ def decode_response_11(buf, at):
         at += 14
         if n < 0:
             raise null_not_allowed('FetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -1773,7 +1788,7 @@ def _read_partition_data_12(buf, at):
     if n < 0:
         aborted_transactions = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('PartitionData.aborted_transactions', n)
         aborted_transactions = []
         for _ in range(n):
@@ -1795,6 +1810,8 @@ def _read_partition_data_12(buf, at):
     current_leader = None
     snapshot_id = None
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('PartitionData', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -1873,7 +1890,7 @@ def _read_fetchable_topic_response_12(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchableTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchableTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1909,7 +1926,7 @@ def decode_response_12(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -1945,7 +1962,7 @@ def _read_fetchable_topic_response_13(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchableTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchableTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1978,7 +1995,7 @@ def decode_response_13(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -2063,7 +2080,7 @@ def decode_response_16(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -2071,6 +2088,8 @@ def decode_response_16(buf, at):
             responses.append(item)
         node_endpoints = []
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -2084,7 +2103,7 @@ def decode_response_16(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('FetchResponse.node_endpoints')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('FetchResponse.node_endpoints', n)
                 node_endpoints = []
                 for _ in range(n):

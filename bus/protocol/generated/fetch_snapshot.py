@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 59
@@ -154,7 +155,7 @@ def _read_topic_snapshot_in_request_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicSnapshotInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicSnapshotInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -190,7 +191,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchSnapshotRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchSnapshotRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -198,6 +199,8 @@ def decode_request_0(buf, at):
             topics.append(item)
         cluster_id = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchSnapshotRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -258,6 +261,8 @@ def _read_partition_snapshot_in_request_1(buf, at):
     at += 8
     replica_directory_id = NO_UUID
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('PartitionSnapshotInRequest', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -305,7 +310,7 @@ def _read_topic_snapshot_in_request_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicSnapshotInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicSnapshotInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -341,7 +346,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchSnapshotRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchSnapshotRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -349,6 +354,8 @@ def decode_request_1(buf, at):
             topics.append(item)
         cluster_id = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchSnapshotRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -448,6 +455,8 @@ def _read_partition_snapshot_in_response_0(buf, at):
     at = end
     current_leader = None
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('PartitionSnapshotInResponse', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -500,7 +509,7 @@ def _read_topic_snapshot_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicSnapshotInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicSnapshotInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -536,7 +545,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchSnapshotResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchSnapshotResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -604,7 +613,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FetchSnapshotResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FetchSnapshotResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -612,6 +621,8 @@ def decode_response_1(buf, at):
             topics.append(item)
         node_endpoints = []
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('FetchSnapshotResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -625,7 +636,7 @@ def decode_response_1(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('FetchSnapshotResponse.node_endpoints')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('FetchSnapshotResponse.node_endpoints', n)
                 node_endpoints = []
                 for _ in range(n):

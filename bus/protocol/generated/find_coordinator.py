@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 10
@@ -150,7 +151,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FindCoordinatorRequest.coordinator_keys')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FindCoordinatorRequest.coordinator_keys', n)
         coordinator_keys = []
         for _ in range(n):
@@ -381,7 +382,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('FindCoordinatorResponse.coordinators')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('FindCoordinatorResponse.coordinators', n)
         coordinators = []
         for _ in range(n):

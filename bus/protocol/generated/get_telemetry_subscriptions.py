@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 71
@@ -76,7 +77,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('GetTelemetrySubscriptionsResponse.accepted_compression_types')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('GetTelemetrySubscriptionsResponse.accepted_compression_types', n)
         accepted_compression_types = list(unpack_from(f">{n}b", buf, at))
         at += n
@@ -88,7 +89,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('GetTelemetrySubscriptionsResponse.requested_metrics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('GetTelemetrySubscriptionsResponse.requested_metrics', n)
         requested_metrics = []
         for _ in range(n):

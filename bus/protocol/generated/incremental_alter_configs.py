@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 44
@@ -108,7 +109,7 @@ def _read_alter_configs_resource_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('AlterConfigsResource.configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterConfigsResource.configs', n)
     configs = []
     for _ in range(n):
@@ -135,7 +136,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('IncrementalAlterConfigsRequest.resources')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('IncrementalAlterConfigsRequest.resources', n)
         resources = []
         for _ in range(n):
@@ -222,7 +223,7 @@ def _read_alter_configs_resource_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AlterConfigsResource.configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AlterConfigsResource.configs', n)
     configs = []
     for _ in range(n):
@@ -257,7 +258,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('IncrementalAlterConfigsRequest.resources')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('IncrementalAlterConfigsRequest.resources', n)
         resources = []
         for _ in range(n):
@@ -325,7 +326,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('IncrementalAlterConfigsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('IncrementalAlterConfigsResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -405,7 +406,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('IncrementalAlterConfigsResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('IncrementalAlterConfigsResponse.responses', n)
         responses = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 11
@@ -126,7 +127,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('JoinGroupRequest.protocols')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupRequest.protocols', n)
         protocols = []
         for _ in range(n):
@@ -184,7 +185,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('JoinGroupRequest.protocols')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupRequest.protocols', n)
         protocols = []
         for _ in range(n):
@@ -250,7 +251,7 @@ def decode_request_5(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('JoinGroupRequest.protocols')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupRequest.protocols', n)
         protocols = []
         for _ in range(n):
@@ -371,7 +372,7 @@ def decode_request_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('JoinGroupRequest.protocols')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupRequest.protocols', n)
         protocols = []
         for _ in range(n):
@@ -464,7 +465,7 @@ def decode_request_8(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('JoinGroupRequest.protocols')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupRequest.protocols', n)
         protocols = []
         for _ in range(n):
@@ -580,7 +581,7 @@ def decode_response_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('JoinGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupResponse.members', n)
         members = []
         for _ in range(n):
@@ -638,7 +639,7 @@ def decode_response_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('JoinGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupResponse.members', n)
         members = []
         for _ in range(n):
@@ -736,7 +737,7 @@ def decode_response_5(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('JoinGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupResponse.members', n)
         members = []
         for _ in range(n):
@@ -858,7 +859,7 @@ def decode_response_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('JoinGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupResponse.members', n)
         members = []
         for _ in range(n):
@@ -945,7 +946,7 @@ def decode_response_7(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('JoinGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupResponse.members', n)
         members = []
         for _ in range(n):
@@ -1044,7 +1045,7 @@ def decode_response_9(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('JoinGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('JoinGroupResponse.members', n)
         members = []
         for _ in range(n):

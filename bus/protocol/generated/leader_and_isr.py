@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 4
@@ -117,7 +118,7 @@ def _read_leader_and_isr_partition_state_0(buf, at):
     at += 20
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -125,7 +126,7 @@ def _read_leader_and_isr_partition_state_0(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -175,7 +176,7 @@ def decode_request_0(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.ungrouped_partition_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.ungrouped_partition_states', n)
         ungrouped_partition_states = []
         for _ in range(n):
@@ -185,7 +186,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -224,7 +225,7 @@ def _read_leader_and_isr_partition_state_1(buf, at):
     at += 20
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -232,7 +233,7 @@ def _read_leader_and_isr_partition_state_1(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -264,7 +265,7 @@ def decode_request_1(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.ungrouped_partition_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.ungrouped_partition_states', n)
         ungrouped_partition_states = []
         for _ in range(n):
@@ -274,7 +275,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -306,7 +307,7 @@ def _read_leader_and_isr_partition_state_2(buf, at):
     at += 20
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -314,7 +315,7 @@ def _read_leader_and_isr_partition_state_2(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -349,7 +350,7 @@ def _read_leader_and_isr_topic_state_2(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('LeaderAndIsrTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -375,7 +376,7 @@ def decode_request_2(buf, at):
         at += 20
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -385,7 +386,7 @@ def decode_request_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -417,7 +418,7 @@ def _read_leader_and_isr_partition_state_3(buf, at):
     at += 20
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -425,7 +426,7 @@ def _read_leader_and_isr_partition_state_3(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -433,7 +434,7 @@ def _read_leader_and_isr_partition_state_3(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.adding_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.adding_replicas', n)
     adding_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -441,7 +442,7 @@ def _read_leader_and_isr_partition_state_3(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.removing_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.removing_replicas', n)
     removing_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -484,7 +485,7 @@ def _read_leader_and_isr_topic_state_3(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('LeaderAndIsrTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -510,7 +511,7 @@ def decode_request_3(buf, at):
         at += 20
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -520,7 +521,7 @@ def decode_request_3(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -556,7 +557,7 @@ def _read_leader_and_isr_partition_state_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -568,7 +569,7 @@ def _read_leader_and_isr_partition_state_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -578,7 +579,7 @@ def _read_leader_and_isr_partition_state_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.adding_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.adding_replicas', n)
     adding_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -588,7 +589,7 @@ def _read_leader_and_isr_partition_state_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.removing_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.removing_replicas', n)
     removing_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -640,7 +641,7 @@ def _read_leader_and_isr_topic_state_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -707,7 +708,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -719,7 +720,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -769,7 +770,7 @@ def _read_leader_and_isr_topic_state_5(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -806,7 +807,7 @@ def decode_request_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -818,7 +819,7 @@ def decode_request_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -859,7 +860,7 @@ def _read_leader_and_isr_partition_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -871,7 +872,7 @@ def _read_leader_and_isr_partition_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -881,7 +882,7 @@ def _read_leader_and_isr_partition_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.adding_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.adding_replicas', n)
     adding_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -891,7 +892,7 @@ def _read_leader_and_isr_partition_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrPartitionState.removing_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrPartitionState.removing_replicas', n)
     removing_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -945,7 +946,7 @@ def _read_leader_and_isr_topic_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -982,7 +983,7 @@ def decode_request_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -994,7 +995,7 @@ def decode_request_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -1036,7 +1037,7 @@ def decode_request_7(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -1048,7 +1049,7 @@ def decode_request_7(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrRequest.live_leaders')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrRequest.live_leaders', n)
         live_leaders = []
         for _ in range(n):
@@ -1106,7 +1107,7 @@ def decode_response_0(buf, at):
         at += 6
         if n < 0:
             raise null_not_allowed('LeaderAndIsrResponse.partition_errors')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrResponse.partition_errors', n)
         partition_errors = []
         for _ in range(n):
@@ -1166,7 +1167,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrResponse.partition_errors')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrResponse.partition_errors', n)
         partition_errors = []
         for _ in range(n):
@@ -1217,7 +1218,7 @@ def _read_leader_and_isr_topic_error_5(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('LeaderAndIsrTopicError.partition_errors')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('LeaderAndIsrTopicError.partition_errors', n)
     partition_errors = []
     for _ in range(n):
@@ -1250,7 +1251,7 @@ def decode_response_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaderAndIsrResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaderAndIsrResponse.topics', n)
         topics = []
         for _ in range(n):

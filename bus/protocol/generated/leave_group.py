@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 13
@@ -131,7 +132,7 @@ def decode_request_3(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('LeaveGroupRequest.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaveGroupRequest.members', n)
         members = []
         for _ in range(n):
@@ -214,7 +215,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaveGroupRequest.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaveGroupRequest.members', n)
         members = []
         for _ in range(n):
@@ -320,7 +321,7 @@ def decode_request_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaveGroupRequest.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaveGroupRequest.members', n)
         members = []
         for _ in range(n):
@@ -420,7 +421,7 @@ def decode_response_3(buf, at):
         at += 10
         if n < 0:
             raise null_not_allowed('LeaveGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaveGroupResponse.members', n)
         members = []
         for _ in range(n):
@@ -497,7 +498,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('LeaveGroupResponse.members')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('LeaveGroupResponse.members', n)
         members = []
         for _ in range(n):

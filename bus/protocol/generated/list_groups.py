@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 16
@@ -84,7 +85,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListGroupsRequest.states_filter')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsRequest.states_filter', n)
         states_filter = []
         for _ in range(n):
@@ -128,7 +129,7 @@ def decode_request_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListGroupsRequest.states_filter')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsRequest.states_filter', n)
         states_filter = []
         for _ in range(n):
@@ -148,7 +149,7 @@ def decode_request_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListGroupsRequest.types_filter')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsRequest.types_filter', n)
         types_filter = []
         for _ in range(n):
@@ -224,7 +225,7 @@ def decode_response_0(buf, at):
         at += 6
         if n < 0:
             raise null_not_allowed('ListGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -252,7 +253,7 @@ def decode_response_1(buf, at):
         at += 10
         if n < 0:
             raise null_not_allowed('ListGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -322,7 +323,7 @@ def decode_response_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -410,7 +411,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -511,7 +512,7 @@ def decode_response_5(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListGroupsResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListGroupsResponse.groups', n)
         groups = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 2
@@ -98,7 +99,7 @@ def _read_list_offsets_topic_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('ListOffsetsTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ListOffsetsTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -124,7 +125,7 @@ def decode_request_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('ListOffsetsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -152,7 +153,7 @@ def decode_request_2(buf, at):
         at += 9
         if n < 0:
             raise null_not_allowed('ListOffsetsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -196,7 +197,7 @@ def _read_list_offsets_topic_4(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('ListOffsetsTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ListOffsetsTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -222,7 +223,7 @@ def decode_request_4(buf, at):
         at += 9
         if n < 0:
             raise null_not_allowed('ListOffsetsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -275,7 +276,7 @@ def _read_list_offsets_topic_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ListOffsetsTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ListOffsetsTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -311,7 +312,7 @@ def decode_request_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListOffsetsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -348,7 +349,7 @@ def decode_request_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListOffsetsRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -400,7 +401,7 @@ def _read_list_offsets_topic_response_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('ListOffsetsTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ListOffsetsTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -426,7 +427,7 @@ def decode_response_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('ListOffsetsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -453,7 +454,7 @@ def decode_response_2(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('ListOffsetsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -497,7 +498,7 @@ def _read_list_offsets_topic_response_4(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('ListOffsetsTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ListOffsetsTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -523,7 +524,7 @@ def decode_response_4(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('ListOffsetsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -576,7 +577,7 @@ def _read_list_offsets_topic_response_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ListOffsetsTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ListOffsetsTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -612,7 +613,7 @@ def decode_response_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListOffsetsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListOffsetsResponse.topics', n)
         topics = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 46
@@ -73,7 +74,7 @@ def _read_list_partition_reassignments_topics_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ListPartitionReassignmentsTopics.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ListPartitionReassignmentsTopics.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -107,7 +108,7 @@ def decode_request_0(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('ListPartitionReassignmentsRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -146,7 +147,7 @@ def _read_ongoing_partition_reassignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OngoingPartitionReassignment.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OngoingPartitionReassignment.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -156,7 +157,7 @@ def _read_ongoing_partition_reassignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OngoingPartitionReassignment.adding_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OngoingPartitionReassignment.adding_replicas', n)
     adding_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -166,7 +167,7 @@ def _read_ongoing_partition_reassignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OngoingPartitionReassignment.removing_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OngoingPartitionReassignment.removing_replicas', n)
     removing_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -210,7 +211,7 @@ def _read_ongoing_topic_reassignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OngoingTopicReassignment.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OngoingTopicReassignment.partitions', n)
     partitions = []
     for _ in range(n):
@@ -256,7 +257,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListPartitionReassignmentsResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListPartitionReassignmentsResponse.topics', n)
         topics = []
         for _ in range(n):

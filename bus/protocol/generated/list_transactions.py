@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 66
@@ -56,7 +57,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsRequest.state_filters')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsRequest.state_filters', n)
         state_filters = []
         for _ in range(n):
@@ -76,7 +77,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsRequest.producer_id_filters')
-        if n * 8 > len(buf) - at:
+        if n * 8 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsRequest.producer_id_filters', n)
         producer_id_filters = list(unpack_from(f">{n}q", buf, at))
         at += n * 8
@@ -114,7 +115,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsRequest.state_filters')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsRequest.state_filters', n)
         state_filters = []
         for _ in range(n):
@@ -134,7 +135,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsRequest.producer_id_filters')
-        if n * 8 > len(buf) - at:
+        if n * 8 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsRequest.producer_id_filters', n)
         producer_id_filters = list(unpack_from(f">{n}q", buf, at))
         at += n * 8
@@ -175,7 +176,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsRequest.state_filters')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsRequest.state_filters', n)
         state_filters = []
         for _ in range(n):
@@ -195,7 +196,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsRequest.producer_id_filters')
-        if n * 8 > len(buf) - at:
+        if n * 8 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsRequest.producer_id_filters', n)
         producer_id_filters = list(unpack_from(f">{n}q", buf, at))
         at += n * 8
@@ -296,7 +297,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsResponse.unknown_state_filters')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsResponse.unknown_state_filters', n)
         unknown_state_filters = []
         for _ in range(n):
@@ -316,7 +317,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ListTransactionsResponse.transaction_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ListTransactionsResponse.transaction_states', n)
         transaction_states = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 3
@@ -117,7 +118,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('MetadataRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -145,7 +146,7 @@ def decode_request_1(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('MetadataRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -176,7 +177,7 @@ def decode_request_4(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('MetadataRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -210,7 +211,7 @@ def decode_request_8(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('MetadataRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -271,7 +272,7 @@ def decode_request_9(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('MetadataRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -344,7 +345,7 @@ def decode_request_10(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('MetadataRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -385,7 +386,7 @@ def decode_request_11(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('MetadataRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -443,7 +444,7 @@ def _read_metadata_response_partition_0(buf, at):
     at += 14
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.replica_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.replica_nodes', n)
     replica_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -451,7 +452,7 @@ def _read_metadata_response_partition_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.isr_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.isr_nodes', n)
     isr_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -482,7 +483,7 @@ def _read_metadata_response_topic_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -509,7 +510,7 @@ def decode_response_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -519,7 +520,7 @@ def decode_response_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -590,7 +591,7 @@ def _read_metadata_response_topic_1(buf, at):
     at += 5
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -618,7 +619,7 @@ def decode_response_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -628,7 +629,7 @@ def decode_response_1(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -661,7 +662,7 @@ def decode_response_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -679,7 +680,7 @@ def decode_response_2(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -718,7 +719,7 @@ def decode_response_3(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -736,7 +737,7 @@ def decode_response_3(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -775,7 +776,7 @@ def _read_metadata_response_partition_5(buf, at):
     at += 14
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.replica_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.replica_nodes', n)
     replica_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -783,7 +784,7 @@ def _read_metadata_response_partition_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.isr_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.isr_nodes', n)
     isr_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -791,7 +792,7 @@ def _read_metadata_response_partition_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.offline_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.offline_replicas', n)
     offline_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -826,7 +827,7 @@ def _read_metadata_response_topic_5(buf, at):
     at += 5
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -854,7 +855,7 @@ def decode_response_5(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -872,7 +873,7 @@ def decode_response_5(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -911,7 +912,7 @@ def _read_metadata_response_partition_7(buf, at):
     at += 18
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.replica_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.replica_nodes', n)
     replica_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -919,7 +920,7 @@ def _read_metadata_response_partition_7(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.isr_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.isr_nodes', n)
     isr_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -927,7 +928,7 @@ def _read_metadata_response_partition_7(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.offline_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.offline_replicas', n)
     offline_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -962,7 +963,7 @@ def _read_metadata_response_topic_7(buf, at):
     at += 5
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -990,7 +991,7 @@ def decode_response_7(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -1008,7 +1009,7 @@ def decode_response_7(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -1054,7 +1055,7 @@ def _read_metadata_response_topic_8(buf, at):
     at += 5
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1085,7 +1086,7 @@ def decode_response_8(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -1103,7 +1104,7 @@ def decode_response_8(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -1197,7 +1198,7 @@ def _read_metadata_response_partition_9(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.replica_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.replica_nodes', n)
     replica_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -1207,7 +1208,7 @@ def _read_metadata_response_partition_9(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.isr_nodes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.isr_nodes', n)
     isr_nodes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -1217,7 +1218,7 @@ def _read_metadata_response_partition_9(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('MetadataResponsePartition.offline_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponsePartition.offline_replicas', n)
     offline_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -1265,7 +1266,7 @@ def _read_metadata_response_topic_9(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1306,7 +1307,7 @@ def decode_response_9(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -1330,7 +1331,7 @@ def decode_response_9(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -1393,7 +1394,7 @@ def _read_metadata_response_topic_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1434,7 +1435,7 @@ def decode_response_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -1458,7 +1459,7 @@ def decode_response_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -1511,7 +1512,7 @@ def decode_response_11(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -1535,7 +1536,7 @@ def decode_response_11(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -1596,7 +1597,7 @@ def _read_metadata_response_topic_12(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('MetadataResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('MetadataResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1640,7 +1641,7 @@ def decode_response_12(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -1664,7 +1665,7 @@ def decode_response_12(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -1714,7 +1715,7 @@ def decode_response_13(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.brokers', n)
         brokers = []
         for _ in range(n):
@@ -1738,7 +1739,7 @@ def decode_response_13(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MetadataResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MetadataResponse.topics', n)
         topics = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 10003
@@ -99,7 +100,7 @@ def _read_topic_mirror_truncate_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicMirrorTruncate.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicMirrorTruncate.partitions', n)
     partitions = []
     for _ in range(n):
@@ -144,7 +145,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MirrorTruncateRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MirrorTruncateRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -226,7 +227,7 @@ def _read_topic_mirror_truncate_result_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicMirrorTruncateResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicMirrorTruncateResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -260,7 +261,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('MirrorTruncateResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('MirrorTruncateResponse.topics', n)
         topics = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 8
@@ -112,7 +113,7 @@ def _read_offset_commit_request_topic_2(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetCommitRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetCommitRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -152,7 +153,7 @@ def decode_request_2(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('OffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -201,7 +202,7 @@ def decode_request_5(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -263,7 +264,7 @@ def _read_offset_commit_request_topic_6(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetCommitRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetCommitRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -303,7 +304,7 @@ def decode_request_6(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -359,7 +360,7 @@ def decode_request_7(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -441,7 +442,7 @@ def _read_offset_commit_request_topic_8(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetCommitRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetCommitRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -505,7 +506,7 @@ def decode_request_8(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -556,7 +557,7 @@ def _read_offset_commit_request_topic_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetCommitRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetCommitRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -617,7 +618,7 @@ def decode_request_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -681,7 +682,7 @@ def _read_offset_commit_response_topic_2(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetCommitResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetCommitResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -707,7 +708,7 @@ def decode_response_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetCommitResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -734,7 +735,7 @@ def decode_response_3(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('OffsetCommitResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -787,7 +788,7 @@ def _read_offset_commit_response_topic_8(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetCommitResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetCommitResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -823,7 +824,7 @@ def decode_response_8(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetCommitResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -859,7 +860,7 @@ def _read_offset_commit_response_topic_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetCommitResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetCommitResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -892,7 +893,7 @@ def decode_response_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetCommitResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetCommitResponse.topics', n)
         topics = []
         for _ in range(n):

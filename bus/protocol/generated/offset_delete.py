@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 47
@@ -84,7 +85,7 @@ def _read_offset_delete_request_topic_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetDeleteRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetDeleteRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -117,7 +118,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetDeleteRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetDeleteRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -163,7 +164,7 @@ def _read_offset_delete_response_topic_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetDeleteResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetDeleteResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -189,7 +190,7 @@ def decode_response_0(buf, at):
         at += 10
         if n < 0:
             raise null_not_allowed('OffsetDeleteResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetDeleteResponse.topics', n)
         topics = []
         for _ in range(n):

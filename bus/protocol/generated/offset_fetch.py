@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 9
@@ -115,7 +116,7 @@ def _read_offset_fetch_request_topic_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetFetchRequestTopic.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchRequestTopic.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -145,7 +146,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetFetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -183,7 +184,7 @@ def decode_request_2(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('OffsetFetchRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -226,7 +227,7 @@ def _read_offset_fetch_request_topic_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchRequestTopic.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchRequestTopic.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -267,7 +268,7 @@ def decode_request_6(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('OffsetFetchRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -318,7 +319,7 @@ def decode_request_7(buf, at):
         if n < 0:
             topics = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('OffsetFetchRequest.topics', n)
             topics = []
             for _ in range(n):
@@ -370,7 +371,7 @@ def _read_offset_fetch_request_topics_8(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchRequestTopics.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchRequestTopics.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -410,7 +411,7 @@ def _read_offset_fetch_request_group_8(buf, at):
     if n < 0:
         topics = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchRequestGroup.topics', n)
         topics = []
         for _ in range(n):
@@ -447,7 +448,7 @@ def decode_request_8(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetFetchRequest.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchRequest.groups', n)
         groups = []
         for _ in range(n):
@@ -505,7 +506,7 @@ def _read_offset_fetch_request_group_9(buf, at):
     if n < 0:
         topics = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchRequestGroup.topics', n)
         topics = []
         for _ in range(n):
@@ -550,7 +551,7 @@ def decode_request_9(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetFetchRequest.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchRequest.groups', n)
         groups = []
         for _ in range(n):
@@ -588,7 +589,7 @@ def _read_offset_fetch_request_topics_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchRequestTopics.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchRequestTopics.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -637,7 +638,7 @@ def _read_offset_fetch_request_group_10(buf, at):
     if n < 0:
         topics = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchRequestGroup.topics', n)
         topics = []
         for _ in range(n):
@@ -682,7 +683,7 @@ def decode_request_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetFetchRequest.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchRequest.groups', n)
         groups = []
         for _ in range(n):
@@ -748,7 +749,7 @@ def _read_offset_fetch_response_topic_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetFetchResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -774,7 +775,7 @@ def decode_response_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetFetchResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -801,7 +802,7 @@ def decode_response_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetFetchResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -831,7 +832,7 @@ def decode_response_3(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('OffsetFetchResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -893,7 +894,7 @@ def _read_offset_fetch_response_topic_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetFetchResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -919,7 +920,7 @@ def decode_response_5(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('OffsetFetchResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -995,7 +996,7 @@ def _read_offset_fetch_response_topic_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1031,7 +1032,7 @@ def decode_response_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetFetchResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -1112,7 +1113,7 @@ def _read_offset_fetch_response_topics_8(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchResponseTopics.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchResponseTopics.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1154,7 +1155,7 @@ def _read_offset_fetch_response_group_8(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchResponseGroup.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchResponseGroup.topics', n)
     topics = []
     for _ in range(n):
@@ -1193,7 +1194,7 @@ def decode_response_8(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetFetchResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -1229,7 +1230,7 @@ def _read_offset_fetch_response_topics_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchResponseTopics.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchResponseTopics.partitions', n)
     partitions = []
     for _ in range(n):
@@ -1268,7 +1269,7 @@ def _read_offset_fetch_response_group_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetFetchResponseGroup.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetFetchResponseGroup.topics', n)
     topics = []
     for _ in range(n):
@@ -1307,7 +1308,7 @@ def decode_response_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetFetchResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetFetchResponse.groups', n)
         groups = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 23
@@ -88,7 +89,7 @@ def _read_offset_for_leader_topic_2(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetForLeaderTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetForLeaderTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -114,7 +115,7 @@ def decode_request_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('OffsetForLeaderEpochRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetForLeaderEpochRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -141,7 +142,7 @@ def decode_request_3(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('OffsetForLeaderEpochRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetForLeaderEpochRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -194,7 +195,7 @@ def _read_offset_for_leader_topic_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetForLeaderTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetForLeaderTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -230,7 +231,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetForLeaderEpochRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetForLeaderEpochRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -279,7 +280,7 @@ def _read_offset_for_leader_topic_result_2(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('OffsetForLeaderTopicResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetForLeaderTopicResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -305,7 +306,7 @@ def decode_response_2(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('OffsetForLeaderEpochResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetForLeaderEpochResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -358,7 +359,7 @@ def _read_offset_for_leader_topic_result_4(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('OffsetForLeaderTopicResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('OffsetForLeaderTopicResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -394,7 +395,7 @@ def decode_response_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('OffsetForLeaderEpochResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('OffsetForLeaderEpochResponse.topics', n)
         topics = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 0
@@ -136,7 +137,7 @@ def _read_topic_produce_data_3(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TopicProduceData.partition_data')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceData.partition_data', n)
     partition_data = []
     for _ in range(n):
@@ -170,7 +171,7 @@ def decode_request_3(buf, at):
         at += 10
         if n < 0:
             raise null_not_allowed('ProduceRequest.topic_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceRequest.topic_data', n)
         topic_data = []
         for _ in range(n):
@@ -248,7 +249,7 @@ def _read_topic_produce_data_9(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicProduceData.partition_data')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceData.partition_data', n)
     partition_data = []
     for _ in range(n):
@@ -294,7 +295,7 @@ def decode_request_9(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ProduceRequest.topic_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceRequest.topic_data', n)
         topic_data = []
         for _ in range(n):
@@ -337,7 +338,7 @@ def _read_topic_produce_data_13(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicProduceData.partition_data')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceData.partition_data', n)
     partition_data = []
     for _ in range(n):
@@ -380,7 +381,7 @@ def decode_request_13(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ProduceRequest.topic_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceRequest.topic_data', n)
         topic_data = []
         for _ in range(n):
@@ -436,7 +437,7 @@ def _read_topic_produce_response_3(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TopicProduceResponse.partition_responses')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceResponse.partition_responses', n)
     partition_responses = []
     for _ in range(n):
@@ -462,7 +463,7 @@ def decode_response_3(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('ProduceResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -508,7 +509,7 @@ def _read_topic_produce_response_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TopicProduceResponse.partition_responses')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceResponse.partition_responses', n)
     partition_responses = []
     for _ in range(n):
@@ -534,7 +535,7 @@ def decode_response_5(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('ProduceResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -585,7 +586,7 @@ def _read_partition_produce_response_8(buf, at):
     at += 34
     if n < 0:
         raise null_not_allowed('PartitionProduceResponse.record_errors')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionProduceResponse.record_errors', n)
     record_errors = []
     for _ in range(n):
@@ -629,7 +630,7 @@ def _read_topic_produce_response_8(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TopicProduceResponse.partition_responses')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceResponse.partition_responses', n)
     partition_responses = []
     for _ in range(n):
@@ -655,7 +656,7 @@ def decode_response_8(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('ProduceResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -720,7 +721,7 @@ def _read_partition_produce_response_9(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionProduceResponse.record_errors')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionProduceResponse.record_errors', n)
     record_errors = []
     for _ in range(n):
@@ -776,7 +777,7 @@ def _read_topic_produce_response_9(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicProduceResponse.partition_responses')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceResponse.partition_responses', n)
     partition_responses = []
     for _ in range(n):
@@ -810,7 +811,7 @@ def decode_response_9(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ProduceResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -863,7 +864,7 @@ def _read_partition_produce_response_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionProduceResponse.record_errors')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionProduceResponse.record_errors', n)
     record_errors = []
     for _ in range(n):
@@ -881,6 +882,8 @@ def _read_partition_produce_response_10(buf, at):
         at = end
     current_leader = None
     count, at = read_uvarint(buf, at)
+    if count > MAX_TAGGED_FIELDS:
+        raise too_many_tags('PartitionProduceResponse', count)
     for _ in range(count):
         tag, at = read_uvarint(buf, at)
         size, at = read_uvarint(buf, at)
@@ -937,7 +940,7 @@ def _read_topic_produce_response_10(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicProduceResponse.partition_responses')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceResponse.partition_responses', n)
     partition_responses = []
     for _ in range(n):
@@ -1019,7 +1022,7 @@ def decode_response_10(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ProduceResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -1029,6 +1032,8 @@ def decode_response_10(buf, at):
         at += 4
         node_endpoints = []
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('ProduceResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -1042,7 +1047,7 @@ def decode_response_10(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('ProduceResponse.node_endpoints')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('ProduceResponse.node_endpoints', n)
                 node_endpoints = []
                 for _ in range(n):
@@ -1090,7 +1095,7 @@ def _read_topic_produce_response_13(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicProduceResponse.partition_responses')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicProduceResponse.partition_responses', n)
     partition_responses = []
     for _ in range(n):
@@ -1121,7 +1126,7 @@ def decode_response_13(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ProduceResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ProduceResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -1131,6 +1136,8 @@ def decode_response_13(buf, at):
         at += 4
         node_endpoints = []
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('ProduceResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -1144,7 +1151,7 @@ def decode_response_13(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('ProduceResponse.node_endpoints')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('ProduceResponse.node_endpoints', n)
                 node_endpoints = []
                 for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 87
@@ -92,7 +93,7 @@ def _read_read_state_summary_data_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ReadStateSummaryData.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ReadStateSummaryData.partitions', n)
     partitions = []
     for _ in range(n):
@@ -132,7 +133,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ReadShareGroupStateSummaryRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ReadShareGroupStateSummaryRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -206,7 +207,7 @@ def _read_read_state_summary_result_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ReadStateSummaryResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ReadStateSummaryResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -237,7 +238,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ReadShareGroupStateSummaryResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ReadShareGroupStateSummaryResponse.results', n)
         results = []
         for _ in range(n):
@@ -307,7 +308,7 @@ def _read_read_state_summary_result_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ReadStateSummaryResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ReadStateSummaryResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -338,7 +339,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ReadShareGroupStateSummaryResponse.results')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ReadShareGroupStateSummaryResponse.results', n)
         results = []
         for _ in range(n):

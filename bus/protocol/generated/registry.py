@@ -103,6 +103,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
     MIRROR_APPEND = 10001
     MIRROR_DIGEST = 10002
     MIRROR_TRUNCATE = 10003
@@ -130,7 +132,7 @@ ROWS: tuple[Row, ...] = (
     (15, 'DescribeGroups', 'describe_groups', 0, 6, 5, ('broker',), None),
     (16, 'ListGroups', 'list_groups', 0, 5, 3, ('broker',), None),
     (17, 'SaslHandshake', 'sasl_handshake', 0, 1, None, ('broker', 'controller'), None),
-    (18, 'ApiVersions', 'api_versions', 0, 4, 3, ('broker', 'controller'), None),
+    (18, 'ApiVersions', 'api_versions', 0, 5, 3, ('broker', 'controller'), None),
     (19, 'CreateTopics', 'create_topics', 2, 7, 5, ('broker', 'controller'), None),
     (20, 'DeleteTopics', 'delete_topics', 1, 6, 4, ('broker', 'controller'), None),
     (21, 'DeleteRecords', 'delete_records', 0, 2, 2, ('broker',), None),
@@ -140,7 +142,7 @@ ROWS: tuple[Row, ...] = (
     (25, 'AddOffsetsToTxn', 'add_offsets_to_txn', 0, 4, 3, ('broker',), None),
     (26, 'EndTxn', 'end_txn', 0, 5, 3, ('broker',), None),
     (27, 'WriteTxnMarkers', 'write_txn_markers', 1, 2, 1, ('broker',), None),
-    (28, 'TxnOffsetCommit', 'txn_offset_commit', 0, 5, 3, ('broker',), None),
+    (28, 'TxnOffsetCommit', 'txn_offset_commit', 0, 6, 3, ('broker',), None),
     (29, 'DescribeAcls', 'describe_acls', 1, 3, 2, ('broker', 'controller'), None),
     (30, 'CreateAcls', 'create_acls', 1, 3, 2, ('broker', 'controller'), None),
     (31, 'DeleteAcls', 'delete_acls', 1, 3, 2, ('broker', 'controller'), None),
@@ -154,7 +156,7 @@ ROWS: tuple[Row, ...] = (
     (39, 'RenewDelegationToken', 'renew_delegation_token', 1, 2, 2, ('broker', 'controller'), None),
     (40, 'ExpireDelegationToken', 'expire_delegation_token', 1, 2, 2, ('broker', 'controller'), None),
     (41, 'DescribeDelegationToken', 'describe_delegation_token', 1, 3, 2, ('broker', 'controller'), None),
-    (42, 'DeleteGroups', 'delete_groups', 0, 2, 2, ('broker',), None),
+    (42, 'DeleteGroups', 'delete_groups', 0, 3, 2, ('broker',), None),
     (43, 'ElectLeaders', 'elect_leaders', 0, 2, 2, ('broker', 'controller'), None),
     (44, 'IncrementalAlterConfigs', 'incremental_alter_configs', 0, 1, 1, ('broker', 'controller'), None),
     (45, 'AlterPartitionReassignments', 'alter_partition_reassignments', 0, 1, 0, ('broker', 'controller'), None),
@@ -200,11 +202,13 @@ ROWS: tuple[Row, ...] = (
     (85, 'WriteShareGroupState', 'write_share_group_state', 0, 1, 0, ('broker',), None),
     (86, 'DeleteShareGroupState', 'delete_share_group_state', 0, 0, 0, ('broker',), None),
     (87, 'ReadShareGroupStateSummary', 'read_share_group_state_summary', 0, 1, 0, ('broker',), None),
-    (88, 'StreamsGroupHeartbeat', 'streams_group_heartbeat', 0, 0, 0, ('broker',), None),
-    (89, 'StreamsGroupDescribe', 'streams_group_describe', 0, 0, 0, ('broker',), None),
+    (88, 'StreamsGroupHeartbeat', 'streams_group_heartbeat', 0, 1, 0, ('broker',), None),
+    (89, 'StreamsGroupDescribe', 'streams_group_describe', 0, 1, 0, ('broker',), None),
     (90, 'DescribeShareGroupOffsets', 'describe_share_group_offsets', 0, 1, 0, ('broker',), None),
     (91, 'AlterShareGroupOffsets', 'alter_share_group_offsets', 0, 0, 0, ('broker',), None),
     (92, 'DeleteShareGroupOffsets', 'delete_share_group_offsets', 0, 0, 0, ('broker',), None),
+    (93, 'StreamsGroupTopologyDescriptionUpdate', 'streams_group_topology_description_update', 0, 0, 0, ('broker',), None),
+    (94, 'UnregisterController', 'unregister_controller', 0, 0, 0, ('broker', 'controller'), None),
     (10001, 'MirrorAppend', 'mirror_append', 0, 0, 0, ('mirror',), None),
     (10002, 'MirrorDigest', 'mirror_digest', 0, 0, 0, ('mirror',), None),
     (10003, 'MirrorTruncate', 'mirror_truncate', 0, 0, 0, ('mirror',), None),

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 79
@@ -102,7 +103,7 @@ def _read_acknowledgement_batch_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AcknowledgementBatch.acknowledge_types')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AcknowledgementBatch.acknowledge_types', n)
     acknowledge_types = list(unpack_from(f">{n}b", buf, at))
     at += n
@@ -131,7 +132,7 @@ def _read_acknowledge_partition_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AcknowledgePartition.acknowledgement_batches')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AcknowledgePartition.acknowledgement_batches', n)
     acknowledgement_batches = []
     for _ in range(n):
@@ -163,7 +164,7 @@ def _read_acknowledge_topic_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AcknowledgeTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AcknowledgeTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -216,7 +217,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareAcknowledgeRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareAcknowledgeRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -287,7 +288,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareAcknowledgeRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareAcknowledgeRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -386,7 +387,7 @@ def _read_share_acknowledge_topic_response_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ShareAcknowledgeTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ShareAcknowledgeTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -477,7 +478,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareAcknowledgeResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareAcknowledgeResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -489,7 +490,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareAcknowledgeResponse.node_endpoints')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareAcknowledgeResponse.node_endpoints', n)
         node_endpoints = []
         for _ in range(n):
@@ -550,7 +551,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareAcknowledgeResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareAcknowledgeResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -562,7 +563,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareAcknowledgeResponse.node_endpoints')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareAcknowledgeResponse.node_endpoints', n)
         node_endpoints = []
         for _ in range(n):

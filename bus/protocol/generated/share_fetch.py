@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 78
@@ -130,7 +131,7 @@ def _read_acknowledgement_batch_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('AcknowledgementBatch.acknowledge_types')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('AcknowledgementBatch.acknowledge_types', n)
     acknowledge_types = list(unpack_from(f">{n}b", buf, at))
     at += n
@@ -159,7 +160,7 @@ def _read_fetch_partition_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchPartition.acknowledgement_batches')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchPartition.acknowledgement_batches', n)
     acknowledgement_batches = []
     for _ in range(n):
@@ -191,7 +192,7 @@ def _read_fetch_topic_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('FetchTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('FetchTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -223,7 +224,7 @@ def _read_forgotten_topic_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ForgottenTopic.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ForgottenTopic.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -273,7 +274,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareFetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareFetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -285,7 +286,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareFetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareFetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -361,7 +362,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareFetchRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareFetchRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -373,7 +374,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareFetchRequest.forgotten_topics_data')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareFetchRequest.forgotten_topics_data', n)
         forgotten_topics_data = []
         for _ in range(n):
@@ -490,7 +491,7 @@ def _read_partition_data_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('PartitionData.acquired_records')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('PartitionData.acquired_records', n)
     acquired_records = []
     for _ in range(n):
@@ -544,7 +545,7 @@ def _read_share_fetchable_topic_response_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('ShareFetchableTopicResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('ShareFetchableTopicResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -637,7 +638,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareFetchResponse.responses')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareFetchResponse.responses', n)
         responses = []
         for _ in range(n):
@@ -649,7 +650,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('ShareFetchResponse.node_endpoints')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('ShareFetchResponse.node_endpoints', n)
         node_endpoints = []
         for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 5
@@ -110,7 +111,7 @@ def decode_request_0(buf, at):
         at += 13
         if n < 0:
             raise null_not_allowed('StopReplicaRequest.ungrouped_partitions')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StopReplicaRequest.ungrouped_partitions', n)
         ungrouped_partitions = []
         for _ in range(n):
@@ -144,7 +145,7 @@ def _read_stop_replica_topic_v1_1(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('StopReplicaTopicV1.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('StopReplicaTopicV1.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -167,7 +168,7 @@ def decode_request_1(buf, at):
         at += 21
         if n < 0:
             raise null_not_allowed('StopReplicaRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StopReplicaRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -205,7 +206,7 @@ def _read_stop_replica_topic_v1_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('StopReplicaTopicV1.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('StopReplicaTopicV1.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -238,7 +239,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('StopReplicaRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StopReplicaRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -296,7 +297,7 @@ def _read_stop_replica_topic_state_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('StopReplicaTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('StopReplicaTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -332,7 +333,7 @@ def decode_request_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('StopReplicaRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StopReplicaRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -369,7 +370,7 @@ def decode_request_4(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('StopReplicaRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StopReplicaRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -422,7 +423,7 @@ def decode_response_0(buf, at):
         at += 6
         if n < 0:
             raise null_not_allowed('StopReplicaResponse.partition_errors')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StopReplicaResponse.partition_errors', n)
         partition_errors = []
         for _ in range(n):
@@ -482,7 +483,7 @@ def decode_response_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('StopReplicaResponse.partition_errors')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StopReplicaResponse.partition_errors', n)
         partition_errors = []
         for _ in range(n):

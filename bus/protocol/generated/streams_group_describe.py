@@ -12,19 +12,21 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 89
-VERSIONS = range(0, 1)
+VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 
 
 class StreamsGroupDescribeRequest(Struct, gc=False):
     group_ids: list[str] = []
     include_authorized_operations: bool = False
+    include_topology_description: bool = False
 
 
 class KeyValue(Struct, gc=False):
@@ -92,6 +94,30 @@ class Member(Struct, gc=False):
     is_classic: bool = False
 
 
+class TopologyDescriptionNode(Struct, gc=False):
+    name: str = ''
+    node_type: int = 0
+    source_topics: list[str] = []
+    sink_topic: str | None = None
+    stores: list[str] = []
+    successors: list[str] = []
+
+
+class TopologyDescriptionSubtopology(Struct, gc=False):
+    subtopology_id: str = ''
+    nodes: list[TopologyDescriptionNode] = []
+
+
+class TopologyDescriptionGlobalStore(Struct, gc=False):
+    source: TopologyDescriptionNode = field(default_factory=TopologyDescriptionNode)
+    processor: TopologyDescriptionNode = field(default_factory=TopologyDescriptionNode)
+
+
+class TopologyDescription(Struct, gc=False):
+    subtopologies: list[TopologyDescriptionSubtopology] = []
+    global_stores: list[TopologyDescriptionGlobalStore] = []
+
+
 class DescribedGroup(Struct, gc=False):
     error_code: int = 0
     error_message: str | None = None
@@ -102,6 +128,9 @@ class DescribedGroup(Struct, gc=False):
     topology: Topology | None = None
     members: list[Member] = []
     authorized_operations: int = -2147483648
+    topology_description: TopologyDescription | None = None
+    topology_description_status: int = 0
+    assignor_name: str | None = None
 
 
 class StreamsGroupDescribeResponse(Struct, gc=False):
@@ -110,14 +139,18 @@ class StreamsGroupDescribeResponse(Struct, gc=False):
 
 
 _u_Z = _Struct(">?").unpack_from
+_u_ZZ = _Struct(">??").unpack_from
 _u_H = _Struct(">H").unpack_from
+_u_b = _Struct(">b").unpack_from
 _u_h = _Struct(">h").unpack_from
 _u_i = _Struct(">i").unpack_from
 _u_ih = _Struct(">ih").unpack_from
 _u_ii = _Struct(">ii").unpack_from
 _u_iq = _Struct(">iq").unpack_from
 _p_Z = _Struct(">?").pack
+_p_ZZ = _Struct(">??").pack
 _p_H = _Struct(">H").pack
+_p_b = _Struct(">b").pack
 _p_h = _Struct(">h").pack
 _p_i = _Struct(">i").pack
 _p_ih = _Struct(">ih").pack
@@ -133,7 +166,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('StreamsGroupDescribeRequest.group_ids')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StreamsGroupDescribeRequest.group_ids', n)
         group_ids = []
         for _ in range(n):
@@ -169,6 +202,53 @@ def encode_request_0(msg, write):
         n = len(item)
         write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
     write(_p_Z(msg.include_authorized_operations))
+    write(b"\x00")
+
+
+def decode_request_1(buf, at):
+    try:
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('StreamsGroupDescribeRequest.group_ids')
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+            raise array_too_long('StreamsGroupDescribeRequest.group_ids', n)
+        group_ids = []
+        for _ in range(n):
+            n = buf[at] - 1
+            at += 1
+            if n > 126:
+                n, at = read_length(buf, at - 1)
+            if n < 0:
+                raise null_not_allowed('StreamsGroupDescribeRequest.group_ids')
+            end = at + n
+            item = str(buf[at:end], "utf-8")
+            at = end
+            group_ids.append(item)
+        include_authorized_operations, include_topology_description = _u_ZZ(buf, at)
+        at += 2
+        if buf[at]:
+            at = skip_tags(buf, at)
+        else:
+            at += 1
+    except GARBAGE as error:
+        raise broken('StreamsGroupDescribeRequest', error) from None
+    if at > len(buf):
+        raise past_the_end('StreamsGroupDescribeRequest')
+    return StreamsGroupDescribeRequest(group_ids, include_authorized_operations, include_topology_description), at
+
+
+def encode_request_1(msg, write):
+    items = msg.group_ids
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(_p_ZZ(msg.include_authorized_operations, msg.include_topology_description))
     write(b"\x00")
 
 
@@ -228,7 +308,7 @@ def _read_topic_info_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicInfo.topic_configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicInfo.topic_configs', n)
     topic_configs = []
     for _ in range(n):
@@ -271,7 +351,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.source_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.source_topics', n)
     source_topics = []
     for _ in range(n):
@@ -291,7 +371,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.repartition_sink_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.repartition_sink_topics', n)
     repartition_sink_topics = []
     for _ in range(n):
@@ -311,7 +391,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.state_changelog_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.state_changelog_topics', n)
     state_changelog_topics = []
     for _ in range(n):
@@ -323,7 +403,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.repartition_source_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.repartition_source_topics', n)
     repartition_source_topics = []
     for _ in range(n):
@@ -378,7 +458,7 @@ def _read_topology_0(buf, at):
     if n < 0:
         subtopologies = None
     else:
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('Topology.subtopologies', n)
         subtopologies = []
         for _ in range(n):
@@ -476,7 +556,7 @@ def _read_task_ids_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TaskIds.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TaskIds.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -506,7 +586,7 @@ def _read_assignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Assignment.active_tasks')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Assignment.active_tasks', n)
     active_tasks = []
     for _ in range(n):
@@ -518,7 +598,7 @@ def _read_assignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Assignment.standby_tasks')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Assignment.standby_tasks', n)
     standby_tasks = []
     for _ in range(n):
@@ -530,7 +610,7 @@ def _read_assignment_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Assignment.warmup_tasks')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Assignment.warmup_tasks', n)
     warmup_tasks = []
     for _ in range(n):
@@ -634,7 +714,7 @@ def _read_member_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Member.client_tags')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Member.client_tags', n)
     client_tags = []
     for _ in range(n):
@@ -646,7 +726,7 @@ def _read_member_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Member.task_offsets')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Member.task_offsets', n)
     task_offsets = []
     for _ in range(n):
@@ -658,7 +738,7 @@ def _read_member_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Member.task_end_offsets')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Member.task_end_offsets', n)
     task_end_offsets = []
     for _ in range(n):
@@ -778,7 +858,7 @@ def _read_described_group_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('DescribedGroup.members')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('DescribedGroup.members', n)
     members = []
     for _ in range(n):
@@ -835,7 +915,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('StreamsGroupDescribeResponse.groups')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('StreamsGroupDescribeResponse.groups', n)
         groups = []
         for _ in range(n):
@@ -862,16 +942,408 @@ def encode_response_0(msg, write):
     write(b"\x00")
 
 
+def _read_topology_description_node_1(buf, at):
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescriptionNode.name')
+    end = at + n
+    name = str(buf[at:end], "utf-8")
+    at = end
+    node_type, = _u_b(buf, at)
+    at += 1
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescriptionNode.source_topics')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TopologyDescriptionNode.source_topics', n)
+    source_topics = []
+    for _ in range(n):
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TopologyDescriptionNode.source_topics')
+        end = at + n
+        item = str(buf[at:end], "utf-8")
+        at = end
+        source_topics.append(item)
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        sink_topic = None
+    else:
+        end = at + n
+        sink_topic = str(buf[at:end], "utf-8")
+        at = end
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescriptionNode.stores')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TopologyDescriptionNode.stores', n)
+    stores = []
+    for _ in range(n):
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TopologyDescriptionNode.stores')
+        end = at + n
+        item = str(buf[at:end], "utf-8")
+        at = end
+        stores.append(item)
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescriptionNode.successors')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TopologyDescriptionNode.successors', n)
+    successors = []
+    for _ in range(n):
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TopologyDescriptionNode.successors')
+        end = at + n
+        item = str(buf[at:end], "utf-8")
+        at = end
+        successors.append(item)
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return TopologyDescriptionNode(name, node_type, source_topics, sink_topic, stores, successors), at
+
+
+def _put_topology_description_node_1(msg, write):
+    item = msg.name
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(_p_b(msg.node_type))
+    items = msg.source_topics
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.sink_topic
+    if item is None:
+        write(b"\x00")
+    else:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    items = msg.stores
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    items = msg.successors
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(b"\x00")
+
+
+def _read_topology_description_subtopology_1(buf, at):
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescriptionSubtopology.subtopology_id')
+    end = at + n
+    subtopology_id = str(buf[at:end], "utf-8")
+    at = end
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescriptionSubtopology.nodes')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TopologyDescriptionSubtopology.nodes', n)
+    nodes = []
+    for _ in range(n):
+        item, at = _read_topology_description_node_1(buf, at)
+        nodes.append(item)
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return TopologyDescriptionSubtopology(subtopology_id, nodes), at
+
+
+def _put_topology_description_subtopology_1(msg, write):
+    item = msg.subtopology_id
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    items = msg.nodes
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_topology_description_node_1(item, write)
+    write(b"\x00")
+
+
+def _read_topology_description_global_store_1(buf, at):
+    source, at = _read_topology_description_node_1(buf, at)
+    processor, at = _read_topology_description_node_1(buf, at)
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return TopologyDescriptionGlobalStore(source, processor), at
+
+
+def _put_topology_description_global_store_1(msg, write):
+    _put_topology_description_node_1(msg.source, write)
+    _put_topology_description_node_1(msg.processor, write)
+    write(b"\x00")
+
+
+def _read_topology_description_1(buf, at):
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescription.subtopologies')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TopologyDescription.subtopologies', n)
+    subtopologies = []
+    for _ in range(n):
+        item, at = _read_topology_description_subtopology_1(buf, at)
+        subtopologies.append(item)
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TopologyDescription.global_stores')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TopologyDescription.global_stores', n)
+    global_stores = []
+    for _ in range(n):
+        item, at = _read_topology_description_global_store_1(buf, at)
+        global_stores.append(item)
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return TopologyDescription(subtopologies, global_stores), at
+
+
+def _put_topology_description_1(msg, write):
+    items = msg.subtopologies
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_topology_description_subtopology_1(item, write)
+    items = msg.global_stores
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_topology_description_global_store_1(item, write)
+    write(b"\x00")
+
+
+def _read_described_group_1(buf, at):
+    error_code, = _u_h(buf, at)
+    at += 2
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        error_message = None
+    else:
+        end = at + n
+        error_message = str(buf[at:end], "utf-8")
+        at = end
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('DescribedGroup.group_id')
+    end = at + n
+    group_id = str(buf[at:end], "utf-8")
+    at = end
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('DescribedGroup.group_state')
+    end = at + n
+    group_state = str(buf[at:end], "utf-8")
+    at = end
+    group_epoch, assignment_epoch = _u_ii(buf, at)
+    at += 8
+    if buf[at] > 127:
+        topology = None
+        at += 1
+    else:
+        topology, at = _read_topology_0(buf, at + 1)
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('DescribedGroup.members')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('DescribedGroup.members', n)
+    members = []
+    for _ in range(n):
+        item, at = _read_member_0(buf, at)
+        members.append(item)
+    authorized_operations, = _u_i(buf, at)
+    at += 4
+    if buf[at] > 127:
+        topology_description = None
+        at += 1
+    else:
+        topology_description, at = _read_topology_description_1(buf, at + 1)
+    topology_description_status, = _u_b(buf, at)
+    at += 1
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        assignor_name = None
+    else:
+        end = at + n
+        assignor_name = str(buf[at:end], "utf-8")
+        at = end
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return DescribedGroup(error_code, error_message, group_id, group_state, group_epoch, assignment_epoch, topology, members, authorized_operations, topology_description, topology_description_status, assignor_name), at
+
+
+def _put_described_group_1(msg, write):
+    write(_p_h(msg.error_code))
+    item = msg.error_message
+    if item is None:
+        write(b"\x00")
+    else:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.group_id
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.group_state
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(_p_ii(msg.group_epoch, msg.assignment_epoch))
+    if msg.topology is None:
+        write(b"\xff")
+    else:
+        write(b"\x01")
+        _put_topology_0(msg.topology, write)
+    items = msg.members
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_member_0(item, write)
+    write(_p_i(msg.authorized_operations))
+    if msg.topology_description is None:
+        write(b"\xff")
+    else:
+        write(b"\x01")
+        _put_topology_description_1(msg.topology_description, write)
+    write(_p_b(msg.topology_description_status))
+    item = msg.assignor_name
+    if item is None:
+        write(b"\x00")
+    else:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(b"\x00")
+
+
+def decode_response_1(buf, at):
+    try:
+        throttle_time_ms, = _u_i(buf, at)
+        at += 4
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('StreamsGroupDescribeResponse.groups')
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+            raise array_too_long('StreamsGroupDescribeResponse.groups', n)
+        groups = []
+        for _ in range(n):
+            item, at = _read_described_group_1(buf, at)
+            groups.append(item)
+        if buf[at]:
+            at = skip_tags(buf, at)
+        else:
+            at += 1
+    except GARBAGE as error:
+        raise broken('StreamsGroupDescribeResponse', error) from None
+    if at > len(buf):
+        raise past_the_end('StreamsGroupDescribeResponse')
+    return StreamsGroupDescribeResponse(throttle_time_ms, groups), at
+
+
+def encode_response_1(msg, write):
+    write(_p_i(msg.throttle_time_ms))
+    items = msg.groups
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_described_group_1(item, write)
+    write(b"\x00")
+
+
 REQUEST_DECODERS: dict[int, Callable[[Buffer, int], tuple[StreamsGroupDescribeRequest, int]]] = {
     0: decode_request_0,
+    1: decode_request_1,
 }
 REQUEST_ENCODERS: dict[int, Callable[[StreamsGroupDescribeRequest, Write], None]] = {
     0: encode_request_0,
+    1: encode_request_1,
 }
 
 RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], tuple[StreamsGroupDescribeResponse, int]]] = {
     0: decode_response_0,
+    1: decode_response_1,
 }
 RESPONSE_ENCODERS: dict[int, Callable[[StreamsGroupDescribeResponse, Write], None]] = {
     0: encode_response_0,
+    1: encode_response_1,
 }

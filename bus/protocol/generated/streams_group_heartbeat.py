@@ -12,13 +12,14 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 88
-VERSIONS = range(0, 1)
+VERSIONS = range(0, 2)
 FLEXIBLE_FROM: int | None = 0
 
 
@@ -124,31 +125,37 @@ class StreamsGroupHeartbeatResponse(Struct, gc=False):
     member_id: str = ''
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
-    acceptable_recovery_lag: int = 0
+    acceptable_recovery_lag_legacy: int = 0
     task_offset_interval_ms: int = 0
+    acceptable_recovery_lag: int = -1
     status: list[Status] | None = []
     active_tasks: list[TaskIdsInResponse] | None = None
     standby_tasks: list[TaskIdsInResponse] | None = None
     warmup_tasks: list[TaskIdsInResponse] | None = None
+    topology_description_required: bool = False
     endpoint_information_epoch: int = 0
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = None
 
 
 _u_Z = _Struct(">?").unpack_from
+_u_Zi = _Struct(">?i").unpack_from
 _u_H = _Struct(">H").unpack_from
 _u_b = _Struct(">b").unpack_from
 _u_i = _Struct(">i").unpack_from
 _u_ih = _Struct(">ih").unpack_from
 _u_ii = _Struct(">ii").unpack_from
 _u_iiii = _Struct(">iiii").unpack_from
+_u_iiiq = _Struct(">iiiq").unpack_from
 _u_iq = _Struct(">iq").unpack_from
 _p_Z = _Struct(">?").pack
+_p_Zi = _Struct(">?i").pack
 _p_H = _Struct(">H").pack
 _p_b = _Struct(">b").pack
 _p_i = _Struct(">i").pack
 _p_ih = _Struct(">ih").pack
 _p_ii = _Struct(">ii").pack
 _p_iiii = _Struct(">iiii").pack
+_p_iiiq = _Struct(">iiiq").pack
 _p_iq = _Struct(">iq").pack
 
 
@@ -208,7 +215,7 @@ def _read_topic_info_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicInfo.topic_configs')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicInfo.topic_configs', n)
     topic_configs = []
     for _ in range(n):
@@ -242,7 +249,7 @@ def _read_copartition_group_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('CopartitionGroup.source_topics')
-    if n * 2 > len(buf) - at:
+    if n * 2 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CopartitionGroup.source_topics', n)
     source_topics = list(unpack_from(f">{n}h", buf, at))
     at += n * 2
@@ -252,7 +259,7 @@ def _read_copartition_group_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('CopartitionGroup.source_topic_regex')
-    if n * 2 > len(buf) - at:
+    if n * 2 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CopartitionGroup.source_topic_regex', n)
     source_topic_regex = list(unpack_from(f">{n}h", buf, at))
     at += n * 2
@@ -262,7 +269,7 @@ def _read_copartition_group_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('CopartitionGroup.repartition_source_topics')
-    if n * 2 > len(buf) - at:
+    if n * 2 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('CopartitionGroup.repartition_source_topics', n)
     repartition_source_topics = list(unpack_from(f">{n}h", buf, at))
     at += n * 2
@@ -305,7 +312,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.source_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.source_topics', n)
     source_topics = []
     for _ in range(n):
@@ -325,7 +332,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.source_topic_regex')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.source_topic_regex', n)
     source_topic_regex = []
     for _ in range(n):
@@ -345,7 +352,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.state_changelog_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.state_changelog_topics', n)
     state_changelog_topics = []
     for _ in range(n):
@@ -357,7 +364,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.repartition_sink_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.repartition_sink_topics', n)
     repartition_sink_topics = []
     for _ in range(n):
@@ -377,7 +384,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.repartition_source_topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.repartition_source_topics', n)
     repartition_source_topics = []
     for _ in range(n):
@@ -389,7 +396,7 @@ def _read_subtopology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Subtopology.copartition_groups')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Subtopology.copartition_groups', n)
     copartition_groups = []
     for _ in range(n):
@@ -455,7 +462,7 @@ def _read_topology_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('Topology.subtopologies')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('Topology.subtopologies', n)
     subtopologies = []
     for _ in range(n):
@@ -494,7 +501,7 @@ def _read_task_ids_in_request_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TaskIdsInRequest.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TaskIdsInRequest.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -629,7 +636,7 @@ def decode_request_0(buf, at):
         if n < 0:
             active_tasks = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatRequest.active_tasks', n)
             active_tasks = []
             for _ in range(n):
@@ -642,7 +649,7 @@ def decode_request_0(buf, at):
         if n < 0:
             standby_tasks = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatRequest.standby_tasks', n)
             standby_tasks = []
             for _ in range(n):
@@ -655,7 +662,7 @@ def decode_request_0(buf, at):
         if n < 0:
             warmup_tasks = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatRequest.warmup_tasks', n)
             warmup_tasks = []
             for _ in range(n):
@@ -683,7 +690,7 @@ def decode_request_0(buf, at):
         if n < 0:
             client_tags = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatRequest.client_tags', n)
             client_tags = []
             for _ in range(n):
@@ -696,7 +703,7 @@ def decode_request_0(buf, at):
         if n < 0:
             task_offsets = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatRequest.task_offsets', n)
             task_offsets = []
             for _ in range(n):
@@ -709,7 +716,7 @@ def decode_request_0(buf, at):
         if n < 0:
             task_end_offsets = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatRequest.task_end_offsets', n)
             task_end_offsets = []
             for _ in range(n):
@@ -866,7 +873,7 @@ def _read_task_ids_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TaskIdsInResponse.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TaskIdsInResponse.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -933,7 +940,7 @@ def _read_topic_partition_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicPartition.partitions')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicPartition.partitions', n)
     partitions = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -964,7 +971,7 @@ def _read_endpoint_to_partitions_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('EndpointToPartitions.active_partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EndpointToPartitions.active_partitions', n)
     active_partitions = []
     for _ in range(n):
@@ -976,7 +983,7 @@ def _read_endpoint_to_partitions_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('EndpointToPartitions.standby_partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('EndpointToPartitions.standby_partitions', n)
     standby_partitions = []
     for _ in range(n):
@@ -1027,7 +1034,7 @@ def decode_response_0(buf, at):
         end = at + n
         member_id = str(buf[at:end], "utf-8")
         at = end
-        member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms = _u_iiii(buf, at)
+        member_epoch, heartbeat_interval_ms, acceptable_recovery_lag_legacy, task_offset_interval_ms = _u_iiii(buf, at)
         at += 16
         n = buf[at] - 1
         at += 1
@@ -1036,7 +1043,7 @@ def decode_response_0(buf, at):
         if n < 0:
             status = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatResponse.status', n)
             status = []
             for _ in range(n):
@@ -1049,7 +1056,7 @@ def decode_response_0(buf, at):
         if n < 0:
             active_tasks = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatResponse.active_tasks', n)
             active_tasks = []
             for _ in range(n):
@@ -1062,7 +1069,7 @@ def decode_response_0(buf, at):
         if n < 0:
             standby_tasks = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatResponse.standby_tasks', n)
             standby_tasks = []
             for _ in range(n):
@@ -1075,7 +1082,7 @@ def decode_response_0(buf, at):
         if n < 0:
             warmup_tasks = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatResponse.warmup_tasks', n)
             warmup_tasks = []
             for _ in range(n):
@@ -1090,7 +1097,7 @@ def decode_response_0(buf, at):
         if n < 0:
             partitions_by_user_endpoint = None
         else:
-            if n > len(buf) - at:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                 raise array_too_long('StreamsGroupHeartbeatResponse.partitions_by_user_endpoint', n)
             partitions_by_user_endpoint = []
             for _ in range(n):
@@ -1104,7 +1111,7 @@ def decode_response_0(buf, at):
         raise broken('StreamsGroupHeartbeatResponse', error) from None
     if at > len(buf):
         raise past_the_end('StreamsGroupHeartbeatResponse')
-    return StreamsGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, acceptable_recovery_lag, task_offset_interval_ms, status, active_tasks, standby_tasks, warmup_tasks, endpoint_information_epoch, partitions_by_user_endpoint), at
+    return StreamsGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, acceptable_recovery_lag_legacy, task_offset_interval_ms, -1, status, active_tasks, standby_tasks, warmup_tasks, False, endpoint_information_epoch, partitions_by_user_endpoint), at
 
 
 def encode_response_0(msg, write):
@@ -1120,7 +1127,7 @@ def encode_response_0(msg, write):
     item = item.encode()
     n = len(item)
     write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
-    write(_p_iiii(msg.member_epoch, msg.heartbeat_interval_ms, msg.acceptable_recovery_lag, msg.task_offset_interval_ms))
+    write(_p_iiii(msg.member_epoch, msg.heartbeat_interval_ms, msg.acceptable_recovery_lag_legacy, msg.task_offset_interval_ms))
     items = msg.status
     if items is None:
         write(b"\x00")
@@ -1165,16 +1172,181 @@ def encode_response_0(msg, write):
     write(b"\x00")
 
 
+def decode_response_1(buf, at):
+    try:
+        throttle_time_ms, error_code = _u_ih(buf, at)
+        at += 6
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            error_message = None
+        else:
+            end = at + n
+            error_message = str(buf[at:end], "utf-8")
+            at = end
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('StreamsGroupHeartbeatResponse.member_id')
+        end = at + n
+        member_id = str(buf[at:end], "utf-8")
+        at = end
+        member_epoch, heartbeat_interval_ms, task_offset_interval_ms, acceptable_recovery_lag = _u_iiiq(buf, at)
+        at += 20
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            status = None
+        else:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+                raise array_too_long('StreamsGroupHeartbeatResponse.status', n)
+            status = []
+            for _ in range(n):
+                item, at = _read_status_0(buf, at)
+                status.append(item)
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            active_tasks = None
+        else:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+                raise array_too_long('StreamsGroupHeartbeatResponse.active_tasks', n)
+            active_tasks = []
+            for _ in range(n):
+                item, at = _read_task_ids_in_response_0(buf, at)
+                active_tasks.append(item)
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            standby_tasks = None
+        else:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+                raise array_too_long('StreamsGroupHeartbeatResponse.standby_tasks', n)
+            standby_tasks = []
+            for _ in range(n):
+                item, at = _read_task_ids_in_response_0(buf, at)
+                standby_tasks.append(item)
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            warmup_tasks = None
+        else:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+                raise array_too_long('StreamsGroupHeartbeatResponse.warmup_tasks', n)
+            warmup_tasks = []
+            for _ in range(n):
+                item, at = _read_task_ids_in_response_0(buf, at)
+                warmup_tasks.append(item)
+        topology_description_required, endpoint_information_epoch = _u_Zi(buf, at)
+        at += 5
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            partitions_by_user_endpoint = None
+        else:
+            if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+                raise array_too_long('StreamsGroupHeartbeatResponse.partitions_by_user_endpoint', n)
+            partitions_by_user_endpoint = []
+            for _ in range(n):
+                item, at = _read_endpoint_to_partitions_0(buf, at)
+                partitions_by_user_endpoint.append(item)
+        if buf[at]:
+            at = skip_tags(buf, at)
+        else:
+            at += 1
+    except GARBAGE as error:
+        raise broken('StreamsGroupHeartbeatResponse', error) from None
+    if at > len(buf):
+        raise past_the_end('StreamsGroupHeartbeatResponse')
+    return StreamsGroupHeartbeatResponse(throttle_time_ms, error_code, error_message, member_id, member_epoch, heartbeat_interval_ms, 0, task_offset_interval_ms, acceptable_recovery_lag, status, active_tasks, standby_tasks, warmup_tasks, topology_description_required, endpoint_information_epoch, partitions_by_user_endpoint), at
+
+
+def encode_response_1(msg, write):
+    write(_p_ih(msg.throttle_time_ms, msg.error_code))
+    item = msg.error_message
+    if item is None:
+        write(b"\x00")
+    else:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.member_id
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(_p_iiiq(msg.member_epoch, msg.heartbeat_interval_ms, msg.task_offset_interval_ms, msg.acceptable_recovery_lag))
+    items = msg.status
+    if items is None:
+        write(b"\x00")
+    else:
+        n = len(items)
+        write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+        for item in items:
+            _put_status_0(item, write)
+    items = msg.active_tasks
+    if items is None:
+        write(b"\x00")
+    else:
+        n = len(items)
+        write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+        for item in items:
+            _put_task_ids_in_response_0(item, write)
+    items = msg.standby_tasks
+    if items is None:
+        write(b"\x00")
+    else:
+        n = len(items)
+        write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+        for item in items:
+            _put_task_ids_in_response_0(item, write)
+    items = msg.warmup_tasks
+    if items is None:
+        write(b"\x00")
+    else:
+        n = len(items)
+        write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+        for item in items:
+            _put_task_ids_in_response_0(item, write)
+    write(_p_Zi(msg.topology_description_required, msg.endpoint_information_epoch))
+    items = msg.partitions_by_user_endpoint
+    if items is None:
+        write(b"\x00")
+    else:
+        n = len(items)
+        write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+        for item in items:
+            _put_endpoint_to_partitions_0(item, write)
+    write(b"\x00")
+
+
 REQUEST_DECODERS: dict[int, Callable[[Buffer, int], tuple[StreamsGroupHeartbeatRequest, int]]] = {
     0: decode_request_0,
+    1: decode_request_0,
 }
 REQUEST_ENCODERS: dict[int, Callable[[StreamsGroupHeartbeatRequest, Write], None]] = {
     0: encode_request_0,
+    1: encode_request_0,
 }
 
 RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], tuple[StreamsGroupHeartbeatResponse, int]]] = {
     0: decode_response_0,
+    1: decode_response_1,
 }
 RESPONSE_ENCODERS: dict[int, Callable[[StreamsGroupHeartbeatResponse, Write], None]] = {
     0: encode_response_0,
+    1: encode_response_1,
 }

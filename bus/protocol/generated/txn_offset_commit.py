@@ -12,13 +12,14 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 28
-VERSIONS = range(0, 6)
+VERSIONS = range(0, 7)
 FLEXIBLE_FROM: int | None = 3
 
 
@@ -31,6 +32,7 @@ class TxnOffsetCommitRequestPartition(Struct, gc=False):
 
 class TxnOffsetCommitRequestTopic(Struct, gc=False):
     name: str = ''
+    topic_id: bytes = NO_UUID
     partitions: list[TxnOffsetCommitRequestPartition] = []
 
 
@@ -39,7 +41,7 @@ class TxnOffsetCommitRequest(Struct, gc=False):
     group_id: str = ''
     producer_id: int = 0
     producer_epoch: int = 0
-    generation_id: int = -1
+    generation_id_or_member_epoch: int = -1
     member_id: str = ''
     group_instance_id: str | None = None
     topics: list[TxnOffsetCommitRequestTopic] = []
@@ -52,6 +54,7 @@ class TxnOffsetCommitResponsePartition(Struct, gc=False):
 
 class TxnOffsetCommitResponseTopic(Struct, gc=False):
     name: str = ''
+    topic_id: bytes = NO_UUID
     partitions: list[TxnOffsetCommitResponsePartition] = []
 
 
@@ -60,6 +63,7 @@ class TxnOffsetCommitResponse(Struct, gc=False):
     topics: list[TxnOffsetCommitResponseTopic] = []
 
 
+_u_U = _Struct(">16s").unpack_from
 _u_h = _Struct(">h").unpack_from
 _u_i = _Struct(">i").unpack_from
 _u_ih = _Struct(">ih").unpack_from
@@ -68,6 +72,7 @@ _u_iqh = _Struct(">iqh").unpack_from
 _u_iqi = _Struct(">iqi").unpack_from
 _u_iqih = _Struct(">iqih").unpack_from
 _u_qhi = _Struct(">qhi").unpack_from
+_p_U = _Struct(">16s").pack
 _p_h = _Struct(">h").pack
 _p_i = _Struct(">i").pack
 _p_ih = _Struct(">ih").pack
@@ -111,13 +116,13 @@ def _read_txn_offset_commit_request_topic_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TxnOffsetCommitRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TxnOffsetCommitRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
         item, at = _read_txn_offset_commit_request_partition_0(buf, at)
         partitions.append(item)
-    return TxnOffsetCommitRequestTopic(name, partitions), at
+    return TxnOffsetCommitRequestTopic(name, NO_UUID, partitions), at
 
 
 def _put_txn_offset_commit_request_topic_0(msg, write):
@@ -151,7 +156,7 @@ def decode_request_0(buf, at):
         at += 14
         if n < 0:
             raise null_not_allowed('TxnOffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('TxnOffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -213,13 +218,13 @@ def _read_txn_offset_commit_request_topic_2(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TxnOffsetCommitRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TxnOffsetCommitRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
         item, at = _read_txn_offset_commit_request_partition_2(buf, at)
         partitions.append(item)
-    return TxnOffsetCommitRequestTopic(name, partitions), at
+    return TxnOffsetCommitRequestTopic(name, NO_UUID, partitions), at
 
 
 def _put_txn_offset_commit_request_topic_2(msg, write):
@@ -253,7 +258,7 @@ def decode_request_2(buf, at):
         at += 14
         if n < 0:
             raise null_not_allowed('TxnOffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('TxnOffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -329,7 +334,7 @@ def _read_txn_offset_commit_request_topic_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TxnOffsetCommitRequestTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TxnOffsetCommitRequestTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -339,7 +344,7 @@ def _read_txn_offset_commit_request_topic_3(buf, at):
         at = skip_tags(buf, at)
     else:
         at += 1
-    return TxnOffsetCommitRequestTopic(name, partitions), at
+    return TxnOffsetCommitRequestTopic(name, NO_UUID, partitions), at
 
 
 def _put_txn_offset_commit_request_topic_3(msg, write):
@@ -375,7 +380,7 @@ def decode_request_3(buf, at):
         end = at + n
         group_id = str(buf[at:end], "utf-8")
         at = end
-        producer_id, producer_epoch, generation_id = _u_qhi(buf, at)
+        producer_id, producer_epoch, generation_id_or_member_epoch = _u_qhi(buf, at)
         at += 14
         n = buf[at] - 1
         at += 1
@@ -402,7 +407,7 @@ def decode_request_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('TxnOffsetCommitRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('TxnOffsetCommitRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -416,7 +421,7 @@ def decode_request_3(buf, at):
         raise broken('TxnOffsetCommitRequest', error) from None
     if at > len(buf):
         raise past_the_end('TxnOffsetCommitRequest')
-    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id, member_id, group_instance_id, topics), at
+    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id_or_member_epoch, member_id, group_instance_id, topics), at
 
 
 def encode_request_3(msg, write):
@@ -428,7 +433,7 @@ def encode_request_3(msg, write):
     item = item.encode()
     n = len(item)
     write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
-    write(_p_qhi(msg.producer_id, msg.producer_epoch, msg.generation_id))
+    write(_p_qhi(msg.producer_id, msg.producer_epoch, msg.generation_id_or_member_epoch))
     item = msg.member_id
     item = item.encode()
     n = len(item)
@@ -445,6 +450,131 @@ def encode_request_3(msg, write):
     write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
     for item in items:
         _put_txn_offset_commit_request_topic_3(item, write)
+    write(b"\x00")
+
+
+def _read_txn_offset_commit_request_topic_6(buf, at):
+    topic_id, = _u_U(buf, at)
+    at += 16
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TxnOffsetCommitRequestTopic.partitions')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TxnOffsetCommitRequestTopic.partitions', n)
+    partitions = []
+    for _ in range(n):
+        item, at = _read_txn_offset_commit_request_partition_3(buf, at)
+        partitions.append(item)
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return TxnOffsetCommitRequestTopic('', topic_id, partitions), at
+
+
+def _put_txn_offset_commit_request_topic_6(msg, write):
+    write(_p_U(msg.topic_id))
+    items = msg.partitions
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_txn_offset_commit_request_partition_3(item, write)
+    write(b"\x00")
+
+
+def decode_request_6(buf, at):
+    try:
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TxnOffsetCommitRequest.transactional_id')
+        end = at + n
+        transactional_id = str(buf[at:end], "utf-8")
+        at = end
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TxnOffsetCommitRequest.group_id')
+        end = at + n
+        group_id = str(buf[at:end], "utf-8")
+        at = end
+        producer_id, producer_epoch, generation_id_or_member_epoch = _u_qhi(buf, at)
+        at += 14
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TxnOffsetCommitRequest.member_id')
+        end = at + n
+        member_id = str(buf[at:end], "utf-8")
+        at = end
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            group_instance_id = None
+        else:
+            end = at + n
+            group_instance_id = str(buf[at:end], "utf-8")
+            at = end
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TxnOffsetCommitRequest.topics')
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+            raise array_too_long('TxnOffsetCommitRequest.topics', n)
+        topics = []
+        for _ in range(n):
+            item, at = _read_txn_offset_commit_request_topic_6(buf, at)
+            topics.append(item)
+        if buf[at]:
+            at = skip_tags(buf, at)
+        else:
+            at += 1
+    except GARBAGE as error:
+        raise broken('TxnOffsetCommitRequest', error) from None
+    if at > len(buf):
+        raise past_the_end('TxnOffsetCommitRequest')
+    return TxnOffsetCommitRequest(transactional_id, group_id, producer_id, producer_epoch, generation_id_or_member_epoch, member_id, group_instance_id, topics), at
+
+
+def encode_request_6(msg, write):
+    item = msg.transactional_id
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.group_id
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    write(_p_qhi(msg.producer_id, msg.producer_epoch, msg.generation_id_or_member_epoch))
+    item = msg.member_id
+    item = item.encode()
+    n = len(item)
+    write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    item = msg.group_instance_id
+    if item is None:
+        write(b"\x00")
+    else:
+        item = item.encode()
+        n = len(item)
+        write((BYTE[n + 1] if n < 127 else uvarint(n + 1)) + item)
+    items = msg.topics
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_txn_offset_commit_request_topic_6(item, write)
     write(b"\x00")
 
 
@@ -470,13 +600,13 @@ def _read_txn_offset_commit_response_topic_0(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('TxnOffsetCommitResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TxnOffsetCommitResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
         item, at = _read_txn_offset_commit_response_partition_0(buf, at)
         partitions.append(item)
-    return TxnOffsetCommitResponseTopic(name, partitions), at
+    return TxnOffsetCommitResponseTopic(name, NO_UUID, partitions), at
 
 
 def _put_txn_offset_commit_response_topic_0(msg, write):
@@ -496,7 +626,7 @@ def decode_response_0(buf, at):
         at += 8
         if n < 0:
             raise null_not_allowed('TxnOffsetCommitResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('TxnOffsetCommitResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -549,7 +679,7 @@ def _read_txn_offset_commit_response_topic_3(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TxnOffsetCommitResponseTopic.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TxnOffsetCommitResponseTopic.partitions', n)
     partitions = []
     for _ in range(n):
@@ -559,7 +689,7 @@ def _read_txn_offset_commit_response_topic_3(buf, at):
         at = skip_tags(buf, at)
     else:
         at += 1
-    return TxnOffsetCommitResponseTopic(name, partitions), at
+    return TxnOffsetCommitResponseTopic(name, NO_UUID, partitions), at
 
 
 def _put_txn_offset_commit_response_topic_3(msg, write):
@@ -585,7 +715,7 @@ def decode_response_3(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('TxnOffsetCommitResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('TxnOffsetCommitResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -612,6 +742,75 @@ def encode_response_3(msg, write):
     write(b"\x00")
 
 
+def _read_txn_offset_commit_response_topic_6(buf, at):
+    topic_id, = _u_U(buf, at)
+    at += 16
+    n = buf[at] - 1
+    at += 1
+    if n > 126:
+        n, at = read_length(buf, at - 1)
+    if n < 0:
+        raise null_not_allowed('TxnOffsetCommitResponseTopic.partitions')
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+        raise array_too_long('TxnOffsetCommitResponseTopic.partitions', n)
+    partitions = []
+    for _ in range(n):
+        item, at = _read_txn_offset_commit_response_partition_3(buf, at)
+        partitions.append(item)
+    if buf[at]:
+        at = skip_tags(buf, at)
+    else:
+        at += 1
+    return TxnOffsetCommitResponseTopic('', topic_id, partitions), at
+
+
+def _put_txn_offset_commit_response_topic_6(msg, write):
+    write(_p_U(msg.topic_id))
+    items = msg.partitions
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_txn_offset_commit_response_partition_3(item, write)
+    write(b"\x00")
+
+
+def decode_response_6(buf, at):
+    try:
+        throttle_time_ms, = _u_i(buf, at)
+        at += 4
+        n = buf[at] - 1
+        at += 1
+        if n > 126:
+            n, at = read_length(buf, at - 1)
+        if n < 0:
+            raise null_not_allowed('TxnOffsetCommitResponse.topics')
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
+            raise array_too_long('TxnOffsetCommitResponse.topics', n)
+        topics = []
+        for _ in range(n):
+            item, at = _read_txn_offset_commit_response_topic_6(buf, at)
+            topics.append(item)
+        if buf[at]:
+            at = skip_tags(buf, at)
+        else:
+            at += 1
+    except GARBAGE as error:
+        raise broken('TxnOffsetCommitResponse', error) from None
+    if at > len(buf):
+        raise past_the_end('TxnOffsetCommitResponse')
+    return TxnOffsetCommitResponse(throttle_time_ms, topics), at
+
+
+def encode_response_6(msg, write):
+    write(_p_i(msg.throttle_time_ms))
+    items = msg.topics
+    n = len(items)
+    write(BYTE[n + 1] if n < 127 else uvarint(n + 1))
+    for item in items:
+        _put_txn_offset_commit_response_topic_6(item, write)
+    write(b"\x00")
+
+
 REQUEST_DECODERS: dict[int, Callable[[Buffer, int], tuple[TxnOffsetCommitRequest, int]]] = {
     0: decode_request_0,
     1: decode_request_0,
@@ -619,6 +818,7 @@ REQUEST_DECODERS: dict[int, Callable[[Buffer, int], tuple[TxnOffsetCommitRequest
     3: decode_request_3,
     4: decode_request_3,
     5: decode_request_3,
+    6: decode_request_6,
 }
 REQUEST_ENCODERS: dict[int, Callable[[TxnOffsetCommitRequest, Write], None]] = {
     0: encode_request_0,
@@ -627,6 +827,7 @@ REQUEST_ENCODERS: dict[int, Callable[[TxnOffsetCommitRequest, Write], None]] = {
     3: encode_request_3,
     4: encode_request_3,
     5: encode_request_3,
+    6: encode_request_6,
 }
 
 RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], tuple[TxnOffsetCommitResponse, int]]] = {
@@ -636,6 +837,7 @@ RESPONSE_DECODERS: dict[int, Callable[[Buffer, int], tuple[TxnOffsetCommitRespon
     3: decode_response_3,
     4: decode_response_3,
     5: decode_response_3,
+    6: decode_response_6,
 }
 RESPONSE_ENCODERS: dict[int, Callable[[TxnOffsetCommitResponse, Write], None]] = {
     0: encode_response_0,
@@ -644,4 +846,5 @@ RESPONSE_ENCODERS: dict[int, Callable[[TxnOffsetCommitResponse, Write], None]] =
     3: encode_response_3,
     4: encode_response_3,
     5: encode_response_3,
+    6: encode_response_6,
 }

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 6
@@ -104,7 +105,7 @@ def _read_update_metadata_partition_state_0(buf, at):
     at += 20
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -112,7 +113,7 @@ def _read_update_metadata_partition_state_0(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -162,7 +163,7 @@ def decode_request_0(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.ungrouped_partition_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.ungrouped_partition_states', n)
         ungrouped_partition_states = []
         for _ in range(n):
@@ -172,7 +173,7 @@ def decode_request_0(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -225,7 +226,7 @@ def _read_update_metadata_broker_1(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('UpdateMetadataBroker.endpoints')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataBroker.endpoints', n)
     endpoints = []
     for _ in range(n):
@@ -249,7 +250,7 @@ def decode_request_1(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.ungrouped_partition_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.ungrouped_partition_states', n)
         ungrouped_partition_states = []
         for _ in range(n):
@@ -259,7 +260,7 @@ def decode_request_1(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -291,7 +292,7 @@ def _read_update_metadata_broker_2(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('UpdateMetadataBroker.endpoints')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataBroker.endpoints', n)
     endpoints = []
     for _ in range(n):
@@ -329,7 +330,7 @@ def decode_request_2(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.ungrouped_partition_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.ungrouped_partition_states', n)
         ungrouped_partition_states = []
         for _ in range(n):
@@ -339,7 +340,7 @@ def decode_request_2(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -402,7 +403,7 @@ def _read_update_metadata_broker_3(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('UpdateMetadataBroker.endpoints')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataBroker.endpoints', n)
     endpoints = []
     for _ in range(n):
@@ -440,7 +441,7 @@ def decode_request_3(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.ungrouped_partition_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.ungrouped_partition_states', n)
         ungrouped_partition_states = []
         for _ in range(n):
@@ -450,7 +451,7 @@ def decode_request_3(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -489,7 +490,7 @@ def _read_update_metadata_partition_state_4(buf, at):
     at += 20
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -497,7 +498,7 @@ def _read_update_metadata_partition_state_4(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -505,7 +506,7 @@ def _read_update_metadata_partition_state_4(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.offline_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.offline_replicas', n)
     offline_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -538,7 +539,7 @@ def decode_request_4(buf, at):
         at += 12
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.ungrouped_partition_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.ungrouped_partition_states', n)
         ungrouped_partition_states = []
         for _ in range(n):
@@ -548,7 +549,7 @@ def decode_request_4(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -580,7 +581,7 @@ def _read_update_metadata_partition_state_5(buf, at):
     at += 20
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -588,7 +589,7 @@ def _read_update_metadata_partition_state_5(buf, at):
     at += 8
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -596,7 +597,7 @@ def _read_update_metadata_partition_state_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.offline_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.offline_replicas', n)
     offline_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -632,7 +633,7 @@ def _read_update_metadata_topic_state_5(buf, at):
     at += 4
     if n < 0:
         raise null_not_allowed('UpdateMetadataTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -658,7 +659,7 @@ def decode_request_5(buf, at):
         at += 20
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -668,7 +669,7 @@ def decode_request_5(buf, at):
         at += 4
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -704,7 +705,7 @@ def _read_update_metadata_partition_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.isr')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.isr', n)
     isr = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -716,7 +717,7 @@ def _read_update_metadata_partition_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.replicas', n)
     replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -726,7 +727,7 @@ def _read_update_metadata_partition_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('UpdateMetadataPartitionState.offline_replicas')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataPartitionState.offline_replicas', n)
     offline_replicas = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -771,7 +772,7 @@ def _read_update_metadata_topic_state_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('UpdateMetadataTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -850,7 +851,7 @@ def _read_update_metadata_broker_6(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('UpdateMetadataBroker.endpoints')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataBroker.endpoints', n)
     endpoints = []
     for _ in range(n):
@@ -900,7 +901,7 @@ def decode_request_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -912,7 +913,7 @@ def decode_request_6(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -962,7 +963,7 @@ def _read_update_metadata_topic_state_7(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('UpdateMetadataTopicState.partition_states')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('UpdateMetadataTopicState.partition_states', n)
     partition_states = []
     for _ in range(n):
@@ -999,7 +1000,7 @@ def decode_request_7(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -1011,7 +1012,7 @@ def decode_request_7(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -1053,7 +1054,7 @@ def decode_request_8(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.topic_states')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.topic_states', n)
         topic_states = []
         for _ in range(n):
@@ -1065,7 +1066,7 @@ def decode_request_8(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('UpdateMetadataRequest.live_brokers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateMetadataRequest.live_brokers', n)
         live_brokers = []
         for _ in range(n):
@@ -1073,6 +1074,8 @@ def decode_request_8(buf, at):
             live_brokers.append(item)
         type = 0
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('UpdateMetadataRequest', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)

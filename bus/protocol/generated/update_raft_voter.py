@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 82
@@ -145,7 +146,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('UpdateRaftVoterRequest.listeners')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('UpdateRaftVoterRequest.listeners', n)
         listeners = []
         for _ in range(n):
@@ -218,6 +219,8 @@ def decode_response_0(buf, at):
         at += 6
         current_leader = None
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('UpdateRaftVoterResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 52
@@ -116,7 +117,7 @@ def _read_topic_data_in_request_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -160,7 +161,7 @@ def decode_request_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('VoteRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('VoteRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -224,7 +225,7 @@ def _read_topic_data_in_request_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -270,7 +271,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('VoteRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('VoteRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -335,7 +336,7 @@ def _read_topic_data_in_request_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInRequest.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInRequest.partitions', n)
     partitions = []
     for _ in range(n):
@@ -381,7 +382,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('VoteRequest.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('VoteRequest.topics', n)
         topics = []
         for _ in range(n):
@@ -446,7 +447,7 @@ def _read_topic_data_in_response_0(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('TopicDataInResponse.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('TopicDataInResponse.partitions', n)
     partitions = []
     for _ in range(n):
@@ -482,7 +483,7 @@ def decode_response_0(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('VoteResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('VoteResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -550,7 +551,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('VoteResponse.topics')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('VoteResponse.topics', n)
         topics = []
         for _ in range(n):
@@ -558,6 +559,8 @@ def decode_response_1(buf, at):
             topics.append(item)
         node_endpoints = []
         count, at = read_uvarint(buf, at)
+        if count > MAX_TAGGED_FIELDS:
+            raise too_many_tags('VoteResponse', count)
         for _ in range(count):
             tag, at = read_uvarint(buf, at)
             size, at = read_uvarint(buf, at)
@@ -571,7 +574,7 @@ def decode_response_1(buf, at):
                     n, at = read_length(buf, at - 1)
                 if n < 0:
                     raise null_not_allowed('VoteResponse.node_endpoints')
-                if n > len(buf) - at:
+                if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
                     raise array_too_long('VoteResponse.node_endpoints', n)
                 node_endpoints = []
                 for _ in range(n):

@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 
 API_KEY = 27
@@ -87,7 +88,7 @@ def _read_writable_txn_marker_topic_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('WritableTxnMarkerTopic.partition_indexes')
-    if n * 4 > len(buf) - at:
+    if n * 4 > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('WritableTxnMarkerTopic.partition_indexes', n)
     partition_indexes = list(unpack_from(f">{n}i", buf, at))
     at += n * 4
@@ -119,7 +120,7 @@ def _read_writable_txn_marker_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('WritableTxnMarker.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('WritableTxnMarker.topics', n)
     topics = []
     for _ in range(n):
@@ -153,7 +154,7 @@ def decode_request_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('WriteTxnMarkersRequest.markers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('WriteTxnMarkersRequest.markers', n)
         markers = []
         for _ in range(n):
@@ -188,7 +189,7 @@ def _read_writable_txn_marker_2(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('WritableTxnMarker.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('WritableTxnMarker.topics', n)
     topics = []
     for _ in range(n):
@@ -222,7 +223,7 @@ def decode_request_2(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('WriteTxnMarkersRequest.markers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('WriteTxnMarkersRequest.markers', n)
         markers = []
         for _ in range(n):
@@ -279,7 +280,7 @@ def _read_writable_txn_marker_topic_result_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('WritableTxnMarkerTopicResult.partitions')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('WritableTxnMarkerTopicResult.partitions', n)
     partitions = []
     for _ in range(n):
@@ -314,7 +315,7 @@ def _read_writable_txn_marker_result_1(buf, at):
         n, at = read_length(buf, at - 1)
     if n < 0:
         raise null_not_allowed('WritableTxnMarkerResult.topics')
-    if n > len(buf) - at:
+    if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
         raise array_too_long('WritableTxnMarkerResult.topics', n)
     topics = []
     for _ in range(n):
@@ -345,7 +346,7 @@ def decode_response_1(buf, at):
             n, at = read_length(buf, at - 1)
         if n < 0:
             raise null_not_allowed('WriteTxnMarkersResponse.markers')
-        if n > len(buf) - at:
+        if n > len(buf) - at or n > MAX_ARRAY_ELEMENTS:
             raise array_too_long('WriteTxnMarkersResponse.markers', n)
         markers = []
         for _ in range(n):

@@ -4,7 +4,8 @@ In: `Layout`. Out: lines of Python: `def NAME(buf, at): ... return MESSAGE, at`.
 
 Slices beyond the buffer come out short instead of raising; the offset then lies beyond the end, so
 that the next read or the check at the end of the message raises. Arrays are checked where they
-begin, so that no claimed length allocates anything.
+begin, so that no claimed length allocates anything. What Kafka's own readers refuse by its number
+alone (limits of 4.4, `bus.limits`) is refused here, too.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ class Decoder:
     def _array(self, slot: FieldSlot) -> Iterator[str]:
         name = local(slot.name)
         code, size = SCALARS.get(slot.field.type, ("", 1))
-        yield f"if {f'n * {size}' if size > 1 else 'n'} > len(buf) - at:"
+        too_long = f"{f'n * {size}' if size > 1 else 'n'} > len(buf) - at"
+        yield f"if {too_long} or n > MAX_ARRAY_ELEMENTS:"
         yield f"    raise array_too_long({_full_name(self._layout, slot)}, n)"
         if code and code != "16s":
             yield f'{name} = list(unpack_from(f">{{n}}{code}", buf, at))'
@@ -179,6 +181,8 @@ class Decoder:
         for slot in tagged:
             yield f"{local(slot.name)} = {default(slot.field)}"
         yield "count, at = read_uvarint(buf, at)"
+        yield "if count > MAX_TAGGED_FIELDS:"
+        yield f"    raise too_many_tags({self._layout.name!r}, count)"
         yield "for _ in range(count):"
         yield "    tag, at = read_uvarint(buf, at)"
         yield "    size, at = read_uvarint(buf, at)"

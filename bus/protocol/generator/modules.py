@@ -29,9 +29,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS
 from bus.protocol.wire import (
-    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed,
-    past_the_end, read_length, read_uvarint, skip_tags, uvarint, write_tags, wrong_tag_size,
+    BYTE, GARBAGE, NO_UUID, Buffer, Write, array_too_long, broken, null_not_allowed, past_the_end,
+    read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 '''
 
@@ -135,7 +136,7 @@ def log_module(name: str, messages: Iterable[SchemaMessage]) -> str:
         tables += _table(stem.upper(), message.name, *made)
     head = [
         _MARK.format(source=f"log/{name}.txt"),
-        _HEAD.format(title=f"{name.replace('_', ' ').capitalize()} of Kafka 4.3"),
+        _HEAD.format(title=f"{name.replace('_', ' ').capitalize()} of Kafka 4.4"),
         "Decoders = dict[int, Callable[[Buffer, int], tuple[Any, int]]]",
         "Encoders = dict[int, Callable[[Any, Write], None]]",
         "",

@@ -18,7 +18,7 @@ from bus.protocol.generator.types import snake
 pytestmark = pytest.mark.java
 
 ZOOKEEPER_ERA = {4, 5, 6, 7}  # from kafka-clients 3.9
-REQUEST_HEADER = "RequestHeader"  # 4.3 dropped its version 0, which ControlledShutdown 0 has
+REQUEST_HEADER = "RequestHeader"  # 4.x dropped its version 0, which ControlledShutdown 0 has
 VALUES_PER_VERSION = 4
 PACKAGES = {
     "metadata_records": "org.apache.kafka.common.metadata",
@@ -27,15 +27,19 @@ PACKAGES = {
     "share_records": "org.apache.kafka.coordinator.share.generated",
     "storage_records": "org.apache.kafka.server.log.remote.metadata.storage.generated",
 }
+ELSEWHERE = {
+    "QuorumStateData": "org.apache.kafka.raft.generated.QuorumStateData",
+    "AbortedTxn": "org.apache.kafka.common.message.AbortedTxn",
+}
 
 
 @pytest.fixture(scope="session")
 def descriptions(
-    jars_of_kafka_43: list[Path], jars_of_kafka_39: list[Path]
+    jars_of_kafka_44: list[Path], jars_of_kafka_39: list[Path]
 ) -> dict[str, dict[str, Any]]:
-    """Message name -> JSON description, of 4.3 except for what only 3.9 has."""
+    """Message name -> JSON description, of 4.4 except for what only 3.9 has."""
     old = {d["name"]: d for jar in jars_of_kafka_39 for d in _descriptions(jar)}
-    new = {d["name"]: d for jar in jars_of_kafka_43 for d in _descriptions(jar)}
+    new = {d["name"]: d for jar in jars_of_kafka_44 for d in _descriptions(jar)}
     kept = {n: d for n, d in old.items() if d.get("apiKey") in ZOOKEEPER_ERA and "listeners" in d}
     kept |= {n: old[n] for n in old if old[n].get("apiKey") in ZOOKEEPER_ERA}
     return new | kept | {REQUEST_HEADER: old[REQUEST_HEADER]}
@@ -135,13 +139,13 @@ def test_the_classes_of_kafka_read_what_we_write_and_write_the_same(
     codecs_of_kafka: list[Any],
     maker: Any,
     run_java: Any,
-    jars_of_kafka_43: list[Path],
+    jars_of_kafka_44: list[Path],
     jars_of_kafka_39: list[Path],
 ) -> None:
     old = [codec for codec in codecs_of_kafka if _is_old(codec.message)]
     new = [codec for codec in codecs_of_kafka if not _is_old(codec.message)]
-    others = [jar for jar in jars_of_kafka_43 if "kafka-clients" not in jar.name]
-    _reread(new, maker, run_java, jars_of_kafka_43)
+    others = [jar for jar in jars_of_kafka_44 if "kafka-clients" not in jar.name]
+    _reread(new, maker, run_java, jars_of_kafka_44)
     _reread(old, maker, run_java, [*jars_of_kafka_39, *others])
 
 
@@ -171,7 +175,7 @@ def _reread(codecs: list[Any], maker: Any, run_java: Any, jars: list[Path]) -> N
 def _java_class(codec: Any) -> str:
     name = codec.message.name
     family = codec.module.__name__.rsplit(".", 1)[1]
-    if name == "QuorumStateData":
-        return "org.apache.kafka.raft.generated.QuorumStateData"
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
     suffix = "Data" if codec.message.kind in ("request", "response", "header") else ""
     return f"{PACKAGES.get(family, 'org.apache.kafka.common.message')}.{name}{suffix}"

@@ -42,11 +42,11 @@ def test_every_metadata_record_is_framed_and_read(codecs: list[Any], maker: Any)
 
 @pytest.mark.java
 def test_kafka_reads_our_metadata_records(
-    codecs: list[Any], maker: Any, run_java: Any, jars_of_kafka_43: list[Path]
+    codecs: list[Any], maker: Any, run_java: Any, jars_of_kafka_44: list[Path]
 ) -> None:
     values = metadata_values(codecs, maker)
     stdin = "".join(value.hex() + "\n" for _, _, value in values)
-    answers = run_java("MetadataFrames.java", jars_of_kafka_43, stdin=stdin).splitlines()
+    answers = run_java("MetadataFrames.java", jars_of_kafka_44, stdin=stdin).splitlines()
     assert answers == [f"{type(record).__name__} {value.hex()}" for record, _, value in values]
 
 

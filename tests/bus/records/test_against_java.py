@@ -24,15 +24,15 @@ RECORDS = [
 AT_1000 = [record._replace(offset=1000 + n) for n, record in enumerate(RECORDS)]
 
 
-def test_java_reads_our_batches(run_java: Any, jars_of_kafka_43: list[Path]) -> None:
+def test_java_reads_our_batches(run_java: Any, jars_of_kafka_44: list[Path]) -> None:
     ours = [build_batch(AT_1000, base_offset=1000, compression=codec) for codec in Compression]
     stdin = "".join(batch.hex() + "\n" for batch in ours)
-    lines = run_java("Batches.java", jars_of_kafka_43, "read", stdin=stdin).splitlines()
+    lines = run_java("Batches.java", jars_of_kafka_44, "read", stdin=stdin).splitlines()
     assert lines == [_shown(record) for _ in Compression for record in AT_1000]
 
 
-def test_we_read_the_batches_of_java(run_java: Any, jars_of_kafka_43: list[Path]) -> None:
-    lines = run_java("Batches.java", jars_of_kafka_43, "write").splitlines()
+def test_we_read_the_batches_of_java(run_java: Any, jars_of_kafka_44: list[Path]) -> None:
+    lines = run_java("Batches.java", jars_of_kafka_44, "write").splitlines()
     assert len(lines) == len(Compression)
     for codec, line in zip(Compression, lines, strict=True):
         batch = bytes.fromhex(line)
@@ -43,8 +43,8 @@ def test_we_read_the_batches_of_java(run_java: Any, jars_of_kafka_43: list[Path]
         assert list(read_records(batch)) == AT_1000
 
 
-def test_the_table_of_errors_is_that_of_java(run_java: Any, jars_of_kafka_43: list[Path]) -> None:
-    rows = [line.split() for line in run_java("ErrorCodes.java", jars_of_kafka_43).splitlines()]
+def test_the_table_of_errors_is_that_of_java(run_java: Any, jars_of_kafka_44: list[Path]) -> None:
+    rows = [line.split() for line in run_java("ErrorCodes.java", jars_of_kafka_44).splitlines()]
     theirs = {int(code): (name, retriable == "true") for code, name, retriable in rows}
     assert {int(code): (code.name, code.retriable) for code in ErrorCode} == theirs
 
