@@ -144,11 +144,11 @@ def dice(request: pytest.FixtureRequest) -> random.Random:
 
 @pytest.fixture(scope="session")
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
-    """A real Apache Kafka 4.3 broker."""
+    """A real Apache Kafka 4.4 broker."""
     try:
         server = start_kafka(tmp_path_factory.mktemp("apache-kafka"), heap="512m")
     except Unavailable as missing:
-        pytest.skip(f"Apache Kafka 4.3: {missing}")
+        pytest.skip(f"Apache Kafka 4.4: {missing}")
     with server:
         yield server
 

@@ -19,7 +19,7 @@ PASSWORDS = {"PLAIN": 'it\'s "quoted", with \\ and = and ;', "SCRAM-SHA-512": "s
 
 @contextmanager
 def secured_broker(tls: TlsFiles, folder: Path, **more: str) -> Iterator[JavaServer]:
-    """Apache Kafka 4.3 with one listener, SASL_SSL, that demands a client's certificate; `more`:
+    """Apache Kafka 4.4 with one listener, SASL_SSL, that demands a client's certificate; `more`:
     of its settings, with _ for dots."""
     certificate, key = tls.signed("broker", "subjectAltName=IP:127.0.0.1")
     store = tls.folder / "broker-store.pem"
@@ -49,7 +49,7 @@ def secured_broker(tls: TlsFiles, folder: Path, **more: str) -> Iterator[JavaSer
             folder, settings=settings, heap="512m", protocol="SASL_SSL", scram=[user]
         )
     except Unavailable as missing:
-        pytest.skip(f"Apache Kafka 4.3: {missing}")
+        pytest.skip(f"Apache Kafka 4.4: {missing}")
     with server:
         yield server
 

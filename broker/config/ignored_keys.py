@@ -7,6 +7,7 @@ are listed but have an effect, and keys without an effect that are not listed.
 from __future__ import annotations
 
 _REASONS: dict[str, tuple[str, ...]] = {
+    "there are no share groups": ("errors.deadletterqueue.group.enable",),
     "logs are not compacted yet": (
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
@@ -111,6 +112,10 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "local.retention.ms",
         "log.local.retention.bytes",
         "log.local.retention.ms",
+        "log.remote.copy.lag.bytes",
+        "log.remote.copy.lag.ms",
+        "remote.copy.lag.bytes",
+        "remote.copy.lag.ms",
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
     ),

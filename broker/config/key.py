@@ -16,6 +16,8 @@ from broker.config.checks import Check, InvalidConfig, InvalidPart
 
 MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
+MAX_ARRAY_BYTES = (1 << 31) - 9
+"""The largest array of a Java process, which Kafka takes for "no bound"."""
 MAX_DOUBLE = 1.7976931348623157e308
 
 
@@ -155,7 +157,7 @@ def _double(text: str) -> float:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    """Each item once, as Kafka 4.3 takes a list in which one stands twice."""
+    """Each item once, as Kafka 4.4 takes a list in which one stands twice."""
     return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
 
 

@@ -3,7 +3,7 @@
 All defaults and types are here; DescribeConfigs and the documentation are generated from them. For
 an unknown name the error has the nearest known one.
 
-Names and defaults are Kafka 4.3's. Three keys that Kafka requires have a default here, so that a
+Names and defaults are Kafka 4.4's. Three keys that Kafka requires have a default here, so that a
 single broker starts without a file: node.id 1, process.roles, controller.listener.names.
 """
 
@@ -76,6 +76,7 @@ TOPIC_DEFAULTS: dict[str, tuple[tuple[str, int], ...]] = {
     "local.retention.bytes": (("log.local.retention.bytes", 1),),
     "local.retention.ms": (("log.local.retention.ms", 1),),
     "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.decompressed.message.bytes": (("max.decompressed.message.bytes", 1),),
     "max.message.bytes": (("message.max.bytes", 1),),
     "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
     "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
@@ -84,6 +85,8 @@ TOPIC_DEFAULTS: dict[str, tuple[tuple[str, int], ...]] = {
     "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
     "min.insync.replicas": (("min.insync.replicas", 1),),
     "preallocate": (("log.preallocate", 1),),
+    "remote.copy.lag.bytes": (("log.remote.copy.lag.bytes", 1),),
+    "remote.copy.lag.ms": (("log.remote.copy.lag.ms", 1),),
     "retention.bytes": (("log.retention.bytes", 1),),
     "retention.ms": (
         ("log.retention.ms", 1),
@@ -104,6 +107,7 @@ ZOOKEEPER_KEYS = frozenset(row.name for row in keys_zookeeper.KEYS)
 
 _FOREIGN_PREFIXES = (
     "delegation.token.",
+    "errors.deadletterqueue.",
     "group.share.",
     "group.streams.",
     "internal.",

@@ -1,6 +1,6 @@
 """The controller: roles, quorum, heartbeats, metadata log.
 
-One row per key: type, Kafka 4.3's default, what it does here.
+One row per key: type, Kafka 4.4's default, what it does here.
 """
 
 from __future__ import annotations

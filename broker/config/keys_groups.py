@@ -1,6 +1,6 @@
 """Consumer groups, committed offsets and transactions.
 
-One row per key: type, Kafka 4.3's default, what it does here.
+One row per key: type, Kafka 4.4's default, what it does here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Log directories, segments, retention, flushing and cleaning.
 
-One row per key: type, Kafka 4.3's default, what it does here.
+One row per key: type, Kafka 4.4's default, what it does here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from broker.config.key import (
     INT,
     LIST,
     LONG,
+    MAX_ARRAY_BYTES,
     MAX_DOUBLE,
     MAX_LONG,
     PER_BROKER,
@@ -129,6 +130,14 @@ KEYS: tuple[ConfigKey, ...] = (
         "Accepted for compatibility; nothing is tiered here.",
         dynamic=CLUSTER_WIDE,
         check=at_least(-2)),
+    key("log.remote.copy.lag.bytes", LONG, -1,
+        "Accepted for compatibility; nothing is tiered here.",
+        dynamic=CLUSTER_WIDE,
+        check=at_least(-1)),
+    key("log.remote.copy.lag.ms", LONG, 0,
+        "Accepted for compatibility; nothing is tiered here.",
+        dynamic=CLUSTER_WIDE,
+        check=at_least(-1)),
     key("log.message.timestamp.type", STRING, "CreateTime",
         "CreateTime keeps the producer's timestamps, LogAppendTime puts the broker's in their "
         "place.",
@@ -189,6 +198,11 @@ KEYS: tuple[ConfigKey, ...] = (
         "The largest batch a topic takes, if the topic does not say otherwise.",
         dynamic=CLUSTER_WIDE,
         check=at_least(0)),
+    key("max.decompressed.message.bytes", INT, MAX_ARRAY_BYTES,
+        "The largest single record a topic takes, measured after unpacking, if the topic does not "
+        "say otherwise; checked where the leader unpacks records.",
+        dynamic=CLUSTER_WIDE,
+        check=between(1, MAX_ARRAY_BYTES)),
     key("compression.type", STRING, "producer",
         "\"producer\" stores batches as they come; batches in another codec than the one named "
         "here are decompressed and compressed again by the leader.",

@@ -1,6 +1,6 @@
 """What a topic may set for itself.
 
-One row per key: type, Kafka 4.3's default, what it does here.
+One row per key: type, Kafka 4.4's default, what it does here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from broker.config.key import (
     INT,
     LIST,
     LONG,
+    MAX_ARRAY_BYTES,
     MAX_LONG,
     STRING,
     ConfigKey,
@@ -41,6 +42,8 @@ KEYS: tuple[ConfigKey, ...] = (
     topic_key("delete.retention.ms", LONG, 86_400_000,
         "How long a tombstone stays visible after cleaning.",
         check=at_least(0)),
+    topic_key("errors.deadletterqueue.group.enable", BOOLEAN, False,
+        "Accepted for compatibility; there are no share groups here."),
     topic_key("file.delete.delay.ms", LONG, 60_000,
         "How long the files of a deleted segment stay, so that readers can finish.",
         check=at_least(0)),
@@ -71,6 +74,10 @@ KEYS: tuple[ConfigKey, ...] = (
     topic_key("max.compaction.lag.ms", LONG, MAX_LONG,
         "A record is offered to cleaning at the latest after this.",
         check=at_least(1)),
+    topic_key("max.decompressed.message.bytes", INT, MAX_ARRAY_BYTES,
+        "The largest single record the topic takes, measured after unpacking; checked where the "
+        "leader unpacks records.",
+        check=between(1, MAX_ARRAY_BYTES)),
     topic_key("max.message.bytes", INT, 1_048_588,
         "The largest batch the topic takes.",
         check=at_least(0)),
@@ -96,6 +103,12 @@ KEYS: tuple[ConfigKey, ...] = (
         check=at_least(1)),
     topic_key("preallocate", BOOLEAN, False,
         "Accepted for compatibility; segments are never allocated ahead."),
+    topic_key("remote.copy.lag.bytes", LONG, -1,
+        "Accepted for compatibility; nothing is tiered here.",
+        check=at_least(-1)),
+    topic_key("remote.copy.lag.ms", LONG, 0,
+        "Accepted for compatibility; nothing is tiered here.",
+        check=at_least(-1)),
     topic_key("remote.log.copy.disable", BOOLEAN, False,
         "Accepted for compatibility; nothing is tiered here."),
     topic_key("remote.log.delete.on.disable", BOOLEAN, False,

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from broker.config.ignored_keys import IGNORED_KEYS
-from broker.config.key import MAX_LONG
+from broker.config.key import MAX_ARRAY_BYTES, MAX_LONG
 from broker.config.keys import (
     BROKER_KEYS,
     SETTABLE_TOPIC_KEYS,
@@ -187,6 +187,8 @@ LEVEL_KEYS = {
 class TopicConfig:
     """A topic's keys that the log and the replicas depend on; the rest through ``values``."""
 
+    bounds_unpacked: bool = False
+    """Whether an operator has set `max.decompressed.message.bytes` below what any record has."""
     compacted: bool = False
     deletes: bool = True
     log_append_time: bool = False
@@ -198,6 +200,7 @@ class TopicConfig:
     flush_ms: int = MAX_LONG
     index_interval_bytes: int = 4096
     max_compaction_lag_ms: int = MAX_LONG
+    max_decompressed_message_bytes: int = MAX_ARRAY_BYTES
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000
     message_timestamp_before_max_ms: int = MAX_LONG
@@ -234,6 +237,7 @@ class TopicConfig:
             values["segment.bytes"] = values["internal.segment.bytes"]
         policy = values["cleanup.policy"]
         return cls(
+            bounds_unpacked=values["max.decompressed.message.bytes"] < MAX_ARRAY_BYTES,
             compacted=COMPACT in policy,
             deletes=DELETE in policy,
             log_append_time=values["message.timestamp.type"] == "LogAppendTime",

@@ -94,7 +94,7 @@ NOT_KAFKAS = frozenset(
         *ZOOKEEPER_KEYS,
     }
 )
-"""Kafka 4.3 shows these only where they are set."""
+"""Kafka 4.4 shows these only where they are set."""
 
 MUST_BE_TOLD = frozenset({"controller.listener.names", "node.id", "process.roles"})
 """Keys without a default in Kafka: their values come from the file or the command line."""

@@ -4,9 +4,12 @@ Behaviour: the APIs served on this type of listener, computed from the registry,
 A feature is finalized only if this cluster has it; `transaction.version` is absent until
 transactions are served, `group.version` until KIP-848 is. An unknown version is answered in version
 0 with error 35 and the range, and the response header is always version 0 (KIP-511). The response
-is built once per version and image: every connection begins with this request.
+is built once per version and image: every connection begins with this request. A client that took
+this broker for another node, or for one of another cluster, is told to start again from its
+bootstrap servers (KIP-1242); a controller does not look, as in Kafka.
 
-Versions: 0-4. 3 has client software names and features, 4 allows feature minimum 0.
+Versions: 0-5. 3 has client software names and features, 4 allows feature minimum 0, 5 has the
+cluster and the node that the client means.
 """
 
 from __future__ import annotations
@@ -28,17 +31,41 @@ from bus.protocol.generated.api_versions import (
 
 FIRST_NAMED_VERSION = 3
 FIRST_ZERO_VERSION = 4
+FIRST_ADDRESSED_VERSION = 5
+NO_NODE = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Record the client's software, list what is served."""
+    """Record the client's software, list what is served; or say what is wrong with the request."""
+    error = _error(request, context)
+    if error:
+        return ApiVersionsResponse(error_code=error)
+    if context.api_version >= FIRST_NAMED_VERSION:
+        session = context.session
+        session.software_name = request.client_software_name
+        session.software_version = request.client_software_version
+    return _known_answer(context)
+
+
+def _error(request: ApiVersionsRequest, context: RequestContext) -> ErrorCode:
     if context.api_version >= FIRST_NAMED_VERSION:
         named = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(part) for part in named):
-            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        context.session.software_name, context.session.software_version = named
-    return _known_answer(context)
+            return ErrorCode.INVALID_REQUEST
+    if context.api_version < FIRST_ADDRESSED_VERSION:
+        return ErrorCode.NONE
+    if (request.cluster_id is None) != (request.node_id == NO_NODE):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE if _is_meant(request, context) else ErrorCode.REBOOTSTRAP_REQUIRED
+
+
+def _is_meant(request: ApiVersionsRequest, context: RequestContext) -> bool:
+    if request.cluster_id is None or ListenerType.CONTROLLER in context.listener_type:
+        return True
+    services = context.services
+    meant = (request.cluster_id, request.node_id)
+    return meant == (services.metadata.image.cluster_id, services.node_id)
 
 
 def _known_answer(context: RequestContext) -> ApiVersionsResponse:
@@ -72,6 +99,7 @@ def _answer(context: RequestContext) -> ApiVersionsResponse:
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in sorted(levels.items())
+            if name in SUPPORTED  # a directory of Apache Kafka may have others
         ],
     )
 

@@ -4,7 +4,7 @@ Behaviour: a new producer id from this broker's block, epoch 0; an idempotent pr
 its id and epoch (KIP-360) gets a new id too, as in Kafka. Transactional ids are refused: this
 broker does not serve transactions yet and does not advertise their APIs.
 
-Versions: 0-5 (6 is unstable in Kafka 4.3). 3 has the producer's present id and epoch.
+Versions: 0-5 (6 is unstable in Kafka 4.4). 3 has the producer's present id and epoch.
 """
 
 from __future__ import annotations

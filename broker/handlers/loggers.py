@@ -64,8 +64,6 @@ def alter_levels(
         check_alterations(changes)
     except RefusedError as error:
         return error.refusal.error, error.refusal.message
-    if any(change.operation not in OPERATIONS for change in changes):
-        return ErrorCode.UNKNOWN_SERVER_ERROR, None  # Kafka has no better error for it
     for change in changes:
         fault = _fault(change)
         if fault is not None:
@@ -78,6 +76,12 @@ def alter_levels(
 
 
 def _fault(change: Alteration) -> tuple[ErrorCode, str] | None:
+    if change.operation not in OPERATIONS:
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"Unknown operation type {change.operation} is not allowed for the BROKER_LOGGER "
+            "resource",
+        )
     if change.name not in (*MODULES, ROOT):
         return ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!"
     if change.operation == AlterOperation.SET:

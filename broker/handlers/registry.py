@@ -122,6 +122,9 @@ SERVED: Mapping[int, Served] = {
         "k81_remove_raft_voter", CONTROL, listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True,
     ),
     82: Served("k82_update_raft_voter", CONTROL),
+    94: Served(
+        "k94_unregister_controller", CONTROL, listeners=_KRAFT_BROKER_OR_CONTROLLER, forwarded=True,
+    ),
     # Ours, not Kafka's: ADR 0058.
     10001: Served("k10001_mirror_append", DATA),
     10002: Served("k10002_mirror_digest", DATA),

@@ -86,7 +86,7 @@ def validate_records(records: Buffer, config: TopicConfig, now_ms: int, place: s
     rules."""
     out_of_range: list[tuple[int, str]] = []
     keyless: list[tuple[int, str]] = []
-    for index, record in enumerate(_unpacked(records)):
+    for index, record in enumerate(_unpacked(records, config)):
         if config.compacted and record.key is None:
             keyless.append((index, NO_KEY.format(place=place)))
         elif not config.log_append_time and _is_timestamp_out_of_range(record, config, now_ms):
@@ -99,10 +99,10 @@ def validate_records(records: Buffer, config: TopicConfig, now_ms: int, place: s
         raise LogError(ErrorCode.INVALID_RECORD, errors[0][1], errors, _rejected(errors))
 
 
-def _unpacked(records: Buffer) -> list[Record]:
+def _unpacked(records: Buffer, config: TopicConfig) -> list[Record]:
     header = header_at(records)
     try:
-        found = list(read_records(records))
+        found = list(read_records(records, 0, config.max_decompressed_message_bytes))
     except RecordsError as error:
         # A record that breaks the format is the client's fault; what does not unpack at all ends
         # in Kafka as an unexpected error.

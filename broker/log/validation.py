@@ -150,6 +150,7 @@ def _validate_client_batch(
         config.compacted
         or config.validates_records
         or (config.codec >= 0 and _needs_recompression(header, config))
+        or (config.bounds_unpacked and header.compression != 0)
     )
     if not (looks_inside or config.log_append_time):
         late, early = header.max_timestamp - now_ms, now_ms - header.base_timestamp

@@ -178,6 +178,9 @@ class MetadataDelta:
             zk_migration_ready=record.zk_migration_ready,
         )
 
+    def _unregister_controller(self, record: Any) -> None:
+        self._map("controllers").pop(record.controller_id, None)
+
     # -- topics -----------------------------------------------------------------------
 
     def _topic(self, record: Any) -> None:
@@ -313,6 +316,7 @@ _REPLAY: dict[str, _Replay] = {
     "UnfenceBrokerRecord": MetadataDelta._fence_broker,
     "UnregisterBrokerRecord": MetadataDelta._unregister_broker,
     "RegisterControllerRecord": MetadataDelta._register_controller,
+    "UnregisterControllerRecord": MetadataDelta._unregister_controller,
     "TopicRecord": MetadataDelta._topic,
     "PartitionRecord": MetadataDelta._partition,
     "PartitionChangeRecord": MetadataDelta._change_partition,

@@ -3,8 +3,8 @@
 For each level: its name, the version of each record kind, what a cluster of this level may do.
 Which level a cluster has is in its image.
 
-Source: Kafka 4.3's MetadataVersion (KIP-778). A broker here writes the records of 3.9-IV0 up to
-4.3-IV0; a data directory of an older level stays there until an operator upgrades it.
+Source: Kafka 4.4's MetadataVersion (KIP-778). A broker here writes the records of 3.9-IV0 up to
+4.4-IV2; a data directory of an older level stays there until an operator upgrades it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ELR_VERSION = "eligible.leader.replicas.version"
 MIN_LEVEL = 21
 """3.9-IV0: replicas have directories, brokers name theirs. What the first data directories have."""
 
-MAX_LEVEL = 30
-"""4.3-IV0: cordoned log directories (KIP-1066) are the newest thing in the records."""
+MAX_LEVEL = 33
+"""4.4-IV2: the removal of a controller's registration is the newest thing in the records."""
 
 ELR_LEVEL = 23
 """4.0-IV1: partitions may carry eligible leader replicas (KIP-966)."""
@@ -29,6 +29,12 @@ ELR_DEFAULT_LEVEL = 26
 
 CORDONED_LEVEL = 30
 """4.3-IV0: brokers may say which of their directories take no new replicas (KIP-1066)."""
+
+CIDR_LEVEL = 32
+"""4.4-IV1: the host of an ACL may be a block of addresses in CIDR notation."""
+
+CONTROLLER_UNREGISTRATION_LEVEL = 33
+"""4.4-IV2: a controller that will not come back can be unregistered."""
 
 KRAFT_VERSION_LEVEL = 1
 """Voters are kept in the log with their directory ids (KIP-853)."""
@@ -44,10 +50,13 @@ LEVEL_NAMES: Mapping[int, str] = {
     28: "4.2-IV0",
     29: "4.2-IV1",
     30: "4.3-IV0",
+    31: "4.4-IV0",
+    32: "4.4-IV1",
+    33: "4.4-IV2",
 }
 
-CHANGES_RECORDS = frozenset({23, 30})
-"""Levels that brought new fields into the records: a downgrade across one would lose them."""
+CHANGES_RECORDS = frozenset({23, 30, 32, 33})
+"""Levels that brought new records or fields into them: a downgrade across one would lose them."""
 
 SUPPORTED: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (MIN_LEVEL, MAX_LEVEL),

@@ -24,7 +24,7 @@ from deploy.testservers.process import accepts, free_port
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 OURS = "databus"
-KAFKA = "Apache Kafka 4.3"
+KAFKA = "Apache Kafka 4.4"
 
 
 @dataclass(frozen=True, slots=True)

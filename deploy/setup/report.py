@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator
 from deploy.errors import Unavailable
 from deploy.setup.jars import ensure_maven, spark_connector_jars
 from deploy.setup.java import ensure_java
-from deploy.testservers.kafka import kafka_jars
+from deploy.testservers.kafka import kafka_jars, shell_jars
+from deploy.testservers.mirror_maker import mirror_maker_jars
 from deploy.testservers.zookeeper import zookeeper_jars
 
 PIECES: tuple[tuple[str, Callable[[], object]], ...] = (
     ("Java 17 or 21", ensure_java),
     ("Maven", ensure_maven),
     ("Spark's Kafka connector", spark_connector_jars),
-    ("Apache Kafka 4.3 (tests and benches)", kafka_jars),
+    ("Apache Kafka 4.4 (tests and benches)", kafka_jars),
+    ("MirrorMaker 2 of Apache Kafka 4.3 (tests and benches)", mirror_maker_jars),
+    ("kafka-metadata-shell of Apache Kafka 4.3 (tests)", shell_jars),
     ("ZooKeeper (tests)", zookeeper_jars),
 )
 

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3 from Maven Central: one KRaft node on free ports, and its command-line tools.
+"""Apache Kafka 4.4 from Maven Central: one KRaft node on free ports, and its command-line tools.
 
 In: a folder of its own, broker settings. Out: a running broker; jars for Kafka's own tools.
 Never: used by the product itself; only tests and benches compare with it.
@@ -29,7 +29,7 @@ TOOLS = {
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
@@ -54,12 +54,12 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 
 
 def kafka_jars() -> list[Path]:
-    """All jars of Apache Kafka 4.3 and its tools; `Unavailable` where they cannot be had."""
+    """All jars of Apache Kafka 4.4 and its tools; `Unavailable` where they cannot be had."""
     return jars_of(POM, "testserver-kafka")
 
 
 def shell_jars() -> list[Path]:
-    """What kafka-metadata-shell has beyond the others' jars; `Unavailable` as there."""
+    """All jars of kafka-metadata-shell, which is of 4.3; `Unavailable` as there."""
     return jars_of(SHELL_POM, "testserver-kafka-shell")
 
 
@@ -89,7 +89,7 @@ def launch_broker(folder: Path, port: int, heap: str) -> JavaServer:
     """One node whose formatted storage and `server.properties` lie in the folder; not awaited."""
     log4j = _log4j(folder, "info", "SYSTEM_OUT")
     return launch(
-        "Apache Kafka 4.3",
+        "Apache Kafka 4.4",
         folder,
         port,
         kafka_jars(),
@@ -129,7 +129,7 @@ def run_tool(
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile=file:{_log4j(folder, 'warn', 'SYSTEM_ERR')}",
         "-cp",
-        class_path([*kafka_jars(), *(shell_jars() if tool == SHELL else ())]),
+        class_path(shell_jars() if tool == SHELL else kafka_jars()),
         TOOLS[tool],
         *arguments,
     ]

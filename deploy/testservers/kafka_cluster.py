@@ -1,4 +1,4 @@
-"""Three (or more) Apache Kafka 4.3 nodes, KRaft, each broker and controller: what ours is compared
+"""Three (or more) Apache Kafka 4.4 nodes, KRaft, each broker and controller: what ours is compared
 with.
 
 In: a folder of its own. Out: a running cluster; nodes can be killed, ended, paused, started again.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.testservers.kafka import kafka_jars
+from deploy.setup.jars import jars_of
 from deploy.testservers.process import JavaServer, free_port, launch
 
+POM = Path(__file__).resolve().parent / "mirror-maker.xml"
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 ALIAS = "A"
 CONNECT_HEAP = ("-Xms256M", "-Xmx2G")
@@ -46,6 +47,11 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 """
 
 
+def mirror_maker_jars() -> list[Path]:
+    """All jars of MirrorMaker 2, Connect included; `Unavailable` where they cannot be had."""
+    return jars_of(POM, "testserver-mirror-maker")
+
+
 def start_mirror_maker(
     folder: Path,
     source: str,
@@ -70,6 +76,6 @@ def start_mirror_maker(
     properties.write_text(text, encoding="utf-8")
     log4j.write_text(_LOG4J, encoding="utf-8")
     return launch(
-        "MirrorMaker 2", folder, 0, kafka_jars(), [MAIN, str(properties)],
+        "MirrorMaker 2", folder, 0, mirror_maker_jars(), [MAIN, str(properties)],
         options=[*CONNECT_HEAP, "-XX:+UseG1GC", f"-Dlog4j2.configurationFile=file:{log4j}"],
     )  # fmt: skip

@@ -146,6 +146,9 @@ class MetadataTree:
         fields = plain(record)
         self._branch("controllers")[str(fields.pop("controller_id"))] = fields
 
+    def _remove_controller(self, record: Any) -> None:
+        self._branch("controllers").pop(str(record.controller_id), None)
+
     def _config(self, record: Any) -> None:
         kind = _RESOURCES.get(record.resource_type, str(record.resource_type))
         name = f"{kind} {record.resource_name}" if record.resource_name else f"all {kind}s"
@@ -190,6 +193,7 @@ _FOLDS: dict[str, Callable[[MetadataTree, Any], None]] = {
     "FenceBrokerRecord": MetadataTree._fence,
     "UnfenceBrokerRecord": MetadataTree._unfence,
     "RegisterControllerRecord": MetadataTree._controller,
+    "UnregisterControllerRecord": MetadataTree._remove_controller,
     "ConfigRecord": MetadataTree._config,
     "FeatureLevelRecord": MetadataTree._feature,
     "ProducerIdsRecord": MetadataTree._producer_ids,

@@ -1,4 +1,4 @@
-"""The broker for unmodified clients: ours, or Apache Kafka 4.3 as the reference.
+"""The broker for unmodified clients: ours, or Apache Kafka 4.4 as the reference.
 
 `DATABUS_CONFORMANCE=kafka` runs the same tests on Apache Kafka; a test that passes there and fails
 here shows a bug of ours.

@@ -1,4 +1,4 @@
-"""Kafka's own administration tools (4.3), unmodified, against three brokers of ours.
+"""Kafka's own administration tools (4.4), unmodified, against three brokers of ours.
 
 The file uses one cluster of each kind; every test has its own topics. Tools run one after the
 other: each is a Java process.
@@ -284,7 +284,7 @@ def test_kafka_features_describes_and_changes_a_feature(tool: Tool, is_kraft: bo
     described = tool("kafka-features", "describe")
     if not is_kraft:
         return
-    assert re.search(r"metadata\.version\s+.*FinalizedVersionLevel: 4\.3-IV0", described)
+    assert re.search(r"metadata\.version\s+.*FinalizedVersionLevel: 4\.4-IV2", described)
     feature = "eligible.leader.replicas.version"
     tool("kafka-features", "downgrade", "--feature", f"{feature}=0")
     assert re.search(rf"{feature}.*FinalizedVersionLevel: 0", tool("kafka-features", "describe"))

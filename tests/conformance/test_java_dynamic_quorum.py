@@ -1,4 +1,4 @@
-"""Kafka's own tools (4.3) turn a static quorum of ours into a dynamic one and change its voters."""
+"""Kafka's own tools (4.4) turn a static quorum of ours into a dynamic one and change its voters."""
 
 from __future__ import annotations
 

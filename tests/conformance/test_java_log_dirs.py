@@ -1,4 +1,4 @@
-"""Kafka's own tools (4.3) move replicas between the log directories of our brokers, also if the
+"""Kafka's own tools (4.4) move replicas between the log directories of our brokers, also if the
 broker is killed in the middle of a move."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka's own readers (4.3) of our metadata log and its snapshots: dump tool and metadata shell."""
+"""Kafka's own readers of our metadata log and its snapshots: dump tool (4.4), metadata shell (4.3)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from broker.controller.decisions import cluster
 from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
 from broker.controller.kraft.storage.format import write_initial_voters
 from broker.disk.real import RealDisk
+from broker.metadata.versions import MAX_LEVEL
 from bus.records.batch import iter_batches
 from bus.records.read import read_records
 from deploy.errors import Unavailable
@@ -19,6 +20,8 @@ from tests.broker.controller.kraft.node_world import NodeWorld, write
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 TOOL_TIMEOUT_S = 120
+SHELL_LEVEL = 30
+"""4.3-IV0: of Kafka 4.4 there is no shell in Maven Central."""
 SHELL_ATTEMPTS = 8
 SHELL_TIMEOUT_S = 30
 """A start of the shell takes one to five seconds here; what takes longer hangs for ever."""
@@ -27,12 +30,22 @@ SHELL_TIMEOUT_S = 30
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A metadata directory with a log and a snapshot."""
-    root = tmp_path_factory.mktemp("metadata")
+    return written(tmp_path_factory.mktemp("metadata"), MAX_LEVEL)
+
+
+@pytest.fixture(scope="module")
+def directory_for_the_shell(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same at a level that the newest shell there is knows."""
+    return written(tmp_path_factory.mktemp("shell"), SHELL_LEVEL)
+
+
+def written(root: Path, level: int) -> Path:
+    """Make a directory at a level of metadata.version."""
     world = NodeWorld(root)
 
     async def story() -> None:
         node = await world.alone()
-        node.write(cluster.bootstrap, lambda _: None)
+        node.write(lambda image: cluster.bootstrap(image, level=level), lambda _: None)
         for number in range(5):
             last = write(node, "retention.ms", str(1000 + number))
         await world.until(lambda: last, "the last change is committed")
@@ -68,7 +81,7 @@ def test_the_dump_tool_reads_a_snapshot(directory: Path, tmp_path: Path) -> None
 def shown(file: Path, words: tuple[str, ...], wanted: str, folder: Path) -> str:
     """Runs the shell until `wanted` is in its output, which it returns.
 
-    Two races of Apache Kafka 4.3's tool, with its own files, too, are no finding about ours:
+    Two races of Apache Kafka's tool, with its own files, too, are no finding about ours:
     it runs its command as soon as it has loaded the file, but builds its tree up to 100 ms later
     (`waitUntilCaughtUp` does not wait for the publisher), so it sometimes prints only the roots;
     and if its loader takes the last data batch of a snapshot before its reader has come to the
@@ -90,14 +103,14 @@ def shown(file: Path, words: tuple[str, ...], wanted: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("pattern", ["*.log", "*.checkpoint"])
 def test_the_metadata_shell_reads_the_log_and_its_snapshot(
-    pattern: str, directory: Path, tmp_path: Path
+    pattern: str, directory_for_the_shell: Path, tmp_path: Path
 ) -> None:
     """It shows a tree with the values of the last records."""
     try:
         shell_jars()
     except Unavailable as missing:
         pytest.skip(str(missing))
-    [file] = directory.glob(pattern)
+    [file] = directory_for_the_shell.glob(pattern)
     node = "/image/configs/TOPIC:t/retention.ms"
     assert node in shown(file, ("find", "/image"), node, tmp_path)
     assert "1004" in shown(file, ("cat", node), "1004", tmp_path)

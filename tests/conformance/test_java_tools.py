@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools (4.3), unmodified, and its dump tool on our files."""
+"""Kafka's own command-line tools (4.4), unmodified, and its dump tool on our files."""
 
 from __future__ import annotations
 

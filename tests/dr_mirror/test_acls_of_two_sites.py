@@ -41,7 +41,7 @@ def sites(tmp_path: Path) -> Iterator[tuple[JavaServer, JavaServer]]:
         source = start_kafka(tmp_path / "a", settings=AUTHORIZER, heap="384m")
         target = start_kafka(tmp_path / "b", settings=AUTHORIZER, heap="384m")
     except Unavailable as missing:
-        pytest.skip(f"Apache Kafka 4.3: {missing}")
+        pytest.skip(f"Apache Kafka 4.4: {missing}")
     with source, target:
         yield source, target
 

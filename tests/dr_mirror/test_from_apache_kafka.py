@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3 as the source: transactions and compacted topics."""
+"""Apache Kafka 4.4 as the source: transactions and compacted topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3 as the target: ordinary appends, in transactions with their positions."""
+"""Apache Kafka 4.4 as the target: ordinary appends, in transactions with their positions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.errors import Unavailable
 from deploy.setup.java import ensure_java
-from deploy.testservers.kafka import kafka_jars, start_kafka
+from deploy.testservers.kafka import start_kafka
+from deploy.testservers.mirror_maker import mirror_maker_jars
 from deploy.testservers.process import JavaServer, class_path
 from tests.dr_mirror.test_from_apache_kafka import create, producer, read_committed, send
 from tests.dr_mirror.two_sites import MirrorProcess, SiteReader, wait_until
@@ -33,7 +34,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
     try:
         server = start_kafka(tmp_path_factory.mktemp("target"), heap="512m")
     except Unavailable as missing:
-        pytest.skip(f"Apache Kafka 4.3: {missing}")
+        pytest.skip(f"Apache Kafka 4.4: {missing}")
     with server:
         yield server
 
@@ -301,7 +302,8 @@ def _committed(consumer: Consumer, topic: str) -> int:
 def _translated(bootstrap: str, group: str) -> list[str]:
     program = Path(__file__).parent / "java" / "TranslateOffsets.java"
     done = subprocess.run(
-        [str(ensure_java()), "-cp", class_path(kafka_jars()), str(program), bootstrap, "A", group],
+        [str(ensure_java()), "-cp", class_path(mirror_maker_jars()), str(program), bootstrap, "A",
+         group],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -24,7 +24,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
 
 @pytest.fixture(scope="module")
 def secured_kafka(tls: TlsFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaServer]:
-    """Apache Kafka 4.3 with one listener, SASL_SSL, that demands a client's certificate."""
+    """Apache Kafka 4.4 with one listener, SASL_SSL, that demands a client's certificate."""
     with secured_broker(tls, tmp_path_factory.mktemp("secured-kafka")) as server:
         yield server
 

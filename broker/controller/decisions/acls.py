@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from broker.controller.decisions.acl_hosts import check_host
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.metadata.image import AclImage, MetadataImage
 from broker.metadata.image_writer import acl_as_record
@@ -83,6 +84,7 @@ def create_acls(
     for acl in asked:
         try:
             _check(acl)
+            check_host(acl.host, image.metadata_version)
             if len(records) >= MAX_CHANGES:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "too many rules in one request")
             if acl not in held:

@@ -1,21 +1,24 @@
-"""Decisions about controllers: they say where they listen and what they can work with (KIP-919).
+"""Decisions about controllers: they say where they listen and what they can work with (KIP-919);
+one that will not come back is unregistered.
 
-In: the image, what a controller says of itself. Out: a record. Never: who votes, which is the
-quorum's affair.
+In: the image, what a controller says of itself, an id. Out: a record. Never: who votes, which is
+the quorum's affair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from broker.controller.decisions.decision import Decision
 from broker.metadata.image import Endpoint, FeatureRange, MetadataImage
-from broker.metadata.versions import METADATA_VERSION
+from broker.metadata.versions import CONTROLLER_UNREGISTRATION_LEVEL, METADATA_VERSION
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import (
     ControllerEndpoint,
     ControllerFeature,
     RegisterControllerRecord,
+    UnregisterControllerRecord,
 )
 
 
@@ -62,3 +65,23 @@ def register_controller(
         ],
     )
     return Decision((record,), ErrorCode.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRemoval:
+    """What became of a request to unregister a controller."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def unregister_controller(image: MetadataImage, controller_id: int) -> Decision[ControllerRemoval]:
+    """Removes the registration of a controller; one that still runs registers again by itself."""
+    if image.metadata_version < CONTROLLER_UNREGISTRATION_LEVEL:
+        message = "The current MetadataVersion is too old to support controller unregistration."
+        return Decision((), ControllerRemoval(ErrorCode.UNSUPPORTED_VERSION, message))
+    if controller_id not in image.controllers:
+        message = f"Controller ID {controller_id} is not currently registered."
+        return Decision((), ControllerRemoval(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, message))
+    record = UnregisterControllerRecord(controller_id=controller_id)
+    return Decision((record,), ControllerRemoval())

@@ -7,7 +7,7 @@ ActivationRecordsGenerator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -161,13 +161,26 @@ def _check_supported(image: MetadataImage, update: FeatureUpdate, node_id: int) 
     ours = SUPPORTED.get(update.name)
     if ours is None:
         raise _invalid(update, f"Local controller {node_id} does not support this feature.")
-    nodes = [(f"Local controller {node_id}", ours)]
-    for broker in image.alive_brokers():
-        held = {one.name: (one.min_level, one.max_level) for one in broker.features}
-        nodes.append((f"Broker {broker.broker_id}", held.get(update.name, (0, 0))))
+    nodes = [(f"Local controller {node_id}", ours), *_other_nodes(image, update.name, node_id)]
     for who, (low, high) in nodes:
         if not low <= update.level <= high:
             raise _invalid(update, f"{who} only supports versions {low}-{high}")
+
+
+def _other_nodes(
+    image: MetadataImage, feature: str, node_id: int
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """A controller that is registered counts whether it runs or not: it may lead next."""
+    for broker in image.alive_brokers():
+        yield f"Broker {broker.broker_id}", _range_of(broker.features, feature)
+    for controller in image.controllers.values():
+        if controller.controller_id != node_id:
+            who = f"Controller {controller.controller_id}"
+            yield who, _range_of(controller.features, feature)
+
+
+def _range_of(features: Sequence[FeatureRange], name: str) -> tuple[int, int]:
+    return next(((one.min_level, one.max_level) for one in features if one.name == name), (0, 0))
 
 
 def _check_way(image: MetadataImage, update: FeatureUpdate) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from ipaddress import ip_address
+from math import isfinite
 
 from broker.controller.decisions.decision import Decision, RefusedError
 from broker.metadata.image import MetadataImage, QuotaEntity
@@ -130,8 +131,9 @@ def _check_ip(name: str | None) -> None:
 
 
 def _check_value(key: str, value: float) -> None:
-    """Of NaN nothing is true: it is refused as not greater than 0."""
-    if not value > 0:
+    if not isfinite(value):
+        raise _invalid(f"Quota {key} must be a finite number")
+    if value <= 0:
         raise _invalid(f"Quota {key} must be greater than 0")
     name, highest = ("INT", _MAX_INT) if key in _IP_KEYS else ("LONG", _MAX_LONG)
     if value >= highest:

@@ -1,7 +1,7 @@
 """Decisions about topics: create and delete; `growth` gives them more partitions.
 
 In: the image, what is asked, ids and a start value drawn by the shell. Out: Kafka's metadata
-records and a result per topic. Never: I/O, clock, random numbers. Rules as of Kafka 4.3's
+records and a result per topic. Never: I/O, clock, random numbers. Rules as of Kafka 4.4's
 ReplicationControlManager.
 """
 

@@ -2,7 +2,7 @@
 
 In: requests of members, fired timers, stored records; the time as a `ClockReading`. Out: effects,
 in the sequence in which the service must execute them. Never: I/O, clock, randomness; the service
-creates member ids. Rules as of Kafka 4.3's ClassicGroup (KIP-62, 134, 345, 394, 559).
+creates member ids. Rules as of Kafka 4.4's ClassicGroup (KIP-62, 134, 345, 394, 559).
 """
 
 from __future__ import annotations

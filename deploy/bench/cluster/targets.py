@@ -130,6 +130,6 @@ def _ours(
 
 @contextmanager
 def kafka_cluster(folder: Path) -> Iterator[ClusterTarget]:
-    """Three nodes of Apache Kafka 4.3, each broker and controller."""
+    """Three nodes of Apache Kafka 4.4, each broker and controller."""
     with start_kafka_cluster(folder, nodes=len(NODES), heap=kafka_heap()) as cluster:
         yield KafkaTarget(cluster)

@@ -1,4 +1,4 @@
-"""Names, types, defaults and dynamic keys against Apache Kafka 4.3's own definition."""
+"""Names, types, defaults and dynamic keys against Apache Kafka 4.4's own definition."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(wire: Frame
     correlation_id, response = decode_response(18, 0, wire.receive())
     assert correlation_id == 5
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(key.min_version, key.max_version) for key in response.api_keys] == [(0, 4)]
+    assert [(key.min_version, key.max_version) for key in response.api_keys] == [(0, 5)]
 
 
 def test_produce_is_advertised_from_version_0(wire: FrameSocket) -> None:

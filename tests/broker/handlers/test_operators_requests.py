@@ -138,9 +138,9 @@ def test_without_an_authorizer_there_are_no_rules_of_access(ask: Ask) -> None:
 def test_features_change_together_or_not_at_all(ask: Ask) -> None:
     """One error for all from version 2 on."""
     for name, level, error in (
-        ("metadata.version", 31, ErrorCode.INVALID_UPDATE_VERSION),
+        ("metadata.version", 34, ErrorCode.INVALID_UPDATE_VERSION),
         ("transaction.version", 2, ErrorCode.INVALID_UPDATE_VERSION),
-        ("metadata.version", 30, ErrorCode.NONE),
+        ("metadata.version", 33, ErrorCode.NONE),
     ):
         update = update_features.FeatureUpdateKey(
             feature=name, max_version_level=level, upgrade_type=1

@@ -16,15 +16,15 @@ FILES = sorted(FOLDER.glob("k[0-9][0-9]*_*.py"))
 PRIVATE = {10001: (0, 0), 10002: (0, 0), 10003: (0, 0)}
 """Ours; advertised where a mirror connects and nowhere else."""
 
-KAFKA_43 = {
+KAFKA_44 = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6),
-    11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4),
+    11: (0, 9), 12: (0, 4), 13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 5),
     19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5), 23: (2, 4), 29: (1, 3),
     30: (1, 3), 31: (1, 3), 32: (1, 4), 33: (0, 2),
-    34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 2), 43: (0, 2), 44: (0, 1), 45: (0, 1),
+    34: (1, 2), 35: (1, 5), 37: (0, 3), 42: (0, 3), 43: (0, 2), 44: (0, 1), 45: (0, 1),
     46: (0, 0), 47: (0, 0), 48: (0, 1), 49: (0, 1), 50: (0, 0), 55: (0, 2), 57: (0, 2),
     60: (0, 2), 61: (0, 0),
-    64: (0, 0), 74: (0, 1), 75: (0, 0), 80: (0, 1), 81: (0, 0),
+    64: (0, 0), 74: (0, 1), 75: (0, 0), 80: (0, 1), 81: (0, 0), 94: (0, 0),
 }  # fmt: skip
 
 
@@ -52,9 +52,9 @@ def test_every_handler_tells_its_behaviour_and_its_versions() -> None:
         assert (int(match[1]), int(match[2] or match[1])) == version_range(key), path.name
 
 
-def test_what_is_advertised_is_what_kafka_4_3_advertises() -> None:
-    """Of the APIs we serve, the whole range (kafka_protocol.md 2.1, live answer of 4.3.0)."""
-    assert advertised_ranges() == KAFKA_43
+def test_what_is_advertised_is_what_kafka_4_4_advertises() -> None:
+    """Of the APIs we serve, the whole range (kafka_protocol.md 2.1, live answer of 4.4.0)."""
+    assert advertised_ranges() == KAFKA_44
 
 
 def test_a_mirrors_listener_serves_what_another_one_serves_and_our_private_apis() -> None:

@@ -1,7 +1,9 @@
-"""A data directory of the one-node product, kept as it was written, opens under every later one.
+"""Data directories of earlier one-node products, kept as they were written, open under every later
+one.
 
-`directory_of_the_first_issue.zip`: topic `kept` with ten records in two partitions written by an
-idempotent producer, group `readers` at offset 3 of partition 0; stopped cleanly.
+In each: topic `kept` with ten records in two partitions written by an idempotent producer, group
+`readers` at offset 3 of partition 0; stopped cleanly. `directory_of_the_first_issue.zip` is at
+3.9-IV0, `directory_at_4_3.zip` at 4.3-IV0, the last level before the reference was Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -15,20 +17,22 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import decode_response
+from bus.protocol.generated.unregister_controller import UnregisterControllerRequest
 from bus.protocol.generated.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from deploy.testservers.databus import RunningBroker, start_broker
 from tests.broker.handlers.test_every_version import FrameSocket
 
-KEPT = Path(__file__).parent / "directory_of_the_first_issue.zip"
+FOLDER = Path(__file__).parent
 WAIT_S = 60.0
-CLUSTER_ID = "be6_DJc8Qm6PeQuNLjnTig"
+FIRST, AT_4_3 = "directory_of_the_first_issue", "directory_at_4_3"
+CLUSTER_IDS = {FIRST: "be6_DJc8Qm6PeQuNLjnTig", AT_4_3: "8gGZOU0TQ5C6Jq1Rfjxcng"}
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path: Path, kept: str) -> Path:
     """The unpacked directory, which contains `logs`."""
-    with zipfile.ZipFile(KEPT) as kept:
-        kept.extractall(tmp_path)
+    with zipfile.ZipFile(FOLDER / f"{kept}.zip") as packed:
+        packed.extractall(tmp_path)
     return tmp_path
 
 
@@ -57,12 +61,13 @@ def committed(running: RunningBroker) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_directory_of_the_first_issue_opens_and_lives_on(directory: Path) -> None:
+@pytest.mark.parametrize("kept", CLUSTER_IDS)
+def test_an_old_directory_opens_and_lives_on(directory: Path, kept: str) -> None:
     """Records, committed offsets, cluster id; written to again, and again after a kill."""
     old = [b"value %d" % number for number in range(10)]
     running = start_broker(directory)
     try:
-        assert running.cluster_id == CLUSTER_ID
+        assert running.cluster_id == CLUSTER_IDS[kept]
         assert records(running) == old
         assert committed(running) == 3
         producer = Producer({"bootstrap.servers": running.bootstrap})
@@ -91,18 +96,50 @@ def update(running: RunningBroker, *features: tuple[str, int]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_old_directory_is_upgraded_by_hand_and_survives_a_kill(directory: Path) -> None:
+@pytest.mark.parametrize("kept", [FIRST])
+def test_a_first_directory_is_upgraded_by_hand_and_survives_a_kill(directory: Path) -> None:
     """It stays at its level until then; eligible leader replicas need the newer records."""
     running = start_broker(directory)
     try:
         elr = ("eligible.leader.replicas.version", 1)
         assert update(running, elr) == ErrorCode.INVALID_UPDATE_VERSION
-        assert update(running, ("metadata.version", 30)) == ErrorCode.NONE
+        assert update(running, ("metadata.version", 33)) == ErrorCode.NONE
         assert update(running, elr) == ErrorCode.NONE
         running.kill()
         running = running.restart()
-        assert update(running, ("metadata.version", 29)) == ErrorCode.INVALID_UPDATE_VERSION
+        assert update(running, ("metadata.version", 32)) == ErrorCode.INVALID_UPDATE_VERSION
         assert len(records(running)) == 10
         assert committed(running) == 3
+    finally:
+        running.stop()
+
+
+def unregister_controller(running: RunningBroker, controller_id: int) -> int:
+    """The error."""
+    wire = FrameSocket(running.bootstrap)
+    wire.send(ApiKey.UNREGISTER_CONTROLLER, 0, UnregisterControllerRequest(controller_id))
+    response = decode_response(ApiKey.UNREGISTER_CONTROLLER, 0, wire.receive())[1]
+    wire.close()
+    return int(response.error_code)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("kept", [AT_4_3])
+def test_a_directory_at_4_3_gets_what_4_4_brings_with_its_level(directory: Path) -> None:
+    """And not before, though the program is the newer one from the first start on."""
+    running = start_broker(directory)
+    try:
+        assert unregister_controller(running, 9) == ErrorCode.UNSUPPORTED_VERSION
+        running.stop()
+        running = running.restart()
+        assert unregister_controller(running, 9) == ErrorCode.UNSUPPORTED_VERSION
+        assert update(running, ("metadata.version", 33)) == ErrorCode.NONE
+        assert unregister_controller(running, 9) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        running.kill()
+        running = running.restart()
+        assert unregister_controller(running, 9) == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        assert update(running, ("metadata.version", 30)) == ErrorCode.INVALID_UPDATE_VERSION
+        assert len(records(running)) == 10
     finally:
         running.stop()

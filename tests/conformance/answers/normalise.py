@@ -27,6 +27,7 @@ BY_NAME: Mapping[str, Collection[str]] = {
     "epochs": ("leader_epoch", "broker_epoch", "current_leader_epoch"),
     "offsets": ("high_watermark", "log_end_offset"),
     "records": ("records",),
+    "served": ("api_keys", "supported_features", "finalized_features", "finalized_features_epoch"),
     "order": (),
     "ours": (),
 }  # fmt: skip

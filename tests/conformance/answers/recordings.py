@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3 answered, one line of JSON per row.
+"""What Apache Kafka 4.4 answered, one line of JSON per row.
 
 In: rows and answers. Out: `recorded/AREA.jsonl`, in the order of the rows' names. Never: edited
 manually; `DATABUS_RECORD=1` writes Kafka's answers.

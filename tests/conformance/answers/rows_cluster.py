@@ -42,7 +42,26 @@ def feature(name: str, level: int, version: int, kind: int = 1, **more: Any) -> 
     return ask("UpdateFeatures", version, feature_updates=[update], **more)
 
 
+def addressed(cluster_id: str | None, node_id: int, **more: Any) -> Ask:
+    """ApiVersions 5 of a client that means this node of this cluster (KIP-1242)."""
+    named = {"client_software_name": "rows", "client_software_version": "1", **more}
+    return ask("ApiVersions", 5, cluster_id=cluster_id, node_id=node_id, **named)
+
+
 RATE = ("producer_byte_rate", 1000.0, False)
+
+KNOWN_CLUSTER = Ask("DescribeCluster", 2, keep={"cluster": "cluster_id"})
+
+NEW_IN_44 = [
+    *row("4.4", "a client that means another node or another cluster",
+         addressed("{cluster}", 7), addressed("nil", 1), addressed("nil", 7), addressed("", 1),
+         addressed("{cluster}", -2), given=[KNOWN_CLUSTER]),
+    *row("4.4", "a client that names the node or the cluster alone",
+         addressed("{cluster}", -1), addressed(None, 1), addressed("nil", -1), addressed(None, -2),
+         addressed("nil", 7, client_software_name="-"), given=[KNOWN_CLUSTER]),
+    *row("4.4", "controllers that are not there", ask("UnregisterController", 0, controller_id=77),
+         ask("UnregisterController", 0, controller_id=-1)),
+]  # fmt: skip
 
 METADATA = [
     *row("7", "names that are no topic's", metadata({"name": ""}, {"name": "a b"}, {"name": "{nil}"},
@@ -93,6 +112,8 @@ CLUSTER = [
              RATE, ("nil", 1.0, False), ("producer_byte_rate", 0.0, False),
              ("producer_byte_rate", -1.0, False), ("producer_byte_rate", 1.5, False),
              ("producer_byte_rate", 1e30, False), ("producer_byte_rate", float("inf"), False),
+             ("nil", float("inf"), False), ("producer_byte_rate", float("-inf"), False),
+             ("producer_byte_rate", float("nan"), False), ("request_percentage", float("inf"), False),
              ("request_percentage", 0.5, False), ("request_percentage", -1.0, False),
              ("connection_creation_rate", 1.0, False), ("nil", 1.0, True),
              ("controller_mutation_rate", 0.5, False), ("", 1.0, False))],
@@ -163,4 +184,4 @@ VERSIONS = [
          ask("AlterClientQuotas", 0, validate_only=True, entries=[{"entity": [], "ops": []}])),
 ]  # fmt: skip
 
-ROWS: list[Deviation] = [*METADATA, *CLUSTER, *VERSIONS]
+ROWS: list[Deviation] = [*METADATA, *CLUSTER, *VERSIONS, *NEW_IN_44]

@@ -217,7 +217,8 @@ BROKERS = [
          alter_all(LOGGER, "1", {"root": "INFO"})),
     *row("22", "what is refused before a level is looked at", alter(LOGGER, "1", ("root", SET, None)),
          alter(LOGGER, "1", ("root", 9, "INFO")), alter(LOGGER, "1", ("nil", 9, "INFO")),
-         alter(LOGGER, "1", ("root", 9, None)),
+         alter(LOGGER, "1", ("root", 9, None)), alter(LOGGER, "1", ("root", -1, "INFO")),
+         alter(LOGGER, "1", ("nil", SET, "INFO"), ("root", 9, "INFO")),
          alter(LOGGER, "1", ("root", SET, "INFO"), ("root", SET, "INFO")),
          *[alter(LOGGER, name, ("root", SET, "INFO")) for name in ("", "abc", "-1")]),
 ]  # fmt: skip

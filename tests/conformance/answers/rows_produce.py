@@ -115,6 +115,12 @@ ROWS: list[Deviation] = [
              {"index": 0, "records": batch()}]}])
          for name in ("__cluster_metadata", "__consumer_offsets", "", "a b", "nil")],
          only=["error_code", "error_message"]),
+    *case("4.4", "packed records within the topic's bound", batch(3, compression=GZIP),
+          max_decompressed_message_bytes="1000"),
+    *case("4.4", "a packed record beyond the topic's bound", batch(3, compression=GZIP),
+          max_decompressed_message_bytes="5"),
+    *case("4.4", "plain records beyond the topic's bound", batch(3),
+          max_decompressed_message_bytes="5"),
     *sent("produce", "a partition that is not there", *produced(batch(), index=9)),
     *in_sequence("a batch comes again", (0, 0), (1, 0), (1, 0), (0, 0)),
     *in_sequence("a gap in the sequence", (0, 0), (2, 0), (1, 0)),

@@ -63,6 +63,12 @@ def test_brokers_are_fenced_and_unfenced():
     assert folded(records.UnregisterBrokerRecord(9, 1)).root["brokers"] == {}
 
 
+def test_a_controller_is_there_until_it_is_unregistered():
+    made = [records.RegisterControllerRecord(one) for one in (1, 2)]
+    tree = folded(*made, records.UnregisterControllerRecord(1), records.UnregisterControllerRecord(9))
+    assert list(tree.root["controllers"]) == ["2"]
+
+
 def test_the_newest_records_are_bounded():
     tree = folded(*[records.FeatureLevelRecord("kraft.version", 1)] * (NEWEST + 5))
     tree.apply([StoredRecord(9999, 1, 1, "NoOpRecord", records.NoOpRecord())])

@@ -31,7 +31,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
 
 @pytest.fixture
 def secured_kafka(tls: TlsFiles, tmp_path: Path) -> Iterator[JavaServer]:
-    """Apache Kafka 4.3 with one listener, SASL_SSL, that demands a client's certificate."""
+    """Apache Kafka 4.4 with one listener, SASL_SSL, that demands a client's certificate."""
     with secured_broker(tls, tmp_path / "kafka") as server:
         yield server
 

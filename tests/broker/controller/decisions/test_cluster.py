@@ -20,7 +20,7 @@ def test_an_empty_cluster_gets_its_feature_levels_once() -> None:
     first = bootstrap(MetadataImage(), PartitionPolicy(min_insync_replicas=2))
     image = replay(MetadataImage(), *first.records)
     assert dict(image.features) == {
-        "metadata.version": 30,
+        "metadata.version": 33,
         "eligible.leader.replicas.version": 1,
     }
     assert image.configs[ResourceType.BROKER, ""] == {"min.insync.replicas": "2"}

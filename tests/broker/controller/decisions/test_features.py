@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from broker.controller.decisions.controllers import register_controller
 from broker.controller.decisions.features import FeatureUpdate, UpgradeType, update_features
-from broker.metadata.image import ResourceType
+from broker.metadata.image import Endpoint, FeatureRange, ResourceType, frozen
 from broker.metadata.versions import (
     ELR_VERSION,
     KRAFT_VERSION,
@@ -73,3 +76,28 @@ def test_switched_off_eligible_leaders_are_void() -> None:
     assert world.partition("t").elr == (2,)
     assert update(world, FeatureUpdate(ELR_VERSION, 0, SAFE)) == [ErrorCode.NONE]
     assert world.partition("t").elr == ()
+
+
+def test_a_level_waits_until_every_node_can_work_with_it() -> None:
+    """A rolling upgrade from 4.3: brokers and controllers are replaced one by one."""
+    world, raised = ControlWorld(30), FeatureUpdate(METADATA_VERSION, MAX_LEVEL)
+    place = (Endpoint("CONTROLLER", "127.0.0.1", 19093),)
+
+    def controller(incarnation: bytes, highest: int) -> None:
+        features = (FeatureRange(METADATA_VERSION, MIN_LEVEL, highest),)
+        world.decide(register_controller(world.image, 9, incarnation * 16, place, features))
+
+    def refusal(local: int) -> str | None:
+        decision = update_features(world.image, world.rules, [raised], True, 1, local)
+        return decision.reply[0].message
+
+    world.start(1)
+    controller(b"1", 30)
+    assert "Controller 9 only supports versions 21-30" in (refusal(local=8) or "")
+    assert refusal(local=9) is None  # the controller that decides knows itself what it can do
+    controller(b"2", MAX_LEVEL)
+    assert refusal(local=8) is None
+    old = (FeatureRange(METADATA_VERSION, MIN_LEVEL, 30),)
+    brokers = {1: replace(world.image.brokers[1], features=old)}
+    world.image = replace(world.image, brokers=frozen(brokers))
+    assert "Broker 1 only supports versions 21-30" in (refusal(local=8) or "")
