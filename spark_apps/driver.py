@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -30,15 +30,11 @@ from pyspark.sql import SparkSession
 
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
 from bus.client.register_follower import RegisterFollower
-from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, EVENT_INCIDENT
 from bus.errors import BusError
 from bus.metrics_server import MetricsServer
 from ingest.store.port import StoreError
-from spark_apps.application import Application, SharedQuery, open_cursor
-from spark_apps.apps.ingest import Ingest
-from spark_apps.apps.latency import Latency
-from spark_apps.apps.quality import Quality
-from spark_apps.apps.watchlist import Watchlist
+from spark_apps.application import SharedQuery, open_cursor
+from spark_apps.apps.registry import APPLICATIONS, TOPICS, in_order, needs_store, queries_of
 from spark_apps.context import Context
 from spark_apps.cuts import LogsWereCut
 from spark_apps.metrics import StreamsMetrics
@@ -53,19 +49,6 @@ from spark_apps.warm_up import start_warm_up
 
 log = logging.getLogger(__name__)
 
-# In the order of their start: what must be quick comes first.
-APPLICATIONS: dict[str, Callable[[Context], Application]] = {
-    Watchlist.name: Watchlist,
-    Ingest.name: Ingest,
-    Latency.name: Latency,
-    Quality.name: Quality,
-}
-# These read the same records: one micro-batch serves both, the watch list first.
-SHARED_QUERIES = {Watchlist.name: "records", Ingest.name: "records"}
-WITHOUT_STORE = {Watchlist.name, Latency.name, Quality.name}
-_TOPICS = {CONTROL_REGISTER, CONTROL_WATCHLIST, EVENT_INCIDENT}.union(
-    *(kind.topics for kind in (Watchlist, Ingest, Latency, Quality))
-)
 _WATCH_INTERVAL_S = 0.5
 REGISTER_S = 10.0  # a start waits so long for the register
 
@@ -75,7 +58,7 @@ class Driver:
 
     def __init__(self, settings: JobSettings, applications: Sequence[str]) -> None:
         self._settings = settings
-        self._names = [name for name in APPLICATIONS if name in applications]
+        self._names = in_order(applications)
         self._stopping = threading.Event()
         self._metrics = StreamsMetrics()
         self._queries: RunningQueries | None = None
@@ -118,7 +101,7 @@ class Driver:
         settings = self._settings
         connector_security(settings.bus)  # what it refuses is said before anything has started
         admin = admin_client(settings.bus)
-        cluster = wait_for_topics(admin, sorted(_TOPICS), self._stopping)
+        cluster = wait_for_topics(admin, sorted(TOPICS), self._stopping)
         path = settings.site.data_path / "register.json"
         register = self._register = RegisterFollower(settings.bus, path, "streams-register").start()
         if not register.wait_until_read(REGISTER_S):
@@ -132,14 +115,14 @@ class Driver:
             stopping=self._stopping,
             metrics=self._metrics,
         )
-        context.watch_cuts(_TOPICS)
-        if not WITHOUT_STORE.issuperset(self._names):
+        context.watch_cuts(TOPICS)
+        if needs_store(self._names):
             _ = context.store  # opened while the JVM starts
         return context
 
     def _start(self, session: SparkSession, context: Context) -> RunningQueries:
-        groups = self._groups()
-        topics = context.follow_topics(_TOPICS)
+        groups = queries_of(self._names, share_reading=self._settings.streams.share_reading)
+        topics = context.follow_topics(TOPICS)
         queries = RunningQueries(session, context, topics, len(groups))
         self._queries = queries
         for query in self._opened(context, groups):
@@ -151,18 +134,10 @@ class Driver:
     def _ready(self, began: float) -> None:
         log.info("streams: ready after %.1f s: %s", time.monotonic() - began, self._names)
 
-    def _groups(self) -> list[list[str]]:
-        """The applications of each query."""
-        shared = SHARED_QUERIES if self._settings.streams.share_reading else {}
-        groups: dict[str, list[str]] = {}
-        for name in self._names:
-            groups.setdefault(shared.get(name, name), []).append(name)
-        return list(groups.values())
-
     def _opened(self, context: Context, groups: list[list[str]]) -> Iterator[SharedQuery]:
         """The queries in their order: what a later one rebuilds keeps no earlier one waiting."""
         for names in groups:
-            yield SharedQuery([open_cursor(APPLICATIONS[name](context)) for name in names])
+            yield SharedQuery([open_cursor(APPLICATIONS[name].make(context)) for name in names])
 
     def _watch(self, context: Context, queries: RunningQueries) -> int:
         while not self._stopping.wait(_WATCH_INTERVAL_S):

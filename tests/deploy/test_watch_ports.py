@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.settings import load
 from deploy.watch_ports import watch_ports, watch_settings
-from spark_apps.driver import APPLICATIONS
+from spark_apps.apps.registry import APPLICATIONS
 
 
 def health(*flags: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from deploy.distributed.spark import spark_environment
 from deploy.distributed.submit import command_of
 from deploy.package import build_zip
 from ingest.settings import StoreSettings
-from spark_apps.driver import APPLICATIONS
+from spark_apps.apps.registry import APPLICATIONS
 from spark_apps.settings import JobSettings, StreamsSettings
 from tests.rotation import drawn
 from tests.spark_apps.conftest import DriverProcess

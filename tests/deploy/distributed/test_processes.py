@@ -17,7 +17,7 @@ from deploy.distributed.submit import command_of
 from deploy.distributed.tables import NAME, missing, regions_for
 from deploy.settings import Settings, load
 from ingest.store.open import hbase_statements
-from spark_apps.driver import APPLICATIONS
+from spark_apps.apps.registry import APPLICATIONS
 from spark_apps.settings import JobSettings, StreamsSettings
 
 pytestmark = pytest.mark.java
