@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from alarm.rules.ruleset import Rule, RuleSet
+from alarm.rules.matcher import Rule
+from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate
 from bus.domain.plates import is_doubtful
 from bus.domain.rule_values import PLATE, attributes_of
@@ -37,6 +38,7 @@ def _alarm(
     attributes: dict[str, str],
     now_ms: int,
 ) -> Alarm:
+    asked = rule.condition.attributes
     return Alarm(
         alarm_id=f"{candidate.rule_id}:{candidate.record_id}",
         rule_id=candidate.rule_id,
@@ -49,10 +51,10 @@ def _alarm(
         received_at_ms=candidate.received_at_ms,
         raised_at_ms=now_ms,
         plate_number=_text(message, "车牌号码"),
-        plate_is_doubtful=is_doubtful(attributes.get(PLATE, "")) and PLATE in rule.accepted,
+        plate_is_doubtful=is_doubtful(attributes.get(PLATE, "")) and PLATE in asked,
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
-        attributes={name: attributes[name] for name in rule.accepted if name in attributes},
+        attributes={name: attributes[name] for name in asked if name in attributes},
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

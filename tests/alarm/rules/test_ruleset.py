@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import time
+from collections import Counter
 
 import pytest
 
 from alarm.rules import RuleSet, attributes_of, compile_rules
-from alarm.rules.ruleset import Rule, rule_of
+from alarm.rules.matcher import Matcher, Rule
+from alarm.rules.ruleset import rule_of
 from bus.contracts.commands import WatchCommand
 
 COLORS = ["白色", "黑色", "红色", "蓝色"]
@@ -136,19 +138,14 @@ def test_an_index_that_was_emptied_holds_nothing() -> None:
     )
     for n in range(9):
         rules.apply(gone(f"r{n}", 2))
-    assert (rules.index, rules.rules, rules.indexed_fields, rules.names["vehicle"]) == (
-        {},
-        {},
-        {},
-        frozenset(),
-    )
+    assert rules.matcher == Matcher(readers={"vehicle": Counter()}, names={"vehicle": frozenset()})
 
 
 def test_many_values_of_a_rule_do_not_fill_the_index() -> None:
     """The index has a bounded number of combinations; the whole rule is still checked."""
     many = {f"attribute{n}": [f"v{i}" for i in range(10)] for n in range(6)}
     rules = compile_rules([put("r", **many)])
-    assert sum(len(cells) for cells in rules.index.values()) <= 64
+    assert sum(map(len, rules.matcher.index["vehicle"].values())) <= 64
     assert ids(rules.match("vehicle", {f"attribute{n}": "V3" for n in range(6)})) == ["r"]
     assert rules.match("vehicle", {f"attribute{n}": "V3" for n in range(5)}) == []
 
