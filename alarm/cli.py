@@ -18,7 +18,6 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus import wall_clock
 from bus.cli.show import screen
-from bus.client.kafka.cluster import admin_client
 from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
@@ -218,8 +217,7 @@ def _send(ctx: typer.Context, command: WatchCommand) -> None:
 
 def _in_force(ctx: typer.Context) -> dict[str, WatchCommand]:
     try:
-        admin = admin_client(ctx.obj.bus)
-        watchlist = WatchlistReader(ctx.obj.bus, admin, CLIENT_ID, timeout_s=ACK_TIMEOUT_S)
+        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=ACK_TIMEOUT_S)
         watchlist.catch_up()
     except CatchUpTimeout as error:
         _fail(f"the watch list cannot be read: {error}")

@@ -12,16 +12,32 @@ import threading
 import msgspec
 
 from alarm.rules import RuleSet
-from alarm.topic_reader import CATCH_UP_TIMEOUT_S, CatchUpTimeout, TopicReader
-from bus.client.kafka.cluster import AdminClient, start_offsets
+from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
+from bus.client.kafka.config import FOLLOWS_LEADERS
+from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord
+from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
+from bus.contracts.topics import CONTROL_WATCHLIST
 from bus.settings import BusSettings
 
 __all__ = ["CatchUpTimeout", "WatchlistReader", "command_of"]
 
 log = logging.getLogger(__name__)
+
+
+class _WatchRules:
+    """What the topic says: the rules, and the commands that nobody has been given yet."""
+
+    def __init__(self) -> None:
+        self.rules = RuleSet()
+        self.new: list[WatchCommand] = []
+
+    def apply(self, record: ConsumedRecord) -> None:
+        """The next one; a rule's newest version counts, in whatever order they come."""
+        command = command_of(record)
+        if command is not None and self.rules.apply(command):
+            self.new.append(command)
 
 
 class WatchlistReader:
@@ -30,39 +46,45 @@ class WatchlistReader:
     def __init__(
         self,
         bus: BusSettings,
-        admin: AdminClient,
         client_id: str,
         *,
         timeout_s: float = CATCH_UP_TIMEOUT_S,
         stopping: threading.Event | None = None,
     ) -> None:
-        self.rules = RuleSet()
-        self.generation = 0
-        """Grows when the topic was made anew: `rules` are those of the new one alone."""
-        partitions = [(CONTROL_WATCHLIST, n) for n in range(TOPICS[CONTROL_WATCHLIST].partitions)]
-        self._reader = TopicReader(
-            bus, admin, partitions, start_offsets,
-            client_id=client_id, timeout_s=timeout_s, stopping=stopping,
-            on_replaced=self._forget_rules,
+        """Raises `CatchUpTimeout`, BusError."""
+        self._topic = CompactedTopic(
+            bus, CONTROL_WATCHLIST, _WatchRules,
+            client_id=client_id, leaders=PartitionLeaders(bus, f"{client_id}-ends"),
+            overrides=FOLLOWS_LEADERS, timeout_s=timeout_s, stopping=stopping,
         )  # fmt: skip
+
+    @property
+    def rules(self) -> RuleSet:
+        """As of the last `catch_up`."""
+        return self._topic.state.rules
+
+    @property
+    def generation(self) -> int:
+        """Grows when the topic was made anew: `rules` are those of the new one alone."""
+        return self._topic.generation
 
     def catch_up(self) -> list[WatchCommand]:
         """Apply every command that was on the topic when this was called, and return the new ones.
 
         Raises `CatchUpTimeout`, also when `stopping` is set meanwhile.
         """
-        read = map(command_of, self._reader.read_to_end())
-        return [command for command in read if command is not None and self.rules.apply(command)]
+        before, generation = self.rules, self.generation
+        self._topic.catch_up()
+        if self.generation != generation:
+            log.error("%s says all rules: %d of the former topic are in force no longer",
+                      CONTROL_WATCHLIST, len(before))  # fmt: skip
+        state = self._topic.state
+        new, state.new = state.new, []
+        return new
 
     def close(self) -> None:
         """Leave."""
-        self._reader.close()
-
-    def _forget_rules(self) -> None:
-        log.error("%s says all rules: %d of the former topic are in force no longer",
-                  CONTROL_WATCHLIST, len(self.rules))  # fmt: skip
-        self.rules = RuleSet()
-        self.generation += 1
+        self._topic.close()
 
 
 def command_of(received: ConsumedRecord) -> WatchCommand | None:

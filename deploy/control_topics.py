@@ -16,8 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from alarm.topic_reader import CatchUpTimeout
-from alarm.watchlist_reader import WatchlistReader
+from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
 from bus.client.kafka.send_all import KeyedValue, send_all
@@ -136,7 +135,7 @@ def _put_register(settings: Settings, data: bytes) -> int:
 
 
 def _watchlist(settings: Settings) -> WatchlistReader:
-    return WatchlistReader(settings.bus, admin_client(settings.bus), CLIENT_ID, timeout_s=READ_S)
+    return WatchlistReader(settings.bus, CLIENT_ID, timeout_s=READ_S)
 
 
 def _register(settings: Settings) -> RegisterFollower:

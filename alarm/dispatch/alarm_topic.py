@@ -16,14 +16,15 @@ from functools import partial
 import msgspec
 
 from alarm.dispatch.raised_alarms import RaisedAlarms, repeated_ms
-from alarm.topic_reader import TopicReader
 from bus import wall_clock
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.cluster import AdminClient, offsets_since
+from bus.client.kafka.cluster import offsets_since
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
-from bus.client.model import ClusterIdentity, ConsumedRecord
+from bus.client.kafka.topic_reader import TopicReader
+from bus.client.model import ConsumedRecord
+from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.alarms import Alarm
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import DATA_TOPICS, DAY_MS, EVENT_ALARM, EVENT_CANDIDATE, TOPICS
@@ -76,8 +77,6 @@ class AlarmTopic:
         self,
         site: SiteSettings,
         bus: BusSettings,
-        admin: AdminClient,
-        cluster: ClusterIdentity,
         client_id: str,
         stopping: threading.Event,
     ) -> None:
@@ -89,9 +88,10 @@ class AlarmTopic:
         self._producer = self._new_producer()
         since_ms = max(0, wall_clock.now_ms() - known_ms)
         self._reader = TopicReader(
-            bus, admin, [place for place in cluster.partitions if place[0] == EVENT_ALARM],
-            partial(offsets_since, timestamp_ms=since_ms),
-            client_id=f"{client_id}-alarms", stopping=stopping,
+            bus, [EVENT_ALARM], partial(offsets_since, timestamp_ms=since_ms),
+            client_id=f"{client_id}-alarms",
+            leaders=PartitionLeaders(bus, f"{client_id}-alarms-ends"),
+            overrides=FOLLOWS_LEADERS, stopping=stopping,
         )  # fmt: skip
 
     def __len__(self) -> int:

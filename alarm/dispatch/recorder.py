@@ -28,12 +28,10 @@ from alarm.dispatch.said_events import SaidEvents
 from alarm.dispatch.shadow import SETTLED_S
 from alarm.rules import NewestCommands
 from alarm.settings import DispatcherSettings
-from alarm.topic_reader import CatchUpTimeout
-from alarm.watchlist_reader import command_of
+from alarm.watchlist_reader import CatchUpTimeout, command_of
 from bus import wall_clock
 from bus.client.committed import unread_records, void_position
 from bus.client.kafka.cluster import (
-    AdminClient,
     ClusterUnavailable,
     admin_client,
     wait_for_topics,
@@ -201,7 +199,7 @@ class OperationsRecorder:
             with closing(TopicFollower(self._bus, READ).start()) as topics:
                 while not self._stopping.is_set():
                     cluster = wait_for_topics(admin, (*READ, EVENT_CANDIDATE), self._stopping)
-                    self._record_topics(operations, admin, cluster, topics, wake)
+                    self._record_topics(operations, cluster, topics, wake)
         except (ClusterUnavailable, CatchUpTimeout) as error:
             if not self._stopping.is_set():
                 raise
@@ -210,7 +208,6 @@ class OperationsRecorder:
     def _record_topics(
         self,
         operations: OperationsStore,
-        admin: AdminClient,
         cluster: ClusterIdentity,
         topics: TopicFollower,
         wake: Callable[[], None],
@@ -221,7 +218,7 @@ class OperationsRecorder:
             stored = [*reader.positions(DISPATCHER), *reader.positions(RECORDER)]
         if operations.outbox(1):
             raised_before = AlarmTopic(
-                self._site, self._bus, admin, cluster, RECORDER, self._stopping
+                self._site, self._bus, RECORDER, self._stopping
             )
             publish_outbox(operations, raised_before)
         hand_over_position(operations, stored, self._bus, cluster)

@@ -26,13 +26,11 @@ from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, AlarmTopic
 from alarm.dispatch.decide import decide
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.settings import DispatcherSettings
-from alarm.topic_reader import CatchUpTimeout
-from alarm.watchlist_reader import WatchlistReader
+from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus import wall_clock
 from bus.client.committed import unread_records, valid_offsets, void_position
 from bus.client.followed_topics import UnreadRecords
 from bus.client.kafka.cluster import (
-    AdminClient,
     ClusterUnavailable,
     admin_client,
     wait_for_topics,
@@ -116,23 +114,23 @@ class AlarmWorker:
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)
             with closing(TopicFollower(self._bus, [EVENT_CANDIDATE]).start()) as self._topics:
-                self._join(admin)
+                self._join()
         except (ClusterUnavailable, CatchUpTimeout) as error:
             if not self._stopping.is_set():
                 raise
             log.info("dispatcher: stopped while the bus was away: %s", error)
 
-    def _join(self, admin: AdminClient) -> None:
+    def _join(self) -> None:
         """The consumer is closed first: who stands by goes on at once."""
         with (
             closing(
                 WatchlistReader(
-                    self._bus, admin, f"{DISPATCHER}-commands", stopping=self._stopping
+                    self._bus, f"{DISPATCHER}-commands", stopping=self._stopping
                 )
             ) as self._watchlist,
             closing(
                 AlarmTopic(
-                    self._site, self._bus, admin, self._cluster, DISPATCHER, self._stopping
+                    self._site, self._bus, DISPATCHER, self._stopping
                 )
             ) as self._alarms,
             Consumer(

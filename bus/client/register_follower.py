@@ -9,19 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
-from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
 
-from bus.client.kafka.consumer import BEGINNING, Consumer
-from bus.client.kafka.topic_follower import TopicFollower
-from bus.client.model import ConsumedRecord, TopicPartition
+from bus.client.compacted_state import Change, KeyedValues
+from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
+from bus.client.model import ConsumedRecord
 from bus.contracts.register import Register
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER
-from bus.domain.register_changes import Entries, apply_entry, register_of
+from bus.domain.register_changes import Entries, register_of, standing
 from bus.errors import BusError
 from bus.register_file import RegisterFile
 from bus.settings import BusSettings
@@ -29,11 +27,10 @@ from bus.settings import BusSettings
 log = logging.getLogger(__name__)
 
 POLL_S = 0.5
-MAX_POLLED = 2_000
 RETRY_S = 5.0
 CHANGE_POLL_S = 0.05
 # A register is small and changes seldom; sixty megabytes are all that the watch has.
-_OVERRIDES = {
+_OVERRIDES: dict[str, object] = {
     "queued.max.messages.kbytes": 4096,
     # That the end is reached is known by an answer without records: a start waits for one.
     "fetch.wait.max.ms": 150,
@@ -44,8 +41,8 @@ _entries = msgspec.json.Decoder(RegisterEntry)
 
 
 class RegisterFollower:
-    """Invariant: `_entries` is what the topic said up to where it was read; a register is made of
-    it when somebody asks after a change."""
+    """Invariant: `_entries` is what the topic said up to where it was read, and is never changed,
+    only replaced; a register is made of it when somebody asks after a change."""
 
     def __init__(self, bus: BusSettings, path: Path, client_id: str = "register") -> None:
         """`path`: the file that holds while the topic is empty."""
@@ -54,6 +51,7 @@ class RegisterFollower:
         self._file = RegisterFile(path)
         self._lock = threading.Lock()
         self._entries: Entries = {}
+        self._came = 0  # entries, by the newest look
         self._changes = 0
         self._made: tuple[int, Register] = (0, Register())
         self._at_end = threading.Event()
@@ -103,51 +101,48 @@ class RegisterFollower:
             self._thread.join()
 
     def _run(self) -> None:
-        with closing(TopicFollower(self._bus, [CONTROL_REGISTER], with_ends=False)) as topics:
-            self._topics = topics.start()
-            while not self._stopping.is_set():
-                try:
-                    self._follow()
-                except BusError as error:
-                    log.warning("the register is not followed just now: %s", error)
-                    self._stopping.wait(RETRY_S)
+        while not self._stopping.is_set():
+            try:
+                self._follow()
+            except (BusError, CatchUpTimeout) as error:
+                log.warning("the register is not followed just now: %s", error)
+                self._stopping.wait(RETRY_S)
 
     def _follow(self) -> None:
-        """From the beginning: a topic that was made anew says everything again."""
-        renewed = self._topics.renewals()
-        with Consumer(self._bus, client_id=self._client_id, overrides=_OVERRIDES) as consumer:
-            consumer.assign({TopicPartition(CONTROL_REGISTER, 0): BEGINNING})
-            fresh: Entries | None = {}  # until the end was reached once, the former register holds
+        """From the beginning; until the end was reached once, the former register holds. Raises
+        BusError, CatchUpTimeout."""
+        with CompactedTopic(
+            self._bus, CONTROL_REGISTER, self._no_entries,
+            client_id=self._client_id, first_offsets=None, overrides=_OVERRIDES,
+            stopping=self._stopping,
+        ) as topic:  # fmt: skip
             while not self._stopping.is_set():
-                if renewed():
-                    log.warning("%s was made anew: read from its start", CONTROL_REGISTER)
-                    return
-                found = list(_readable(consumer.poll(MAX_POLLED, POLL_S)))
-                if fresh is None:
-                    self._apply(found)
-                    continue
-                for entry in found:
-                    apply_entry(fresh, entry)
-                if consumer.at_end:
-                    self._replace(fresh)
-                    fresh = None
-                    self._at_end.set()
+                was_whole, before = topic.is_whole, topic.generation
+                self._came = 0
+                topic.follow(POLL_S)
+                if topic.is_whole:
+                    was_read_anew = not was_whole or topic.generation != before
+                    self._show(topic.state.values, was_read_anew=was_read_anew)
 
-    def _apply(self, found: list[RegisterEntry]) -> None:
-        with self._lock:
-            for entry in found:
-                apply_entry(self._entries, entry)
-            self._changes += len(found)
+    def _no_entries(self) -> KeyedValues[RegisterEntry]:
+        return KeyedValues(_change_of, self._count)
 
-    def _replace(self, fresh: Entries) -> None:
+    def _count(self, _: Change[RegisterEntry]) -> None:
+        self._came += 1
+
+    def _show(self, entries: Entries, *, was_read_anew: bool) -> None:
+        """Who reads the same again, from the start, hears of no change."""
         with self._lock:
-            if fresh != self._entries:
-                self._entries = fresh
+            if entries != self._entries if was_read_anew else self._came:
+                self._entries = dict(entries)
                 self._changes += 1
+        self._at_end.set()
 
 
-def _readable(records: Iterable[ConsumedRecord]) -> Iterable[RegisterEntry]:
-    """Those that are entries; anybody may write to a topic."""
-    for record in records:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            yield _entries.decode(record.value or b"")
+def _change_of(record: ConsumedRecord) -> Change[RegisterEntry] | None:
+    """None of what is no entry: anybody may write to a topic."""
+    try:
+        entry = _entries.decode(record.value or b"")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return Change(entry.key, standing(entry))

@@ -38,12 +38,10 @@ def entries_of(register: Register) -> Entries:
     return {entry.key: entry for entry in found}
 
 
-def apply_entry(entries: Entries, entry: RegisterEntry) -> None:
-    """The newest of its key; who wrote it is in the message, not in the register."""
-    if entry.op == "remove":
-        entries.pop(entry.key, None)
-    else:
-        entries[entry.key] = msgspec.structs.replace(entry, author="")
+def standing(entry: RegisterEntry) -> RegisterEntry | None:
+    """What a message leaves under its key; None: nothing. Who wrote it is in the message, not in
+    the register."""
+    return None if entry.op == "remove" else msgspec.structs.replace(entry, author="")
 
 
 def register_of(entries: Mapping[str, RegisterEntry]) -> Register:

@@ -14,11 +14,10 @@ from contextlib import closing
 
 import msgspec
 
-from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic, TopicMissing
 from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.kafka.site_role import SiteRole
-from bus.client.kafka.topic_follower import TopicFollower
-from bus.client.model import TopicPartition
+from bus.client.model import ConsumedRecord
 from bus.contracts.account_snapshot import SNAPSHOT_KEY, SealedAccounts, decode_snapshot
 from bus.contracts.headers import SCHEMA
 from bus.contracts.topics import CONTROL_ACCOUNTS, TOPICS
@@ -35,19 +34,30 @@ CLIENT_ID = "console-accounts"
 POLL_S = 1.0
 RETRY_S = 5.0
 TIMEOUT_S = 10.0
-MAX_POLLED = 100
-_PLACE = TopicPartition(CONTROL_ACCOUNTS, 0)
+
+
+class NewestSnapshot:
+    """The newest snapshot of the topic as far as it was read, whoever wrote it."""
+
+    def __init__(self) -> None:
+        self.snapshot: SealedAccounts | None = None
+
+    def apply(self, record: ConsumedRecord) -> None:
+        """Consoles of two sites may have written in any order."""
+        found = decode_snapshot(record.value)
+        if found is not None and (self.snapshot is None or found.version > self.snapshot.version):
+            self.snapshot = found
 
 
 class SiteAccounts:
     """`start`, `close`. Invariant: `_newest` is the newest snapshot of the topic as far as it was
-    read, whoever wrote it."""
+    read, or written since."""
 
     def __init__(self, bus: BusSettings, secret: str, accounts: CarriedAccounts) -> None:
         self._bus = bus
         self._sealing = AccountSealing(secret)
         self._accounts = accounts
-        self._newest: SealedAccounts | None = None
+        self._newest = NewestSnapshot()
         self._refused = -1
         self.problem = ""
         """Why the two sites' accounts may differ; empty: nothing is known."""
@@ -65,48 +75,35 @@ class SiteAccounts:
         self._thread.join(TIMEOUT_S)
 
     def _run(self) -> None:
-        with (
-            closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as role,
-            closing(
-                TopicFollower(self._bus, [CONTROL_ACCOUNTS], with_ends=False).start()
-            ) as topics,
-        ):
+        with closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as role:
             while not self._stopping.is_set():
                 try:
-                    self._follow(role, topics)
-                except (BusError, AccountsUnavailable) as error:
+                    self._follow(role)
+                except TopicMissing:
+                    self._stopping.wait(RETRY_S)
+                except (BusError, CatchUpTimeout, AccountsUnavailable) as error:
                     log.info("accounts are carried later: %s", error)
                     self.problem = str(error)
                     self._stopping.wait(RETRY_S)
 
-    def _follow(self, role: SiteRole, topics: TopicFollower) -> None:
-        """Read the topic, and write to it or from it, until it is another one. Raises BusError,
+    def _follow(self, role: SiteRole) -> None:
+        """Read the topic, and write to it or from it. Raises BusError, CatchUpTimeout,
         AccountsUnavailable."""
-        renewed = topics.renewals()
-        with Consumer(self._bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topic:
-            if _PLACE not in topic.partitions_of_all([CONTROL_ACCOUNTS]):
-                self._stopping.wait(RETRY_S)
-                return
-            self._newest = None
-            topic.assign({_PLACE: 0})
+        with CompactedTopic(
+            self._bus, CONTROL_ACCOUNTS, NewestSnapshot,
+            client_id=CLIENT_ID, timeout_s=TIMEOUT_S, stopping=self._stopping,
+        ) as topic:  # fmt: skip
             while not self._stopping.is_set():
-                if renewed():
-                    log.warning("%s was made anew: read from its start", CONTROL_ACCOUNTS)
-                    return
-                for record in topic.poll(MAX_POLLED, POLL_S):
-                    self._read(decode_snapshot(record.value))
-                if topic.at_end and role.is_known:
+                topic.follow(POLL_S)
+                if topic.is_at_end and role.is_known:
+                    self._newest = topic.state
                     is_secondary = role.secondary_since_ms is not None
                     (self._follow_primary if is_secondary else self._publish)()
-
-    def _read(self, found: SealedAccounts | None) -> None:
-        if found is not None and (self._newest is None or found.version > self._newest.version):
-            self._newest = found
 
     def _take_newest(self) -> str:
         """Write the newest snapshot if the file is older. Returns why it is refused; empty: it is
         not. Raises AccountsUnavailable."""
-        newest = self._newest
+        newest = self._newest.snapshot
         if newest is None or newest.version <= self._accounts.version():
             return ""
         try:
@@ -137,7 +134,7 @@ class SiteAccounts:
         if rows == self._known():
             self.problem = ""
             return
-        before = self._newest.version if self._newest is not None else -1
+        before = self._newest.snapshot.version if self._newest.snapshot is not None else -1
         version = max(now_ms(), before + 1, self._accounts.version() + 1)
         try:
             snapshot = self._sealing.seal(rows, version)
@@ -154,15 +151,15 @@ class SiteAccounts:
             what="accounts",
         )  # fmt: skip
         self._accounts.note_published(rows, version)
-        self._newest = snapshot
+        self._newest.snapshot = snapshot
         self.problem = ""
         log.info("console: %d accounts are on %s", len(rows), CONTROL_ACCOUNTS)
 
     def _known(self) -> list[AccountRow] | None:
-        if self._newest is None:
+        if self._newest.snapshot is None:
             return None
         try:
-            return self._sealing.open(self._newest)
+            return self._sealing.open(self._newest.snapshot)
         except SealingError:
             return None  # of another key: that of this site counts from now on
 

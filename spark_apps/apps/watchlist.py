@@ -52,7 +52,7 @@ class Watchlist:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.trigger_ms = context.settings.streams.watchlist_trigger_ms
-        self._watchlist = WatchlistReader(context.settings.bus, context.admin, "streams-commands")
+        self._watchlist = WatchlistReader(context.settings.bus, "streams-commands")
         self._watchlist.catch_up()
         self._rules_version = 0
         self._group = context.group_positions(self.name, self.topics)

@@ -60,7 +60,9 @@ class Consumer:
         self._client_id = client_id
         self._consumer = confluent_kafka.Consumer(config)
         self._committing: Future[None] | None = None
-        self._at_end: set[TopicPartition] = set()
+        self.ends_met: dict[TopicPartition, int] = {}
+        """Partitions that were read to their end, when last looked at, and where that was: it may
+        lie behind the last record, for a log also holds what is none."""
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +77,7 @@ class Consumer:
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets (or BEGINNING, END)."""
-        self._at_end.clear()
+        self.ends_met.clear()
         self._consumer.assign([_at(place, offset) for place, offset in positions.items()])
 
     def subscribe(
@@ -128,15 +130,15 @@ class Consumer:
     def at_end(self) -> bool:
         """Whether every assigned partition was read to its end, when last looked at."""
         assigned = {TopicPartition(p.topic, p.partition) for p in self._consumer.assignment()}
-        return bool(assigned) and assigned <= self._at_end
+        return bool(assigned) and assigned <= self.ends_met.keys()
 
     def _update_at_end(self, message: Any) -> None:
         place = TopicPartition(message.topic(), message.partition())
         error = message.error()
         if error is None:
-            self._at_end.discard(place)
+            self.ends_met.pop(place, None)
         elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
-            self._at_end.add(place)
+            self.ends_met[place] = message.offset()
 
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of every assigned partition; those not read from yet are left out."""

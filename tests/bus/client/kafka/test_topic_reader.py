@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from alarm.topic_reader import CatchUpTimeout, TopicReader
+from bus.client.admin import commands
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.cluster import admin_client, start_offsets
+from bus.client.kafka.cluster import start_offsets
 from bus.client.kafka.producer import Producer
+from bus.client.kafka.topic_reader import CatchUpTimeout, TopicMissing, TopicReader
 from bus.client.wire.partition_leaders import PartitionLeaders
+from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker, start_broker
@@ -38,8 +41,9 @@ def bus(broker: RunningBroker) -> BusSettings:
 
 
 def opened(bus: BusSettings, timeout_s: float = 60.0) -> TopicReader:
+    leaders = PartitionLeaders(bus, "test-ends")
     return TopicReader(
-        bus, admin_client(bus), [(TOPIC, 0)], start_offsets, client_id="test", timeout_s=timeout_s
+        bus, [TOPIC], start_offsets, client_id="test", leaders=leaders, timeout_s=timeout_s
     )
 
 
@@ -105,4 +109,26 @@ def test_a_leader_that_never_comes_ends_the_wait_with_its_reason(
     broker.kill()
     with pytest.raises(CatchUpTimeout, match=TOPIC):
         list(reader.read_to_end())
+    reader.close()
+
+
+def test_a_topic_that_is_not_there_is_waited_for_and_then_said_to_be_missing(
+    bus: BusSettings,
+) -> None:
+    """Not as one whose brokers do not answer."""
+    with pytest.raises(TopicMissing, match="elsewhere: not there"):
+        TopicReader(bus, ["elsewhere"], start_offsets, client_id="test", timeout_s=0.1)
+
+
+def test_every_partition_is_read_also_one_that_is_added(bus: BusSettings) -> None:
+    """Whoever reads names topics, not partitions."""
+    reader = opened(bus)
+    with closing(SyncClient.of(bus, "test")) as client:
+        commands.add_partitions(client, TOPIC, 3)
+    found: set[bytes | None] = set()
+    with closing(Producer(bus, client_id="test")) as producer:
+        for number in range(3):
+            producer.send(TOPIC, b"%d" % number, partition=number)
+    while found != {b"0", b"1", b"2"}:  # ends by the test's own time limit
+        found |= {one.value for one in reader.read_to_end()}
     reader.close()
