@@ -12,6 +12,7 @@ there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -137,13 +138,17 @@ _DECODERS = {kind: msgspec.json.Decoder(wire) for kind, wire in MESSAGE_TYPES.it
 _ANY = msgspec.json.Decoder()
 
 
-def read(value: bytes, kind: str) -> DeviceMessage:
-    """The fields of one record; raises `Unreadable`."""
+def read(
+    value: bytes, kind: str, whole: Callable[[], dict[str, Any]] | None = None
+) -> DeviceMessage:
+    """The fields of one record; raises `Unreadable`. `whole` has its object, where somebody has
+    read that already."""
     try:
         str(value, "utf-8")  # the typed decode skips unknown keys unread, in any encoding
         return _DECODERS[kind].decode(value)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return _read_leniently(read_object(value), MESSAGE_TYPES[kind])
+        found = read_object(value) if whole is None else whole()
+        return _read_leniently(found, MESSAGE_TYPES[kind])
 
 
 def read_object(value: bytes) -> dict[str, Any]:

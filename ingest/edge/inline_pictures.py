@@ -15,44 +15,42 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from bus.contracts.keys import INLINE_PICTURES
+from bus.domain.parsed_message import ParsedMessage
 
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DATA_URL = re.compile(r"data:[\w/+.-]{0,100};base64,")
-# Every inline key holds one of these two characters, written plainly or escaped; most records hold
-# neither.
-_HINT = "图片".encode()
-_ESCAPED_HINT = b"\\u56fe"
+# Every inline key ends with this, or is escaped; most records hold neither, since the keys of
+# addresses go on.
+_HINT = '图片"'.encode()
+_ESCAPE = b"\\u"
 
 
-def has_inline(value: bytes) -> bool:
-    """Whether a record might carry pictures; cheap, for the many that do not."""
-    return _HINT in value or _ESCAPED_HINT in value
-
-
-def extract_pictures(value: bytes) -> dict[str, bytes]:
+def extract_pictures(message: ParsedMessage) -> dict[str, bytes]:
     """Wire key -> picture; empty where it is no base64 (such a one stays in the record)."""
+    if not _might_carry(message.value):
+        return {}
     return {
-        key: _decode(bytes(raw)) for key, raw in _fields(value).items() if key in INLINE_PICTURES
-    }
+        key: _decode(bytes(raw))
+        for key, raw in message.raw_fields().items() if key in INLINE_PICTURES
+    }  # fmt: skip
 
 
-def with_urls(value: bytes, urls: Mapping[str, str], lost: Collection[str] = ()) -> bytes:
+def _might_carry(value: bytes) -> bool:
+    """Cheap, for the many records that carry none."""
+    return _HINT in value or _ESCAPE in value
+
+
+def with_urls(
+    message: ParsedMessage, urls: Mapping[str, str], lost: Collection[str] = ()
+) -> bytes:
     """The record without the pictures `urls` names by wire key, with their addresses instead;
     `lost` ones are taken out without an address."""
     if not urls and not lost:
-        return value
+        return message.value
     gone = {*urls, *lost}
-    fields = {key: raw for key, raw in _fields(value).items() if key not in gone}
+    fields = {key: raw for key, raw in message.raw_fields().items() if key not in gone}
     for key, url in urls.items():
         fields[INLINE_PICTURES[key]] = msgspec.Raw(msgspec.json.encode(url))
     return msgspec.json.encode(fields)
-
-
-def _fields(value: bytes) -> dict[str, msgspec.Raw]:
-    try:
-        return _FIELDS.decode(value)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return {}
 
 
 def _decode(raw: bytes) -> bytes:

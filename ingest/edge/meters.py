@@ -163,32 +163,31 @@ class Meters:
             lambda: self._forwarder.resent,
         )  # fmt: skip
 
-    def count_admitted(self, admitted: Iterable[AdmittedRecord], kind: str) -> None:
+    def count_admitted(self, admitted: Iterable[AdmittedRecord]) -> None:
         """After the spool has them."""
         for record in admitted:
-            self._records.labels(kind, record.reason or "accepted").inc()
+            self._records.labels(record.kind, record.reason or "accepted").inc()
             outcome = "rejected" if record.reason else "accepted"
             self._by_device.labels(self._device(record.camera_ip), outcome).inc()
             if record.is_clock_fault:
-                self._clock_faults.labels(kind).inc()
+                self._clock_faults.labels(record.kind).inc()
                 self._clock_faults_by_device.labels(self._device(record.camera_ip)).inc()
-
             if record.faults or record.warnings:
-                self._count_warned(record, kind)
+                self._count_warned(record)
 
-    def _count_warned(self, record: AdmittedRecord, kind: str) -> None:
+    def _count_warned(self, record: AdmittedRecord) -> None:
         camera_ip = self._device(record.camera_ip)
-        self._warned.labels(kind).inc()
+        self._warned.labels(record.kind).inc()
         self._warned_by_device.labels(camera_ip).inc()
         told = {one.field: (one.message, one.message_zh) for one in record.warnings}
         told |= {one.field: (one.message, one.message_zh) for one in record.faults}
         for field, messages in told.items():
             self.warned.add(camera_ip, field, *messages, wall_clock.now_ms())
 
-    def count_refused(self, refused: Iterable[AdmittedRecord], kind: str) -> None:
+    def count_refused(self, refused: Iterable[AdmittedRecord]) -> None:
         """Answered 503: not arrived, the sender keeps them."""
         for record in refused:
-            self._records.labels(kind, "refused").inc()
+            self._records.labels(record.kind, "refused").inc()
             self._by_device.labels(self._device(record.camera_ip), "refused").inc()
 
     def text(self, *, with_devices: bool) -> bytes:

@@ -12,8 +12,14 @@ import msgspec
 
 from bus.contracts.headers import Reason
 from bus.domain.kinds import COMMON_KIND
+from bus.domain.parsed_message import ParsedMessage
 from ingest.edge.admission import AdmittedRecord
-from ingest.normalise.diagnostics import Diagnostic, explain, reason_texts
+from ingest.normalise.diagnostics import (
+    Diagnostic,
+    MessageContext,
+    explain_message,
+    reason_texts,
+)
 
 # How many records of a request get their damage located; a broken file has the same one everywhere.
 MAX_EXPLAINED = 20
@@ -61,11 +67,9 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     see: str = "docs/how-to-send.md"
 
 
-def records_response(
-    admitted: Sequence[AdmittedRecord], values: Sequence[bytes] = (), zone: str = "UTC"
-) -> RecordsResponse:
-    """For a request whose records are all durable; `values` are their bytes, to say where the
-    first unreadable ones are damaged."""
+def records_response(admitted: Sequence[AdmittedRecord], zone: str = "UTC") -> RecordsResponse:
+    """For a request whose records are all durable; it says where the first unreadable ones are
+    damaged."""
     ids = [None if record.reason else record.record_id for record in admitted]
     rejected: list[RejectedItem] = []
     warnings = [
@@ -76,8 +80,9 @@ def records_response(
     for index, record in enumerate(admitted):
         if record.reason:
             english, chinese = reason_texts(record.reason)
-            if record.reason in _EXPLAINED and values and len(rejected) < MAX_EXPLAINED:
-                english, chinese = _locate(values[index], record.reason, zone)
+            message, is_early = record.message, len(rejected) < MAX_EXPLAINED
+            if record.reason in _EXPLAINED and message is not None and is_early:
+                english, chinese = _locate(message, record.reason, zone)
             rejected.append(
                 RejectedItem(
                     index=index,
@@ -99,9 +104,9 @@ def warning_items(index: int, faults: Iterable[Diagnostic]) -> list[WarnedItem]:
     ]
 
 
-def _locate(value: bytes, reason: str, zone: str) -> tuple[str, str]:
+def _locate(message: ParsedMessage, reason: str, zone: str) -> tuple[str, str]:
     """The fault with its place, as `check-message` says it."""
-    for fault in explain(value, COMMON_KIND, zone):
+    for fault in explain_message(message, MessageContext(COMMON_KIND, zone)):
         if fault.reason == reason:
             return fault.message, fault.message_zh
     return reason_texts(reason)

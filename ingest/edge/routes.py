@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from http import HTTPStatus
 
@@ -34,9 +34,10 @@ from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.errors import BusError
 from bus.settings import SiteSettings
 from bus.tasks import HeardRequests
-from ingest.edge.admission import AdmittedRecord, RequestInfo, admit
+from ingest.edge.admission import AdmittedRecord, PostedRecord, RequestInfo, admit
 from ingest.edge.arrivals import ArrivalMeter
-from ingest.edge.batch_parser import UnknownType, media_type, split
+from ingest.edge.batch_parser import UnknownType
+from ingest.edge.body_forms import posted_records
 from ingest.edge.body_start import BodyStart
 from ingest.edge.caller import Caller, EdgePermission, authenticate, authorise
 from ingest.edge.forwarder import SpoolForwarder
@@ -48,7 +49,6 @@ from ingest.edge.request import (
     ForeignForm,
     TooLarge,
     UnknownEncoding,
-    form_of,
     read_body,
 )
 from ingest.edge.responses import Problem, records_response, status_of, warning_items
@@ -107,20 +107,22 @@ class Edge:
         """`POST /v1/records/{kind}`."""
         body = await read_body(request, self.settings.max_body_bytes, _body_start(request))
         content_type = request.headers.get("content-type", "")
-        kind = media_type(content_type)
-        if kind == MULTIPART:
-            form = form_of(body, content_type)
-            values, attachments = [form.record], form.pictures
-        else:
-            values, attachments = split(body, kind), {}
-        if len(values) > self.settings.max_records_per_request:
-            raise TooLarge
-        info = self._request_info(request, caller)
-        admitted = await self._admit(values, info, attachments)
-        await self._store_pictures(admitted)
-        await self._spool(admitted, info.kind)
-        response = records_response(admitted, values, self.site.zone)
+        posted = posted_records(body, content_type, request.path_params["kind"])
+        admitted = await self.accept(posted, self._request_info(request, caller))
+        response = records_response(admitted, self.site.zone)
         return _json(response, status_of(response))
+
+    async def accept(
+        self, posted: Sequence[PostedRecord], request: RequestInfo
+    ) -> list[AdmittedRecord]:
+        """Judge all and keep all, each valid or in the quarantine: durable when this returns,
+        whatever form they came in. Raises `TooLarge`, `SpoolFull`; nothing is taken then."""
+        if len(posted) > self.settings.max_records_per_request:
+            raise TooLarge
+        admitted = await self._admit(posted, request)
+        await self._store_pictures(admitted)
+        await self._spool(admitted)
+        return admitted
 
     async def counters(self, request: Request, caller: Caller) -> Response:
         """`POST /v1/counters`: what producers say they sent."""
@@ -259,15 +261,15 @@ class Edge:
         return Response(status_code=204) if found is None else _json(found, 200)
 
     async def _admit(
-        self, values: list[bytes], info: RequestInfo, attachments: dict[str, bytes]
+        self, posted: Sequence[PostedRecord], request: RequestInfo
     ) -> list[AdmittedRecord]:
         """Judge all; a large batch lets others be answered in between."""
         admitted, url_of, warned = [], self.picture_writer.store.url, 0
-        for index, value in enumerate(values):
+        for index, record in enumerate(posted):
             if index % RECORDS_AT_ONCE == RECORDS_AT_ONCE - 1:
                 await asyncio.sleep(0)
             may_warn = warned < MAX_WARNED
-            one = admit(value, index, info, os.urandom(10), attachments, url_of, may_warn=may_warn)
+            one = admit(record, index, request, os.urandom(10), url_of, may_warn=may_warn)
             warned += bool(one.warnings)
             admitted.append(one)
         return admitted
@@ -285,17 +287,16 @@ class Edge:
         if pictures:
             await asyncio.gather(*(keep(name, data) for name, data in pictures))
 
-    async def _spool(self, admitted: list[AdmittedRecord], kind: str) -> None:
+    async def _spool(self, admitted: list[AdmittedRecord]) -> None:
         try:
             await self.spool.append([record.entry for record in admitted])
         except SpoolFull:
-            self.meters.count_refused(admitted, kind)
+            self.meters.count_refused(admitted)
             raise
-        self.meters.count_admitted(admitted, kind)
+        self.meters.count_admitted(admitted)
 
     def _request_info(self, request: Request, caller: Caller) -> RequestInfo:
         return RequestInfo(
-            kind=request.path_params["kind"],
             sender=caller.name,
             source=caller.address,
             received_at_ms=wall_clock.now_ms(),

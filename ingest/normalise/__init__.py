@@ -3,7 +3,13 @@ all share."""
 
 from ingest.normalise.clock import ClockLimits, clock_limits
 from ingest.normalise.device_clocks import ClockEstimates, Readings
-from ingest.normalise.record import Envelope, normalise, partition_key, rejected_row
+from ingest.normalise.record import (
+    Envelope,
+    normalise,
+    normalise_message,
+    partition_key,
+    rejected_row,
+)
 
 __all__ = [
     "ClockEstimates",
@@ -12,6 +18,7 @@ __all__ = [
     "Readings",
     "clock_limits",
     "normalise",
+    "normalise_message",
     "partition_key",
     "rejected_row",
 ]

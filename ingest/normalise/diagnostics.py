@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -21,10 +21,11 @@ from bus.contracts.headers import Reason
 from bus.domain import kinds
 from bus.domain.device_message import Unreadable, as_text, read_object
 from bus.domain.kinds import COMMON_KIND, KEYS_OF_KIND
+from bus.domain.parsed_message import ParsedMessage
 from bus.domain.plates import is_doubtful, left_out, plate_form, plate_key, says_no_plate
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
-from ingest.normalise.field_faults import field_faults
+from ingest.normalise.field_faults import FieldFault, field_faults
 from ingest.normalise.foreign import maker_of, maker_of_object, sentences
 from ingest.normalise.multipart import boundary_in
 from ingest.normalise.record import MAX_CHECKPOINT_CHARACTERS
@@ -136,23 +137,32 @@ def explain(
 ) -> list[Diagnostic]:
     """All faults, errors first."""
     given = MessageContext(kind, zone, received_at_ms, clock, replayed, max_picture_bytes)
-    return sorted(_faults(value, given), key=lambda fault: fault.level != "error")
+    return explain_message(ParsedMessage(value, kind), given)
 
 
-def losses(value: bytes, given: MessageContext) -> list[Diagnostic]:
+def explain_message(message: ParsedMessage, given: MessageContext) -> list[Diagnostic]:
+    """As `explain`, of a message that others read, too. `given` says of which kind it is taken to
+    be."""
+    return sorted(_faults(message, given), key=lambda fault: fault.level != "error")
+
+
+def losses(
+    message: ParsedMessage, given: MessageContext, faults_of_fields: Iterable[FieldFault]
+) -> list[Diagnostic]:
     """Only what is lost or changed of a record that is valid; for the edge's answers."""
-    found = read_object(value)
-    faults = [*_repeated(value), *_pictures(found, given.max_picture_bytes)]
+    found = message.object()
+    faults = [*_repeated(message.value), *_pictures(found, given.max_picture_bytes)]
     text = as_text(found.get(CLOCK_FIELD)).strip()
     faults += _clock(text, local_time(given.zone).to_ms(text), given)
     if kinds.KINDS[given.kind].has_plate:
         faults += plate_left_out(found)
-    return [*faults, *_fields(found, given.kind)]
+    return [*faults, *(_warning(*fault) for fault in faults_of_fields)]
 
 
-def _faults(value: bytes, given: MessageContext) -> Iterator[Diagnostic]:
+def _faults(message: ParsedMessage, given: MessageContext) -> Iterator[Diagnostic]:
+    value = message.value
     try:
-        found = read_object(value)
+        found = message.object()
     except Unreadable as error:
         maker = maker_of(value)
         if maker:
@@ -181,7 +191,8 @@ def _object_faults(found: dict[str, Any], given: MessageContext) -> Iterator[Dia
     if kind in _OF_KIND:
         yield from _OF_KIND[kind](found)
     yield from _pictures(found, given.max_picture_bytes)
-    yield from _fields(found, kind)
+    for fault in field_faults(found, kind):  # as the edge tells of them too
+        yield _warning(*fault)
     if not as_text(found.get("抓拍设备地址")).strip():
         yield _warning(
             "抓拍设备地址",
@@ -361,12 +372,6 @@ def picture_faults(key: str, data: bytes, max_bytes: int) -> Iterator[Diagnostic
         )
 
 
-def _fields(found: dict[str, Any], kind: str) -> Iterator[Diagnostic]:
-    """Single fields, as the edge tells of them too."""
-    for fault in field_faults(found, kind):
-        yield _warning(*fault)
-
-
 def _where(value: bytes, error: Unreadable) -> tuple[str, str]:
     """The place of the damage, as an editor shows it: (English, Chinese)."""
     if boundary_in(value):
@@ -423,7 +428,8 @@ def _utf8_place(value: bytes) -> tuple[str, str]:
 def _from_chinese_encoding(value: bytes) -> dict[str, Any]:
     """The object a GB18030 device meant, so that its other faults are reported too."""
     try:
-        return read_object(value.decode("gb18030").encode())
+        meant = value.decode("gb18030").encode()
+        return read_object(meant) if meant != value else {}
     except (UnicodeDecodeError, Unreadable):
         return {}
 

@@ -22,8 +22,9 @@ import msgspec
 from msgspec import Meta
 
 from bus.contracts import keys
-from bus.domain.device_message import Unreadable, as_text, read_object
+from bus.domain.device_message import Unreadable, as_text
 from bus.domain.kinds import KEYS_OF_KIND
+from bus.domain.parsed_message import ParsedMessage
 from bus.domain.times import BadTime, local_time
 
 MAX_TEXT = 256  # characters; the longest names of series and models have some forty
@@ -71,13 +72,13 @@ class FieldFault(NamedTuple):
     message_zh: str
 
 
-def faults_of(value: bytes, kind: str) -> list[FieldFault]:
-    """Of the bytes of a record that is valid."""
+def faults_of(message: ParsedMessage) -> list[FieldFault]:
+    """Of a record that is valid."""
     try:
-        _SOUND[kind].decode(value)
+        _SOUND[message.kind].decode(message.value)
     except (msgspec.DecodeError, ValueError, RecursionError):
         with suppress(Unreadable):  # hardly any: the typed read of a record skips what it need not
-            return field_faults(read_object(value), kind)
+            return field_faults(message.object(), message.kind)
     return []
 
 

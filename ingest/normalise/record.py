@@ -25,9 +25,9 @@ from bus.domain.device_message import (
     Unreadable,
     VehicleMessage,
     VideoMessage,
-    read,
 )
 from bus.domain.kinds import KINDS, STORED_WITH_PLATE, DataKind
+from bus.domain.parsed_message import ParsedMessage
 from bus.domain.plates import plate_key
 from bus.domain.record_identity import identity_without_header
 from bus.domain.times import BadTime, local_time
@@ -70,16 +70,26 @@ def normalise(
     envelope: Envelope,
     register: Register | None,
     zone: str,
+) -> RecordRow | RejectedRow:
+    """The row of one message of `vehicle`, `face` or `video`."""
+    return normalise_message(ParsedMessage(value or b"", kind), envelope, register, zone)
+
+
+def normalise_message(
+    message: ParsedMessage,
+    envelope: Envelope,
+    register: Register | None,
+    zone: str,
     *,
     pictures_beside: bool = False,
 ) -> RecordRow | RejectedRow:
-    """The row of one message of `vehicle`, `face` or `video`.
+    """As `normalise`, of a message that others read, too.
 
     `pictures_beside`: pictures came in other parts of the request and have no address yet.
     """
-    body = value or b""
+    body, kind = message.value, message.kind
     try:
-        wire = read(body, kind)
+        wire = message.wire()
     except Unreadable as error:
         found = PartialFields.from_bytes(body)
         envelope = with_identity(envelope, kind, body)

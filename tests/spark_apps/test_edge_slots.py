@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bus.contracts import headers
 from bus.contracts.register import Register
-from ingest.edge.admission import RequestInfo, admit
+from ingest.edge.admission import PostedRecord, RequestInfo, admit
 from ingest.spool.frame import decode, encode, payloads
 from spark_apps.apps.ingest import store_batch
 from spark_apps.judge import judge
@@ -45,10 +45,10 @@ def test_the_slot_of_a_message_at_the_edge_is_its_cell_in_ingest(
 ) -> None:
     """Valid or not, cut or whole, after a walk through the spool."""
     request = RequestInfo(
-        kind=kind, sender="s", source="10.9.9.9", received_at_ms=NOW_MS, day="20170824", site="west",
+        sender="s", source="10.9.9.9", received_at_ms=NOW_MS, day="20170824", site="west",
         zone=ZONE, idempotency_key="", replayed=False, max_record_bytes=max_record_bytes,
     )  # fmt: skip
-    admitted = admit(value, 0, request, bytes(10), {}, lambda name: f"http://p/{name}")
+    admitted = admit(PostedRecord(kind, value), 0, request, bytes(10), lambda name: f"http://p/{name}")
     [(payload, _)] = payloads(encode(admitted.entry))
     entry = decode(payload)
     found = dict(entry.headers)

@@ -28,7 +28,7 @@ kinds.KIND_OF_TOPIC[kind.topic] = kind.name
 kinds.TOPIC_OF_KIND[kind.name] = kind.topic
 kinds.KEYS_OF_KIND[kind.name] = kinds.KEYS_AS_STORED["container"] = table
 
-from ingest.edge.admission import RequestInfo, admit
+from ingest.edge.admission import PostedRecord, RequestInfo, admit
 from ingest.normalise import Envelope, normalise
 from ingest.normalise.diagnostics import explain
 from ingest.store.port import Position, PageRequest, Query, StoreBatch
@@ -44,10 +44,10 @@ record = {"卡口编号": "c1", "抓拍时间": "2026-08-24 17:25:34.123", "抓�
           "箱号": "MSKU1234565", "箱体图片地址": "http://p/1.jpg"}
 body = json.dumps(record, ensure_ascii=False).encode()
 zone = "Asia/Shanghai"
-request = RequestInfo(kind="container", sender="s", source="peer", received_at_ms=1_787_563_535_000,
+request = RequestInfo(sender="s", source="peer", received_at_ms=1_787_563_535_000,
                       day="20260824", site="main", zone=zone, idempotency_key="", replayed=False,
                       max_record_bytes=1 << 19)
-admitted = admit(body, 0, request, b"0123456789", {}, lambda name: name)
+admitted = admit(PostedRecord("container", body), 0, request, b"0123456789", lambda name: name)
 assert (admitted.reason, admitted.entry.topic, admitted.entry.key) == ("", "data.container", b"10.0.0.1")
 assert [fault.message for fault in explain(body, "container", zone)] == []
 assert "箱号" in [f.message for f in explain(body.replace("箱号".encode(), "箱号 ".encode()), "container", zone)][0]

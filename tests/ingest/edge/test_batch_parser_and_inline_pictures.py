@@ -10,8 +10,13 @@ import msgspec
 import pytest
 
 from bus.contracts.keys import INLINE_PICTURES
+from bus.domain.parsed_message import ParsedMessage
 from ingest.edge.batch_parser import UnknownType, split
-from ingest.edge.inline_pictures import extract_pictures, has_inline, with_urls
+from ingest.edge.inline_pictures import extract_pictures, with_urls
+
+
+def parsed(value: bytes) -> ParsedMessage:
+    return ParsedMessage(value, "vehicle")
 
 
 def test_array_elements_keep_their_bytes():
@@ -41,7 +46,7 @@ def test_any_bytes_are_split_without_an_exception(dice: random.Random):
         for kind in ("", "application/x-ndjson"):
             assert all(isinstance(value, bytes) for value in split(body, kind))
             for value in split(body, kind):
-                assert not any(extract_pictures(value).values())
+                assert not any(extract_pictures(parsed(value)).values())
 
 
 def test_pictures_are_taken_out_and_everything_else_stays(dice: random.Random):
@@ -55,15 +60,14 @@ def test_pictures_are_taken_out_and_everything_else_stays(dice: random.Random):
         data = {key: dice.randbytes(dice.randrange(1, 50)) for key in chosen}
         message = {**fields, **{key: base64.b64encode(one).decode() for key, one in data.items()}}
         value = json.dumps(message, ensure_ascii=dice.random() < 0.5).encode()
-        assert has_inline(value)
-        assert extract_pictures(value) == data
+        assert extract_pictures(parsed(value)) == data
         urls = {key: f"http://x/{i}.jpg" for i, key in enumerate(chosen)}
         expected = {**fields, **{INLINE_PICTURES[key]: url for key, url in urls.items()}}
-        assert msgspec.json.decode(with_urls(value, urls)) == expected
+        assert msgspec.json.decode(with_urls(parsed(value), urls)) == expected
 
 
 def test_what_is_no_base64_stays_where_it_is():
     """A device's habit we do not know is not destroyed."""
     value = '{"车辆图片": "http://somewhere/1.jpg", "人脸图片": 5, "场景图片": ""}'.encode()
-    assert not any(extract_pictures(value).values())
-    assert with_urls(value, {}) is value
+    assert not any(extract_pictures(parsed(value)).values())
+    assert with_urls(parsed(value), {}) is value

@@ -17,12 +17,13 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from bus import wall_clock
+from bus.domain.parsed_message import ParsedMessage
 from ingest.edge import protocol
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.refusal_recorder import TALLY
 from ingest.edge.responses import MAX_EXPLAINED
 from ingest.edge.routes import ROUTES, Edge, create_app
-from ingest.normalise.diagnostics import explain
+from ingest.normalise.diagnostics import MessageContext, explain_message
 from ingest.settings import EdgeSettings
 
 URL = "/v1/records/vehicle"
@@ -276,11 +277,11 @@ async def test_of_ten_thousand_broken_records_only_the_first_are_looked_into(
     one such request blocked all others for three seconds."""
     explained = []
 
-    def recording_explain(value: bytes, *more: Any) -> Any:
-        explained.append(value)
-        return explain(value, *more)
+    def recording_explain(message: ParsedMessage, given: MessageContext) -> Any:
+        explained.append(message)
+        return explain_message(message, given)
 
-    monkeypatch.setattr("ingest.edge.responses.explain", recording_explain)
+    monkeypatch.setattr("ingest.edge.responses.explain_message", recording_explain)
     reply = await post(http, b"[" + b",".join([b"{}"] * 10_000) + b"]")
     assert reply.status_code == 422
     assert len(reply.json()["rejected"]) == 10_000

@@ -16,7 +16,7 @@ from alarm.rules import compile_rules, verdict
 from bus.contracts.alarms import Alarm, Candidate
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_values import attributes_of
-from ingest.edge.admission import RequestInfo, admit
+from ingest.edge.admission import PostedRecord, RequestInfo, admit
 from ingest.normalise import Envelope, normalise
 from ingest.normalise.diagnostics import explain
 from ingest.store.open import open_store
@@ -25,7 +25,7 @@ from tests.bus.domain.test_plates import OTHERS
 
 AT_MS = 1_795_876_287_000
 REQUEST = RequestInfo(
-    kind="vehicle", sender="s", source="192.0.2.1", received_at_ms=AT_MS, day="20261128", site="west",
+    sender="s", source="192.0.2.1", received_at_ms=AT_MS, day="20261128", site="west",
     zone="Asia/Shanghai", idempotency_key="", replayed=False, max_record_bytes=1 << 20,
 )  # fmt: skip
 PLATES = ["浙A10002\0\0\0", "浙A1\u200b0003", "\ufeff浙A10004", "浙\u115fA10005", "浙A1000\ufe0f6", "浙A\u030110007", "粤Z10008澳\x7f",
@@ -55,7 +55,7 @@ def alarms(rule: str, row: RecordRow) -> list[Alarm]:
 @pytest.mark.parametrize(("written", "clean"), list(zip(PLATES, CLEAN, strict=True)))
 def test_a_car_is_found_whatever_stands_unseen_in_its_plate(written: str, clean: str, tmp_path: Path, dice: random.Random):
     """Key, warning, alarm and search; the record keeps what was written."""
-    one = admit(message(written), 0, REQUEST, dice.randbytes(10), {}, str)
+    one = admit(PostedRecord("vehicle", message(written)), 0, REQUEST, dice.randbytes(10), str)
     is_doubtful = written == "浙A-10009"
     assert one.entry.key == (None if is_doubtful else clean.encode())
     unseen = [sign for sign in written if sign not in clean + "-"]
@@ -88,7 +88,7 @@ def test_one_search_finds_a_plate_with_any_odd_character_at_any_place(drawn: lis
     with tempfile.TemporaryDirectory() as folder, closing(open_store(f"sqlite://{folder}/r.db", "write")) as store:
         for number, (odd, at) in enumerate(drawn):
             written = "浙A12345"[:at] + odd + "浙A12345"[at:]
-            one = admit(message(written), number, REQUEST, number.to_bytes(10, "big"), {}, str)
+            one = admit(PostedRecord("vehicle", message(written)), number, REQUEST, number.to_bytes(10, "big"), str)
             assert one.entry.key == "浙A12345".encode(), ascii(odd)
             envelope = Envelope(received_at_ms=AT_MS, record_id=one.record_id)
             row = normalise(one.entry.value, "vehicle", envelope, None, "Asia/Shanghai")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bus.contracts import keys
 from bus.domain.kinds import KEYS_OF_KIND
+from bus.domain.parsed_message import ParsedMessage
 from ingest.normalise.diagnostics import explain
 from ingest.normalise.field_faults import (
     MAX_UNKNOWN_KEYS,
@@ -30,7 +31,7 @@ NUMBERS = {"车速": 400, "车牌置信度": 100, "置信度": 100, "年龄下�
 def told(found: dict[str, Any], kind: str) -> set[str]:
     """The fields that have a fault, by both ways in, which agree."""
     body = msgspec.json.encode(found)
-    faults = faults_of(body, kind)
+    faults = faults_of(ParsedMessage(body, kind))
     assert faults == field_faults(found, kind)
     warned = {(f.field, f.message) for f in explain(body, kind, ZONE) if f.level == "warning"}
     assert {(f.field, f.message) for f in faults} <= warned
@@ -117,7 +118,7 @@ def test_the_quick_look_passes_nothing_that_has_a_fault(kind: str, data: st.Data
     """It is only quicker."""
     names = st.sampled_from([*KEYS_OF_KIND[kind], *keys.INLINE_PICTURES, "别的", "车牌号", "plate"])
     found = data.draw(st.dictionaries(names, values, max_size=8))
-    assert faults_of(msgspec.json.encode(found), kind) == field_faults(found, kind)
+    assert faults_of(ParsedMessage(msgspec.json.encode(found), kind)) == field_faults(found, kind)
 
 
 def test_a_thousand_unknown_keys_cost_no_more_than_fifty() -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from bus.contracts.keys import RECOGNITION, UNREADABLE
 from bus.contracts.register import Checkpoint, District, Register
-from ingest.normalise import Envelope, normalise, partition_key, rejected_row
+from bus.domain.parsed_message import ParsedMessage
+from ingest.normalise import (
+    Envelope,
+    normalise,
+    normalise_message,
+    partition_key,
+    rejected_row,
+)
 from ingest.normalise.diagnostics import explain, guess_kind
 from ingest.store.port import RecordRow, RejectedRow
 
@@ -134,9 +141,8 @@ def test_a_face_needs_a_picture_or_a_feature(key: str):
     without = changed(FACE, 人脸图片地址=...)
     assert isinstance(read({**without, key: "abc"}, "face"), RecordRow)
     assert read({**without, key: UNREADABLE}, "face").reason == "no-picture-or-feature"
-    beside = normalise(
-        json.dumps(without).encode(), "face", ENVELOPE, None, ZONE, pictures_beside=True
-    )
+    message = ParsedMessage(json.dumps(without).encode(), "face")
+    beside = normalise_message(message, ENVELOPE, None, ZONE, pictures_beside=True)
     assert isinstance(beside, RecordRow)
 
 
