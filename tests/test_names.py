@@ -196,6 +196,7 @@ NAMES_OF_KINDS = (
     "ingest/normalise/record.py",
     "ingest/senders/simulator/",
     "ingest/senders/video/",
+    "ingest/video/",
     "monitor/i18n/",
     "deploy/bench/",
 )

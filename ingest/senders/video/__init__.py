@@ -1,1 +1,1 @@
-"""A recognition server in small: finds, tracks and reports what moves in a film."""
+"""The sender of what is recognised in films."""

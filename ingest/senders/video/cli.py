@@ -52,10 +52,10 @@ def recognise(
     from ingest.senders.replay.bus_sink import BusSink, RecordsNotSent
     from ingest.senders.video.progress import progress_display
     from ingest.senders.video.publisher import ReportPublisher
-    from ingest.senders.video.recognise import recognise as work
-    from ingest.senders.video.reports import VideoSource
-    from ingest.senders.video.settings import VideoSettings
-    from ingest.senders.video.video_reader import NotAVideo, VideoReader
+    from ingest.video.recognise import recognise as work
+    from ingest.video.reports import VideoSource
+    from ingest.video.settings import VideoSettings
+    from ingest.video.video_reader import NotAVideo, VideoReader
 
     try:
         film = VideoReader(video)

@@ -20,7 +20,7 @@ from bus.domain.identity import key_of
 from bus.domain.kinds import TOPIC_OF_KIND
 from bus.domain.times import minute_of
 from ingest.senders.replay.bus_sink import BusSink
-from ingest.senders.video.reports import Report, VideoSource
+from ingest.video.reports import Report, VideoSource
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from deploy.testservers.databus import start_broker
 from ingest.pictures.store import PictureStore
 from ingest.senders.replay.bus_sink import BusSink
 from ingest.senders.video.publisher import ReportPublisher
-from ingest.senders.video.reports import Report, VideoSource
 from ingest.store.open import open_store
 from ingest.store.port import Position, StoreBatch
+from ingest.video.reports import Report, VideoSource
 
 pytestmark = pytest.mark.slow
 PLACE = VideoSource("c", "10.0.0.9", "127.0.0.1", "film", 1_700_000_000_000)

@@ -13,8 +13,8 @@ from typing import Any
 from bus.domain.identity import sender_scoped_id
 from bus.domain.times import LocalTime
 from ingest.pictures.names import ROLES, picture_name
-from ingest.senders.video.settings import VideoSettings
-from ingest.senders.video.tracks import Box, Track
+from ingest.video.settings import VideoSettings
+from ingest.video.tracks import Box, Track
 
 PERSON, UNKNOWN = "person", "unknown"
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from ingest.senders.video.tracks import Box, Detection, Track, Tracker, without_covered
+from ingest.video.tracks import Box, Detection, Track, Tracker, without_covered
 
 LOOK_MS = 200
 

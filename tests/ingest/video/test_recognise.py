@@ -11,11 +11,11 @@ import pytest
 
 from bus.domain.times import local_time
 from ingest.normalise import Envelope, normalise
-from ingest.senders.video.recognise import recognise
-from ingest.senders.video.reports import Report, VideoSource
-from ingest.senders.video.settings import VideoSettings
-from ingest.senders.video.video_reader import NotAVideo, VideoReader, video_identity
 from ingest.store.port import RecordRow
+from ingest.video.recognise import recognise
+from ingest.video.reports import Report, VideoSource
+from ingest.video.settings import VideoSettings
+from ingest.video.video_reader import NotAVideo, VideoReader, video_identity
 
 ZONE = "Asia/Shanghai"
 START_MS = 1_700_000_000_000

@@ -11,8 +11,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest.senders.video.settings import VideoSettings
-from ingest.senders.video.tracks import Box, Detection, without_covered
+from ingest.video.settings import VideoSettings
+from ingest.video.tracks import Box, Detection, without_covered
 
 Image = NDArray[np.uint8]
 

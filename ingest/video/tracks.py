@@ -99,7 +99,12 @@ class Track:
     @property
     def best(self) -> Sighting:
         """The sighting to be shown: of the surest; the largest where nothing was sure."""
-        return max(self.sightings, key=lambda s: (s.detection.score, s.detection.box.area))
+        return max(self.sightings, key=_how_well)
+
+    def best_since(self, at_ms: int) -> Sighting | None:
+        """As `best`, of the sightings from then on; None where there are none."""
+        since = (s for s in self.sightings if s.at_ms >= at_ms)
+        return max(since, key=_how_well, default=None)
 
     def predicted(self, at_ms: int) -> Box:
         """Where it should be now if it goes on as before."""
@@ -120,6 +125,10 @@ class Track:
             vx + SMOOTHING * ((x1 - x0) / passed_ms - vx),
             vy + SMOOTHING * ((y1 - y0) / passed_ms - vy),
         )
+
+
+def _how_well(sighting: Sighting) -> tuple[float, float]:
+    return sighting.detection.score, sighting.detection.box.area
 
 
 @dataclass(slots=True)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import cv2
 
-from ingest.senders.video.detectors import Image
+from ingest.video.detectors import Image
+from ingest.video.parts import FrameRange
 
+EVERY_FRAME = FrameRange()
 FALLBACK_FPS = 25.0  # some containers do not say
 HASHED_BYTES = 1024 * 1024  # of each end; a film of many gigabytes is known by its ends and length
 
@@ -46,18 +48,27 @@ class VideoReader:
         """By the container's own count of frames."""
         return int(self.frame_count / self.fps * 1000)
 
-    def read_frames(self, looks_per_second: float, width_px: int) -> Iterator[VideoFrame]:
-        """Frames to look at, at most this wide, to the end of what can be decoded."""
+    def frames_per_look(self, looks_per_second: float) -> int:
+        """Of so many frames one is looked at."""
+        return max(1, round(self.fps / looks_per_second))
+
+    def at_ms(self, frame_number: int) -> int:
+        """Since the film's beginning."""
+        return int(frame_number / self.fps * 1000)
+
+    def read_frames(
+        self, looks_per_second: float, width_px: int, frames: FrameRange = EVERY_FRAME
+    ) -> Iterator[VideoFrame]:
+        """Frames to look at, at most this wide, of a range, or to the end of what can be decoded.
+        Those of a range are found by counting: few containers can be asked for a frame exactly."""
         assert self._capture is not None
-        step = max(1, round(self.fps / looks_per_second))
+        step = self.frames_per_look(looks_per_second)
         number = 0
-        while self._capture.grab():
-            if number % step == 0:
+        while (frames.end is None or number < frames.end) and self._capture.grab():
+            if number >= frames.first and number % step == 0:
                 done, frame = self._capture.retrieve()
                 if done:
-                    yield VideoFrame(
-                        number, int(number / self.fps * 1000), _narrowed(frame, width_px)
-                    )
+                    yield VideoFrame(number, self.at_ms(number), _narrowed(frame, width_px))
             number += 1
 
     def close(self) -> None:
