@@ -99,7 +99,6 @@ def _answer(context: RequestContext) -> ApiVersionsResponse:
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
             for name, level in sorted(levels.items())
-            if name in SUPPORTED  # a directory of Apache Kafka may have others
         ],
     )
 
