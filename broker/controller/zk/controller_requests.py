@@ -1,9 +1,9 @@
 """Handles the controller's requests to this broker, one after the other.
 
-In: LeaderAndIsr, UpdateMetadata and StopReplica requests; configurations read from the znodes. Out:
-the image, each change of it to `publish`, responses. Core: `request_decoder`. Never: a replica
-changed other than by the image's subscribers and `LocalReplicas`; a request of a controller that
-was replaced.
+In: LeaderAndIsr, UpdateMetadata and StopReplica requests; configurations and numbers of partitions
+read from the znodes. Out: the image, each change of it to `publish`, responses. Core:
+`request_decoder`. Never: a replica changed other than by the image's subscribers and
+`LocalReplicas`; a request of a controller that was replaced.
 
 When the session has ended the broker steps down from everything at once: another may have been
 elected to lead the same partitions. It leads again only what a controller assigns under its new
@@ -26,10 +26,12 @@ from broker.controller.zk.port import ZooKeeperError, ZooKeeperSession
 from broker.controller.zk.request_decoder import (
     DecodedRequest,
     Fencing,
+    incomplete_topics,
     records_from_leader_and_isr,
     records_from_update_metadata,
     step_down_records,
 )
+from broker.controller.zk.state_reader import read_partition_counts
 from broker.metadata.delta import Changes, MetadataDelta
 from broker.metadata.image import MetadataImage, TopicImage
 from bus.errors import ErrorCode
@@ -159,11 +161,17 @@ class ControllerRequestHandler:
                         request.controller_id, request.controller_epoch, error.name)
             return _error_response(request, error)
         self._on_controller(request.controller_id, request.controller_epoch)
-        return await _HANDLERS[type(request)](self, request)
+        try:
+            return await _HANDLERS[type(request)](self, request)
+        except ZooKeeperError as error:  # the controller sends the request again
+            log.warning("%s is put off: ZooKeeper does not say how many partitions its topics have:"
+                        " %s", type(request).__name__, error)  # fmt: skip
+            return _error_response(request, ErrorCode.BROKER_NOT_AVAILABLE)
 
     async def _leader_and_isr(self, request: LeaderAndIsrRequest) -> object:
         await self._read_configs(topic.topic_name for topic in request.topic_states)
-        decoded = records_from_leader_and_isr(self.image, request, self._node_id)
+        counts = await self._read_counts(request)
+        decoded = records_from_leader_and_isr(self.image, request, self._node_id, counts)
         self.replay(decoded.records)
         return LeaderAndIsrResponse(
             topics=[
@@ -189,7 +197,8 @@ class ControllerRequestHandler:
 
     async def _update_metadata(self, request: UpdateMetadataRequest) -> object:
         await self._read_configs(topic.topic_name for topic in request.topic_states)
-        decoded = records_from_update_metadata(self.image, request)
+        counts = await self._read_counts(request)
+        decoded = records_from_update_metadata(self.image, request, counts)
         self.replay(decoded.records)
         self.remove_topics(decoded.removed_topics)
         self.informed.set()
@@ -249,6 +258,18 @@ class ControllerRequestHandler:
             # All configurations are read again when the connection is back.
             log.warning("configurations of %d new topics are not known yet: %s",
                         len(unknown), error)
+
+    async def _read_counts(
+        self, request: LeaderAndIsrRequest | UpdateMetadataRequest
+    ) -> dict[bytes, int]:
+        """Partitions of the topics of which the request may name some only: LeaderAndIsr has this
+        broker's own, and with their number a group would be looked for in another partition than
+        everywhere else, under a coordinator of its own. Kafka reads it from the znode, too."""
+        names = incomplete_topics(self.image, request)
+        if not names:
+            return {}
+        await self._session.sync(znodes.TOPICS)
+        return await read_partition_counts(self._session, names)
 
     def _replicas(self) -> LocalReplicas:
         if self._local_replicas is None:

@@ -1,8 +1,8 @@
 """Decodes the ZooKeeper controller's requests into metadata records.
 
-Pure. In: LeaderAndIsr and UpdateMetadata requests and this broker's present image. Out: records
-that replay into its next image, or the error of the request. Replicas are changed by the image's
-subscribers, as under KRaft.
+Pure. In: LeaderAndIsr and UpdateMetadata requests, how many partitions new topics have, and this
+broker's present image. Out: records that replay into its next image, or the error of the request.
+Replicas are changed by the image's subscribers, as under KRaft.
 
 Epochs fence: a request of a controller that has been replaced, or one for this broker before its
 restart, changes nothing (C-PSM-21, KIP-380).
@@ -10,7 +10,7 @@ restart, changes nothing (C-PSM-21, KIP-380).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,6 +31,9 @@ from bus.protocol.generated.update_metadata import UpdateMetadataBroker, UpdateM
 NO_LEADER = -1
 UNKNOWN_EPOCH = -1
 NO_BROKER_EPOCH = -1
+
+PartitionCounts = Mapping[bytes, int]
+"""How many partitions topics have, by topic id."""
 
 
 @dataclass(slots=True)
@@ -74,8 +77,24 @@ class DecodedRequest:
     errors: dict[tuple[bytes, int], ErrorCode] = field(default_factory=dict)
 
 
+def incomplete_topics(
+    image: MetadataImage, request: LeaderAndIsrRequest | UpdateMetadataRequest
+) -> list[str]:
+    """Topics of which the image would have some partitions only, as far as the request says: it
+    names partitions that are new here, and need not name all of them, unless it is a FULL one."""
+    if isinstance(request, UpdateMetadataRequest) and request.type == FULL:
+        return []
+    names = []
+    for topic in request.topic_states:
+        held = image.topic_by_id(topic.topic_id)
+        known = 0 if held is None else len(held.partitions)
+        if any(state.partition_index >= known for state in topic.partition_states):
+            names.append(topic.topic_name)
+    return names
+
+
 def records_from_leader_and_isr(
-    image: MetadataImage, request: LeaderAndIsrRequest, node_id: int
+    image: MetadataImage, request: LeaderAndIsrRequest, node_id: int, counts: PartitionCounts
 ) -> DecodedRequest:
     """The states of this broker's own replicas."""
     decoded = DecodedRequest()
@@ -86,7 +105,8 @@ def records_from_leader_and_isr(
             decoded.errors[topic.topic_id, state.partition_index] = error
             if error is ErrorCode.NONE:
                 partitions[state.partition_index] = _partition_of_isr(state)
-        _add_topic_records(image, decoded, topic.topic_name, topic.topic_id, partitions)
+        count = counts.get(topic.topic_id, 0)
+        _add_topic_records(image, decoded, topic.topic_name, topic.topic_id, partitions, count)
     return decoded
 
 
@@ -113,7 +133,7 @@ def _partition_of_isr(state: Any) -> PartitionImage:
 
 
 def records_from_update_metadata(
-    image: MetadataImage, request: UpdateMetadataRequest
+    image: MetadataImage, request: UpdateMetadataRequest, counts: PartitionCounts
 ) -> DecodedRequest:
     """All partitions a request names and the live brokers; a FULL one names everything."""
     decoded = DecodedRequest()
@@ -131,7 +151,8 @@ def records_from_update_metadata(
                 decoded.removed_topics.append(held)
             continue
         named.add(topic.topic_name)
-        _add_topic_records(image, decoded, topic.topic_name, topic.topic_id, partitions)
+        count = counts.get(topic.topic_id, 0)
+        _add_topic_records(image, decoded, topic.topic_name, topic.topic_id, partitions, count)
     if request.type == FULL:
         named |= {topic.name for topic in decoded.removed_topics}
         decoded.removed_topics += [held for name, held in image.topics.items() if name not in named]
@@ -165,9 +186,11 @@ def _add_topic_records(
     name: str,
     topic_id: bytes,
     partitions: dict[int, PartitionImage],
+    count: int,
 ) -> None:
-    """Records for what differs. Partitions below the highest that no request has named yet are in
-    the image without a leader until UpdateMetadata, which follows, names them."""
+    """Records for what differs. Of `count` partitions those that no request has named yet are in
+    the image without a leader until UpdateMetadata, which follows, names them: a client that saw
+    fewer partitions would send a key, or a group, to the wrong one."""
     if not partitions:
         return
     held = image.topics.get(name)
@@ -177,7 +200,7 @@ def _add_topic_records(
     if held is None:
         decoded.records.append(TopicRecord(name=name, topic_id=topic_id))
     known = len(held.partitions) if held is not None else 0
-    for index in range(known, max(partitions) + 1):
+    for index in range(known, max(*partitions, count - 1) + 1):
         partitions.setdefault(index, PartitionImage(index, (), (), NO_LEADER, UNKNOWN_EPOCH,
                                                 UNKNOWN_EPOCH))
     for index in sorted(partitions):

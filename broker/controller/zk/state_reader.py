@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -232,6 +233,20 @@ async def read_topic(
     )
     version = -1 if config is None else config[1].version
     return TopicMetadata(name, info, found[1].version, records, version, fault)
+
+
+async def read_partition_counts(
+    session: ZooKeeperSession, names: Sequence[str]
+) -> dict[bytes, int]:
+    """How many partitions topics have, by topic id; without those that are gone or malformed."""
+    found = await in_chunks(names, lambda name: get_or_none(session, znodes.topic_path(name)))
+    counts: dict[bytes, int] = {}
+    for name, node in zip(names, found, strict=True):
+        with suppress(znodes.ZnodeError):
+            info = None if node is None else znodes.decode_topic(name, node[0])
+            if info is not None and info.topic_id is not None:
+                counts[info.topic_id] = len(info.partitions)
+    return counts
 
 
 async def _read_partition(

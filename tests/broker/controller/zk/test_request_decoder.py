@@ -34,7 +34,7 @@ def test_a_new_broker_that_hears_everything_knows_what_the_controller_knows() ->
     """It has topics with ids, partitions with epochs and brokers with endpoints."""
     image = world()
     request = update_metadata(image, everything(image), AUTHOR, full=True)
-    known = learn(MetadataImage(), records_from_update_metadata(MetadataImage(), request))
+    known = learn(MetadataImage(), records_from_update_metadata(MetadataImage(), request, {}))
     assert known.topics.keys() == image.topics.keys()
     for ours, theirs in zip(known.topics["t"].partitions, image.topics["t"].partitions,
                             strict=True):
@@ -50,8 +50,8 @@ def test_what_is_known_already_changes_nothing() -> None:
     """The same request a second time yields no record."""
     image = world()
     request = update_metadata(image, everything(image), AUTHOR)
-    known = learn(MetadataImage(), records_from_update_metadata(MetadataImage(), request))
-    assert records_from_update_metadata(known, request).records == []
+    known = learn(MetadataImage(), records_from_update_metadata(MetadataImage(), request, {}))
+    assert records_from_update_metadata(known, request, {}).records == []
 
 
 def test_partitions_that_nobody_has_named_yet_stand_without_a_leader() -> None:
@@ -59,7 +59,7 @@ def test_partitions_that_nobody_has_named_yet_stand_without_a_leader() -> None:
     image = world(4)
     topic_id = image.topics["t"].topic_id
     request = leader_and_isr(image, [(topic_id, 2)], AUTHOR)
-    known = learn(MetadataImage(), records_from_leader_and_isr(MetadataImage(), request, 1))
+    known = learn(MetadataImage(), records_from_leader_and_isr(MetadataImage(), request, 1, {}))
     assert [one.leader >= 0 for one in known.topics["t"].partitions] == [False, False, True]
 
 
@@ -68,13 +68,13 @@ def test_a_broker_refuses_replicas_that_are_not_its_own_and_older_leader_epochs(
     image = world(1)
     topic_id = image.topics["t"].topic_id
     request = leader_and_isr(image, [(topic_id, 0)], AUTHOR)
-    learned = records_from_leader_and_isr(MetadataImage(), request, 9)
+    learned = records_from_leader_and_isr(MetadataImage(), request, 9, {})
     assert learned.errors[topic_id, 0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert learned.records == []
     newer = MetadataDelta(image)
     held = image.topics["t"].partitions[0]
     request.topic_states[0].partition_states[0].leader_epoch = held.leader_epoch - 1
-    learned = records_from_leader_and_isr(newer.base, request, 1)
+    learned = records_from_leader_and_isr(newer.base, request, 1, {})
     assert learned.errors[topic_id, 0] is ErrorCode.STALE_CONTROLLER_EPOCH
 
 
@@ -83,7 +83,7 @@ def test_a_topic_being_deleted_is_forgotten_once_also_by_a_full_request() -> Non
     image = world(1)
     topic = image.topics["t"]
     request = update_metadata(MetadataImage(), [], AUTHOR, deleted=[topic], full=True)
-    assert [one.name for one in records_from_update_metadata(image, request).removed_topics] == ["t"]
+    assert [one.name for one in records_from_update_metadata(image, request, {}).removed_topics] == ["t"]
 
 
 def test_a_full_request_forgets_what_it_does_not_name_an_incremental_one_does_not() -> None:
@@ -91,8 +91,8 @@ def test_a_full_request_forgets_what_it_does_not_name_an_incremental_one_does_no
     image = world(1)
     full = update_metadata(MetadataImage(), [], AUTHOR, full=True)
     some = update_metadata(MetadataImage(), [], AUTHOR)
-    assert [one.name for one in records_from_update_metadata(image, full).removed_topics] == ["t"]
-    assert records_from_update_metadata(image, some).removed_topics == []
+    assert [one.name for one in records_from_update_metadata(image, full, {}).removed_topics] == ["t"]
+    assert records_from_update_metadata(image, some, {}).removed_topics == []
 
 
 def test_stepping_down_leaves_epochs_alone() -> None:
