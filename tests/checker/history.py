@@ -104,6 +104,16 @@ class Reset(HistoryEvent):
     offset: int
 
 
+class OutOfRange(HistoryEvent):
+    """A group's member was out of range and goes on at `start`, where the log begins
+    (`auto.offset.reset=earliest`); its commits may go back to there."""
+
+    group: str
+    topic: str
+    partition: int
+    start: int
+
+
 class TransactionEvent(HistoryEvent, tag="transaction"):
     """A transaction's state: `begun`, `committing`, `committed`, `aborted` or `unknown`."""
 
@@ -135,8 +145,8 @@ class ReplicaStateEvent(HistoryEvent, tag="replicastate"):
 
 
 AnyEvent = (
-    SendEvent | Ack | Fail | Poll | Commit | CommittedEvent | Reset | TransactionEvent | Deleted | Healed
-    | ReplicaStateEvent
+    SendEvent | Ack | Fail | Poll | Commit | CommittedEvent | Reset | OutOfRange | TransactionEvent
+    | Deleted | Healed | ReplicaStateEvent
 )  # fmt: skip
 
 _encode = msgspec.json.Encoder().encode

@@ -9,6 +9,7 @@ from tests.checker.history import (
     CommittedEvent,
     Deleted,
     Healed,
+    OutOfRange,
     Poll,
     ReplicaStateEvent,
     Reset,
@@ -205,6 +206,47 @@ def test_rule_11_a_reset_may_go_back():
     events = [poll(0, VALUES, group="g"), *commit(1, 3, "asked", "ok")]
     events.append(Reset(at_ms=25, group="g", topic="t", partition=0, offset=1))
     assert check([*events, committed_at(1)]) == []
+
+
+def out_of_range(start: int, at_ms: int = 25) -> OutOfRange:
+    return OutOfRange(at_ms=at_ms, group="g", topic="t", partition=0, start=start)
+
+
+def back_to(offset: int, *outcomes: str) -> list[AnyEvent]:
+    """The group had committed 3, and commits an offset before it after a member was out of range."""
+    events = [poll(0, VALUES, group="g"), *commit(1, 3, "asked", "ok", at_ms=20)]
+    return [*events, out_of_range(1), *commit(2, offset, "asked", *outcomes, at_ms=30)]
+
+
+def test_rule_11_a_member_that_was_out_of_range_may_go_back_to_where_the_log_begins():
+    """The records at its position were deleted by a leader, and another one still has earlier ones
+    (found by the simulation, seed 71071). An unanswered commit may have happened or not."""
+    assert check([*back_to(2, "ok"), committed_at(2, 40)]) == []
+    assert check([*back_to(2), committed_at(2, 40)]) == []
+    assert check([*back_to(2), committed_at(3, 40)]) == []
+
+
+def test_rule_11_nobody_goes_back_below_where_the_log_begins_nor_without_a_commit():
+    """A coordinator that loses commits while a member is out of range."""
+    assert rules_broken([*back_to(0, "ok"), committed_at(0, 40)]) == {11}
+    events = [poll(0, VALUES, group="g"), *commit(1, 2, "asked", "ok"), *commit(2, 3, "asked", "ok")]
+    assert rules_broken([*events, out_of_range(1), committed_at(2, 40)]) == {11}
+
+
+def test_rule_11_what_was_before_a_group_went_back_does_not_return():
+    """The commit that went back was acknowledged, and is lost."""
+    assert rules_broken([*back_to(2, "ok"), committed_at(3, 40)]) == {11}
+
+
+def test_rule_11_a_group_goes_back_once():
+    """Neither again, nor after it has gone on beyond what it had."""
+    again = [*commit(3, 3, "asked", "ok", at_ms=50), *commit(4, 2, "asked", "ok", at_ms=60)]
+    assert rules_broken([*back_to(2, "ok"), *again, committed_at(2, 70)]) == {11}
+    beyond = [
+        poll(0, VALUES, group="g"), *commit(1, 2, "asked", "ok"), out_of_range(1),
+        *commit(2, 3, "asked", "ok", at_ms=30), *commit(3, 2, "asked", "ok", at_ms=50),
+    ]  # fmt: skip
+    assert rules_broken([*beyond, committed_at(2, 60)]) == {11}
 
 
 def replica(broker: int, *batches: tuple[int, int, int, str], watermark: int = 3) -> ReplicaStateEvent:

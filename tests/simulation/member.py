@@ -2,8 +2,8 @@
 
 A static member restarts occasionally; a cooperative one goes on reading the partitions it keeps.
 
-In: the group's name and its topics. Out: events `poll`, `commit`, `committed`. Never: a commit past
-its own position, or one outside of the generation it knows.
+In: the group's name and its topics. Out: events `poll`, `commit`, `committed`, `outofrange`. Never: a
+commit past its own position, or one outside of the generation it knows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bus.protocol.generated.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from bus.protocol.generated.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.checker.history import Commit, CommittedEvent
+from tests.checker.history import Commit, CommittedEvent, OutOfRange
 from tests.simulation.client import Client, ClientSurroundings
 from tests.simulation.consumer import Reader, Reading
 from tests.simulation.membership import (
@@ -282,6 +282,12 @@ class Member:
         """Resets to the log's start, because the records at the position are deleted."""
         with suppress(WireError):
             start = await self.reader.start_of(reading.topic, reading.partition)
+            self.around.record(
+                OutOfRange(
+                    at_ms=self.client.now_ms, group=self.group, topic=reading.topic,
+                    partition=reading.partition, start=start,
+                )
+            )  # fmt: skip
             fresh = self.reader.begin(reading.topic, reading.partition, start, False)
             self._committed[reading.topic, reading.partition] = start
             self._readings[self._readings.index(reading)] = fresh
