@@ -154,16 +154,16 @@ class Recovery:
         elif end_offset is not None and segments[0].base_offset == end_offset:
             replay_from = end_offset
         replay_from = max(replay_from, segments[0].base_offset)  # nothing below can be read
+        if segments[0].base_offset > trusted_to:
+            # Retention has deleted batches above the recovery point, whose epochs the file need not
+            # have. With a gap in them this log, or as its leader another one, would be cut where an
+            # older epoch ended. All that is deleted was committed: what is left says enough.
+            self._epochs.clear()
         if self._epochs.is_doubtful:
             self._epochs.rebuild(self._epochs_below(replay_from, segments))
         self._epochs.truncate_from_end(replay_from)
         doubtful_end = -1 if end_offset is not None else recovery_point
         segments = self._recover_segments(segments, replay_from, trusted_to, doubtful_end)
-        if segments[-1].end_offset == segments[0].base_offset > trusted_to:
-            # Retention has deleted everything, also what was above the recovery point: the file
-            # need not have those epochs, and by an older one a leader would make us cut off, and
-            # use again, offsets that were acknowledged. No epoch is right: all of it was committed.
-            self._epochs.clear()
         if self._producers.entries:
             self._restore_older_batches(segments, replay_from)
         return segments

@@ -46,6 +46,25 @@ def test_an_emptied_log_does_not_name_the_epoch_before_the_last_one(
     assert again.latest_epoch == UNDEFINED_EPOCH
 
 
+def test_a_log_that_begins_with_a_later_epoch_does_not_say_that_an_older_one_ended_there(
+    make_log: MakeLog, batch: Batch
+) -> None:
+    """As before, but epoch 5 has a record. As a leader this log would tell a follower in sync, which
+    has all of epoch 4, that its last common epoch is 3."""
+    log = make_log(**EXPIRED)
+    log.append(batch(3, timestamp_ms=NOW_MS - DAY_MS), leader_epoch=3, now_ms=NOW_MS)
+    log.flush()
+    log.append(batch(4, timestamp_ms=NOW_MS - DAY_MS), leader_epoch=4, now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    log.append(batch(1, timestamp_ms=NOW_MS), leader_epoch=5, now_ms=NOW_MS)
+    log.advance_high_watermark(8)
+    delete_old_segments(log, RealDisk(), NOW_MS)
+    log.release()
+    again = make_log(recovery_point=3, **EXPIRED)
+    assert (again.log_start_offset, again.leader_epochs.entries) == (7, [(5, 7)])
+    assert again.end_offset_for_epoch(4) == (4, 7)
+
+
 def test_an_emptied_log_keeps_the_epoch_that_its_file_knows(
     make_log: MakeLog, batch: Batch, fast_dir: str
 ) -> None:
@@ -120,6 +139,11 @@ class WrittenLog:
         assert log.end_offset == len(self.written)
         if log.latest_epoch != UNDEFINED_EPOCH:
             assert log.latest_epoch == self.written[-1]
+            for epoch in set(self.written):
+                # A follower that has all of an epoch is not told that it ended earlier.
+                end = len(self.written) - self.written[::-1].index(epoch)
+                if end >= log.log_start_offset:
+                    assert log.end_offset_for_epoch(epoch) == (epoch, end)
         for offset in range(log.segments.first.base_offset, log.end_offset):
             known = log.leader_epochs.epoch_for_offset(offset)
             assert known == self.written[offset] or offset < log.log_start_offset

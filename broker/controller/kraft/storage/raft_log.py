@@ -138,8 +138,9 @@ class RaftLog:
         """The largest epoch not above `epoch`, and its end offset."""
         if epoch >= self.end.epoch:
             return self.end
-        if epoch < self.start.epoch:
-            return self.start
+        entries = self._log.leader_epochs.entries
+        if epoch < self.start.epoch or epoch < entries[0][0]:
+            return self.start  # what is not known any more is older than the snapshot
         found = self._log.end_offset_for_epoch(epoch)
         return OffsetAndEpoch(max(found.end_offset, 0), max(found.epoch, 0))
 
