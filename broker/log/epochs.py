@@ -4,7 +4,7 @@ In: epochs and offsets, as they are appended or truncated. Out: the end of an ep
 offset. Never: I/O except in ``save``; the file need only be complete up to the recovery point,
 because recovery reads the epochs of everything after it from the batches, and of nothing else where
 some of these were deleted. Where the file is damaged it reads all of them from there: by a wrong
-epoch a follower cuts off what it has acknowledged. Apache Kafka writes its file with every new epoch.
+epoch a follower cuts off what it has acknowledged. Apache Kafka writes its file with every epoch.
 """
 
 from __future__ import annotations
