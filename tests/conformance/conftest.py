@@ -1,7 +1,8 @@
 """The broker for unmodified clients: ours, or Apache Kafka 4.4 as the reference.
 
 `DATABUS_CONFORMANCE=kafka` runs the same tests on Apache Kafka; a test that passes there and fails
-here shows a bug of ours.
+here shows a bug of ours. `DATABUS_RECORD_FRAMES=FILE` beside it records what the clients and
+Apache Kafka say to each other (`frame_recorder`).
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.testservers.kafka import start_kafka
+from tests.conformance.frame_recorder import FrameRecorder
 
 MEMORY = Path("/dev/shm")
 ON_KAFKA = os.environ.get("DATABUS_CONFORMANCE") == "kafka"
+RECORDED_TO = os.environ.get("DATABUS_RECORD_FRAMES", "") if ON_KAFKA else ""
 _numbers = itertools.count(1)
 
 
@@ -48,8 +52,22 @@ def validating_broker() -> Iterator[RunningBroker]:
 
 
 @pytest.fixture(scope="session")
+def recorded_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a recorder in front of an Apache Kafka that says it is there."""
+    recorder = FrameRecorder(Path(RECORDED_TO))
+    folder = tmp_path_factory.mktemp("recorded-kafka")
+    said = {"advertised.listeners": f"PLAINTEXT://{recorder.address}"}
+    with start_kafka(folder, settings=said, heap="512m") as server:
+        recorder.target = ("127.0.0.1", server.port)
+        yield recorder.address
+    recorder.close()
+
+
+@pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> str:
     """The address of the broker under test."""
+    if RECORDED_TO:
+        return str(request.getfixturevalue("recorded_kafka"))
     if ON_KAFKA:
         return str(request.getfixturevalue("apache_kafka").address)
     running: RunningBroker = request.getfixturevalue("own_broker")
