@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from broker.handlers.registry import advertised_ranges
 from bus.protocol.apis import ApiKey
 from bus.protocol.frames import decode_request, decode_response, encode_request, encode_response
 
@@ -75,3 +76,17 @@ def test_javas_client_of_4_4_names_the_node_and_the_cluster_that_it_means() -> N
             _, request = decode_request(memoryview(bytes.fromhex(entry["request"])))
             meant.add((request.cluster_id is None, request.node_id))
     assert meant == {(True, -1), (False, 1)}
+
+
+def test_what_a_broker_of_ours_advertises_is_what_kafka_4_4_answered() -> None:
+    """Version for version, of the APIs that are served here."""
+    answers = [
+        decode_response(ApiKey.API_VERSIONS, 5, memoryview(bytes.fromhex(entry["response"])))[1]
+        for entry in golden("kafka44")
+        if (entry["api"], entry["version"]) == (ApiKey.API_VERSIONS, 5)
+    ]
+    assert answers
+    for answer in answers:
+        theirs = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        ours = advertised_ranges()
+        assert {key: theirs.get(key) for key in ours} == ours
