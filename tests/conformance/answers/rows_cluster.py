@@ -59,6 +59,9 @@ NEW_IN_44 = [
     *row("4.4", "a client that names the node or the cluster alone",
          addressed("{cluster}", -1), addressed(None, 1), addressed("nil", -1), addressed(None, -2),
          addressed("nil", 7, client_software_name="-"), given=[KNOWN_CLUSTER]),
+    *row("4.4", "a client that means this node, or says nothing",
+         addressed("{cluster}", 1), addressed(None, -1), given=[KNOWN_CLUSTER],
+         may_differ=["served"]),
     *row("4.4", "controllers that are not there", ask("UnregisterController", 0, controller_id=77),
          ask("UnregisterController", 0, controller_id=-1)),
 ]  # fmt: skip
