@@ -11,9 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-import msgspec
-
-from bus.client.compacted_state import Change, KeyedValues
+from bus.client.compacted_state import Change, KeyedValues, struct_change
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
 from bus.client.model import ConsumedRecord
 from bus.contracts.register import Register
@@ -37,7 +35,7 @@ _OVERRIDES: dict[str, object] = {
     "log_level": 0,
     "reconnect.backoff.max.ms": 1000,
 }
-_entries = msgspec.json.Decoder(RegisterEntry)
+_entry_of = struct_change(RegisterEntry)
 
 
 class RegisterFollower:
@@ -140,9 +138,8 @@ class RegisterFollower:
 
 
 def _change_of(record: ConsumedRecord) -> Change[RegisterEntry] | None:
-    """None of what is no entry: anybody may write to a topic."""
-    try:
-        entry = _entries.decode(record.value or b"")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    """A removal is an entry, too; a tombstone, which anybody may write, removes nothing."""
+    change = _entry_of(record)
+    if change is None or change.value is None:
         return None
-    return Change(entry.key, standing(entry))
+    return Change(change.value.key, standing(change.value))

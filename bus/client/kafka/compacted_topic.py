@@ -8,25 +8,23 @@ a record that somebody else has put there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Generic, Self
 
 from bus.client.compacted_state import State, WholeState
-from bus.client.kafka.cluster import AdminClient, end_offsets, start_offsets
+from bus.client.kafka.cluster import start_offsets
 from bus.client.kafka.topic_reader import (
     CATCH_UP_TIMEOUT_S,
     CatchUpTimeout,
     EndsOfLeaders,
     FirstOffsets,
-    Offsets,
     TopicMissing,
     TopicReader,
 )
-from bus.client.model import TopicAndPartition
 from bus.settings import BusSettings
 
-__all__ = ["CatchUpTimeout", "CompactedTopic", "TopicMissing", "newest_offsets"]
+__all__ = ["CatchUpTimeout", "CompactedTopic", "TopicMissing"]
 
 
 class CompactedTopic(Generic[State]):
@@ -107,13 +105,3 @@ class CompactedTopic(Generic[State]):
     def close(self) -> None:
         """Leave; what was read stays."""
         self._reader.close()
-
-
-def newest_offsets(count: int) -> FirstOffsets:
-    """Begin so many records before the end, for what is said again and again."""
-
-    def first_offsets(admin: AdminClient, partitions: Sequence[TopicAndPartition]) -> Offsets:
-        starts, ends = start_offsets(admin, partitions), end_offsets(admin, partitions)
-        return {place: max(starts[place], ends[place] - count) for place in partitions}
-
-    return first_offsets

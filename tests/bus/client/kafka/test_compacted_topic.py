@@ -17,7 +17,6 @@ from bus.client.kafka.compacted_topic import (
     CatchUpTimeout,
     CompactedTopic,
     TopicMissing,
-    newest_offsets,
 )
 from bus.client.kafka.producer import Producer
 from bus.client.wire.partition_leaders import PartitionLeaders
@@ -146,19 +145,6 @@ def test_the_end_is_reached_also_where_no_record_stands_just_below_it(
         put(broker, a=1)
         topic.catch_up()
         assert numbers(topic) == {"a": 1}
-
-
-def test_one_that_is_said_again_and_again_is_read_from_a_little_before_its_end(
-    broker: RunningBroker,
-) -> None:
-    for number in range(6):
-        put(broker, **{f"k{number}": number})
-    with CompactedTopic(
-        settings(broker), TOPIC, lambda: KeyedValues(struct_change(Number)),
-        client_id="test", first_offsets=newest_offsets(2),
-    ) as topic:  # fmt: skip
-        follow_until(topic, lambda: topic.is_whole)
-        assert numbers(topic) == {"k4": 4, "k5": 5}
 
 
 def test_a_bus_that_is_away_is_said_within_the_bound_and_what_was_read_stays(
