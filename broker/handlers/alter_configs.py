@@ -98,10 +98,14 @@ def _lists_in_force(config: BrokerConfig) -> InForce:
 def _is_authorized(resource: ResourceAlteration, context: RequestContext) -> bool:
     if resource.resource_type == ResourceType.TOPIC:
         return context.is_authorized(Operation.ALTER_CONFIGS, Resource.TOPIC, resource.name)
+    if resource.resource_type == ResourceType.GROUP:
+        return context.is_authorized(Operation.ALTER_CONFIGS, Resource.GROUP, resource.name)
     return context.is_authorized(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
 
 
 def _refusal(resource: ResourceAlteration) -> ErrorCode:
     if resource.resource_type == ResourceType.TOPIC:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if resource.resource_type == ResourceType.GROUP:
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -111,6 +111,13 @@ class RequestContext:
             session.principal, session.host, operation, resource, name
         )
 
+    def is_authorized_for_any(self, operation: Operation, resource: Resource) -> bool:
+        """Whether the client may perform this operation on any resource of this kind at all."""
+        session = self.connection.session
+        return self.services.authorizer.authorize_by_resource_type(
+            session.principal, session.host, operation, resource
+        )
+
     def allowed_operations(self, resource: Resource, name: str) -> int:
         """Bit field of what the client may do with the resource (KIP-430)."""
         session = self.connection.session

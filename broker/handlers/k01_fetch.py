@@ -33,7 +33,7 @@ from broker.handlers.topics import node_endpoints
 from broker.log.errors import LogError
 from broker.replica.fetch.session_cache import CachedPartition, CachedPartitionKey, FetchSession
 from broker.replica.partition import Isolation
-from broker.security.authorizer import Operation, Resource
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.client.wire.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch import (
@@ -188,13 +188,19 @@ def _entries(
 ) -> Iterable[tuple[CachedPartitionKey, CachedPartition]]:
     """The partitions of a request, with the broker's replicas of them."""
     by_id = context.api_version >= FIRST_ID_VERSION
+    is_follower = request_replica(request)[0] >= 0
+    may_follow = is_follower and context.is_authorized(
+        Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
+    )
     for topic in request.topics:
         name, error = topic.topic, ErrorCode.NONE
         if by_id:
             known = context.services.metadata.image.topic_by_id(topic.topic_id)
             name = "" if known is None else known.name
             error = ErrorCode.UNKNOWN_TOPIC_ID if known is None else error
-        if not error and not context.is_authorized(Operation.READ, Resource.TOPIC, name):
+        if not (error or may_follow) and (
+            is_follower or not context.is_authorized(Operation.READ, Resource.TOPIC, name)
+        ):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for ask in topic.partitions:
             entry = CachedPartition(name, topic.topic_id, ask.partition)

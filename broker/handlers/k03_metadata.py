@@ -19,6 +19,7 @@ from typing import cast
 
 from broker.controller.decisions.topic_names import name_fault
 from broker.handlers.context import RequestContext
+from broker.handlers.preconditions import cluster_operations, may_create
 from broker.handlers.topics import (
     after_creation,
     auto_create,
@@ -29,7 +30,7 @@ from broker.handlers.topics import (
     offline_replicas,
 )
 from broker.metadata.image import PartitionImage, TopicImage
-from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, Resource
+from broker.security.authorizer import NOT_ASKED, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata import (
     MetadataRequest,
@@ -119,7 +120,7 @@ def _response(
     image = context.services.metadata.image
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
-        authorized = context.allowed_operations(Resource.CLUSTER, CLUSTER_NAME)
+        authorized = cluster_operations(context)
     return MetadataResponse(
         brokers=brokers(context),
         cluster_id=image.cluster_id,
@@ -153,6 +154,8 @@ def _topic_by_id(
     topic = context.services.metadata.image.topic_by_id(topic_id)
     if topic is None:
         return _failed(None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id)
+    if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, topic.name):
+        return _failed(None, ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic_id)
     return _topic(topic, request, context)
 
 
@@ -197,7 +200,7 @@ def _create(name: str, request: MetadataRequest, context: RequestContext) -> Err
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if is_reserved(name, config["mirror.reserved.topics"]):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not context.is_authorized(Operation.CREATE, Resource.TOPIC, name):
+    if not may_create(context, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return auto_create(services, name)
 

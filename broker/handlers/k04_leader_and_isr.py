@@ -12,11 +12,16 @@ ids: such a controller cannot lead this cluster, its request changes nothing.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from bus.protocol.generated.leader_and_isr import LeaderAndIsrRequest
+from broker.handlers.preconditions import is_node_authorized
+from bus.errors import ErrorCode
+from bus.protocol.generated.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 
-def handle(request: LeaderAndIsrRequest, context: RequestContext) -> None:
+def handle(request: LeaderAndIsrRequest, context: RequestContext) -> LeaderAndIsrResponse | None:
     """Queue the request; the response follows. If this connection is reset, the controller may have
     died."""
+    if not is_node_authorized(context):
+        return LeaderAndIsrResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     context.session.broker_id = request.controller_id
     context.services.control_plane.handle_controller_request(request, context.reply)
+    return None

@@ -12,10 +12,15 @@ topic, each with its own delete flag.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from bus.protocol.generated.stop_replica import StopReplicaRequest
+from broker.handlers.preconditions import is_node_authorized
+from bus.errors import ErrorCode
+from bus.protocol.generated.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 
-def handle(request: StopReplicaRequest, context: RequestContext) -> None:
+def handle(request: StopReplicaRequest, context: RequestContext) -> StopReplicaResponse | None:
     """Queue it; the answer follows. If this connection is reset, the controller may have died."""
+    if not is_node_authorized(context):
+        return StopReplicaResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     context.session.broker_id = request.controller_id
     context.services.control_plane.handle_controller_request(request, context.reply)
+    return None

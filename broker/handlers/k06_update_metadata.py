@@ -11,10 +11,17 @@ Versions: 0-8, those of Kafka 3.9. From 7 on topics have ids; older requests cha
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from bus.protocol.generated.update_metadata import UpdateMetadataRequest
+from broker.handlers.preconditions import is_node_authorized
+from bus.errors import ErrorCode
+from bus.protocol.generated.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
-def handle(request: UpdateMetadataRequest, context: RequestContext) -> None:
+def handle(
+    request: UpdateMetadataRequest, context: RequestContext
+) -> UpdateMetadataResponse | None:
     """Queue it; the answer follows. If this connection is reset, the controller may have died."""
+    if not is_node_authorized(context):
+        return UpdateMetadataResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     context.session.broker_id = request.controller_id
     context.services.control_plane.handle_controller_request(request, context.reply)
+    return None

@@ -11,6 +11,7 @@ Versions: 0-3. From 2 on the broker says its epoch.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
+from broker.handlers.preconditions import is_node_authorized
 from bus.errors import ErrorCode
 from bus.protocol.generated.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -19,8 +20,12 @@ from bus.protocol.generated.controlled_shutdown import (
 )
 
 
-def handle(request: ControlledShutdownRequest, context: RequestContext) -> None:
+def handle(
+    request: ControlledShutdownRequest, context: RequestContext
+) -> ControlledShutdownResponse | None:
     """Ask the controller."""
+    if not is_node_authorized(context):
+        return ControlledShutdownResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     def done(known: bool, left: list[tuple[str, int]]) -> None:
         error = ErrorCode.NONE if known else ErrorCode.STALE_BROKER_EPOCH
@@ -37,3 +42,4 @@ def handle(request: ControlledShutdownRequest, context: RequestContext) -> None:
     context.services.control_plane.handle_controlled_shutdown(
         request.broker_id, request.broker_epoch, done, failed
     )
+    return None

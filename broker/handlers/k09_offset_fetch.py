@@ -38,9 +38,10 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
     if context.api_version >= FIRST_BATCHED_VERSION:
         return OffsetFetchResponse(groups=[_group(ask, context) for ask in request.groups])
     error = _group_error(request.group_id, context)
-    held = {} if error else context.services.coordinators.groups.offsets_of(request.group_id)
+    groups = context.services.coordinators.groups
+    held: Offsets = {} if error else groups.offsets_of(request.group_id)
     asked = (
-        _everything(held)
+        _everything(held, context)
         if request.topics is None
         else [(topic.name, topic.partition_indexes) for topic in request.topics]
     )
@@ -48,11 +49,7 @@ def handle(request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchR
     return OffsetFetchResponse(
         error_code=error,
         topics=[
-            OffsetFetchResponseTopic(
-                name=name,
-                partitions=[_single(name, index, held, per_partition) for index in indexes],
-            )
-            for name, indexes in asked
+            _single_topic(name, indexes, held, per_partition, context) for name, indexes in asked
         ],
     )
 
@@ -64,8 +61,8 @@ def _group(ask: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetch
     held = context.services.coordinators.groups.offsets_of(ask.group_id)
     if ask.topics is None:
         topics = [
-            _topic(name, _id_of(name, context), indexes, held)
-            for name, indexes in _everything(held)
+            _topic(name, _id_of(name, context), indexes, held, context)
+            for name, indexes in _everything(held, context)
         ]
     elif context.api_version >= FIRST_ID_VERSION:
         topics = [
@@ -74,7 +71,7 @@ def _group(ask: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetch
         ]
     else:
         topics = [
-            _topic(topic.name, topic.topic_id, topic.partition_indexes, held)
+            _topic(topic.name, topic.topic_id, topic.partition_indexes, held, context)
             for topic in ask.topics
         ]
     return OffsetFetchResponseGroup(group_id=ask.group_id, topics=topics)
@@ -86,11 +83,18 @@ def _group_error(group_id: str, context: RequestContext) -> ErrorCode:
     return context.services.coordinators.groups.check_fetch(group_id)
 
 
-def _everything(held: Offsets) -> list[tuple[str, list[int]]]:
+def _topic_error(name: str, context: RequestContext) -> ErrorCode:
+    if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def _everything(held: Offsets, context: RequestContext) -> list[tuple[str, list[int]]]:
+    """What was committed for topics that the client may see."""
     topics: dict[str, list[int]] = {}
     for name, index in sorted(held):
         topics.setdefault(name, []).append(index)
-    return list(topics.items())
+    return [one for one in topics.items() if not _topic_error(one[0], context)]
 
 
 def _id_of(name: str, context: RequestContext) -> bytes:
@@ -103,7 +107,7 @@ def _topic_by_id(
 ) -> OffsetFetchResponseTopics:
     topic = context.services.metadata.image.topic_by_id(topic_id)
     if topic is not None:
-        return _topic(topic.name, topic_id, indexes, held)
+        return _topic(topic.name, topic_id, indexes, held, context)
     return OffsetFetchResponseTopics(
         topic_id=topic_id,
         partitions=[
@@ -119,26 +123,41 @@ def _topic_by_id(
 
 
 def _topic(
-    name: str, topic_id: bytes, indexes: list[int], held: Offsets
+    name: str, topic_id: bytes, indexes: list[int], held: Offsets, context: RequestContext
 ) -> OffsetFetchResponseTopics:
+    error = _topic_error(name, context)
     return OffsetFetchResponseTopics(
         name=name,
         topic_id=topic_id,
-        partitions=[_one_of_many(name, index, held) for index in indexes],
+        partitions=[_one_of_many(name, index, {} if error else held, error) for index in indexes],
     )
 
 
-def _one_of_many(name: str, index: int, held: Offsets) -> OffsetFetchResponsePartitions:
+def _one_of_many(
+    name: str, index: int, held: Offsets, error: ErrorCode
+) -> OffsetFetchResponsePartitions:
     found = held.get((name, index))
     if found is None:
         return OffsetFetchResponsePartitions(
-            partition_index=index, committed_offset=NO_OFFSET, metadata=""
+            partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=error
         )
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=found.offset,
         committed_leader_epoch=found.leader_epoch,
         metadata=found.metadata,
+    )
+
+
+def _single_topic(
+    name: str, indexes: list[int], held: Offsets, error: ErrorCode, context: RequestContext
+) -> OffsetFetchResponseTopic:
+    refused = _topic_error(name, context)
+    return OffsetFetchResponseTopic(
+        name=name,
+        partitions=[
+            _single(name, index, {} if refused else held, error or refused) for index in indexes
+        ],
     )
 
 

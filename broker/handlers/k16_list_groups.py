@@ -8,7 +8,7 @@ Versions: 0-5. 4 filters by state, 5 by type.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.security.authorizer import Operation, Resource
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
@@ -24,6 +24,7 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
     types = {kind.lower() for kind in request.types_filter}
     if types and CLASSIC not in types:
         return ListGroupsResponse()
+    sees_all = context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     return ListGroupsResponse(
         groups=[
             ListedGroup(
@@ -34,6 +35,9 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
             )
             for group in groups.groups()
             if (not states or group.state.value.lower() in states)
-            and context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group.group_id)
+            and (
+                sees_all
+                or context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group.group_id)
+            )
         ]
     )

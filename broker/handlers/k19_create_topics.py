@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from broker.controller.decisions.topics import NewTopic, TopicResult
 from broker.handlers.configs import DescribedConfig, topic_entries
 from broker.handlers.context import RequestContext
+from broker.handlers.preconditions import may_create
 from broker.handlers.topics import create
-from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_topics import (
@@ -30,9 +31,8 @@ from bus.protocol.generated.create_topics import (
 def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse | None:
     """Ask the controller."""
     allowed, refused = [], []
-    everything = context.is_authorized(Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     for topic in request.topics:
-        if everything or context.is_authorized(Operation.CREATE, Resource.TOPIC, topic.name):
+        if may_create(context, topic.name):
             allowed.append(_asked(topic))
         else:
             refused.append(_refused(topic.name))
@@ -76,6 +76,11 @@ def _result(
     if result.error:
         return CreatableTopicResult(
             name=name, error_code=result.error, error_message=result.message
+        )
+    if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, name):
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return CreatableTopicResult(
+            name=name, topic_id=result.topic_id, error_message=None, topic_config_error_code=error
         )
     overrides = given[name]
     return CreatableTopicResult(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from broker.controller.decisions.topics import TopicResult, delete_topics
 from broker.handlers.context import RequestContext
-from broker.security.authorizer import Operation, Resource
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.delete_topics import (
@@ -38,13 +38,11 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         disabled = _all_failed(names, ids, ErrorCode.TOPIC_DELETION_DISABLED)
         return DeleteTopicsResponse(responses=disabled + faults)
     named = {topic_id: image.topic_by_id(topic_id) for topic_id in ids}
-    allowed = [
-        name for name in names if context.is_authorized(Operation.DELETE, Resource.TOPIC, name)
-    ]
+    allowed = [name for name in names if _may_delete(name, context)]
     allowed_ids = [
         topic_id
         for topic_id, topic in named.items()
-        if topic is None or context.is_authorized(Operation.DELETE, Resource.TOPIC, topic.name)
+        if topic is None or _may_delete(topic.name, context)
     ]
     refused = _all_failed(
         [name for name in names if name not in allowed],
@@ -62,6 +60,15 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         lambda error: context.reply_error(ApiKey.DELETE_TOPICS, request, error),
     )
     return None
+
+
+def _may_delete(name: str, context: RequestContext) -> bool:
+    """All topics of the cluster, or this one, which the client may also see."""
+    if context.is_authorized(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
+        return True
+    return context.is_authorized(
+        Operation.DESCRIBE, Resource.TOPIC, name
+    ) and context.is_authorized(Operation.DELETE, Resource.TOPIC, name)
 
 
 def _states(request: DeleteTopicsRequest, context: RequestContext) -> list[DeleteTopicState]:

@@ -21,7 +21,9 @@ def handle(
     """Assign an id."""
     if request.transactional_id is not None:
         return _failure(_transactional_error(request, context))
-    if not context.is_authorized(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(
+        Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
+    ) and not context.is_authorized_for_any(Operation.WRITE, Resource.TOPIC):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _failure(ErrorCode.INVALID_REQUEST)

@@ -9,6 +9,7 @@ Versions: 2-4. 3 has the replica's id.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
+from broker.handlers.preconditions import is_node_authorized
 from broker.log.errors import LogError
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
@@ -39,7 +40,9 @@ def handle(
 def _look_up(
     name: str, ask: OffsetForLeaderPartition, context: RequestContext
 ) -> EpochEndOffset:
-    if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
+    if not is_node_authorized(context) and not context.is_authorized(
+        Operation.DESCRIBE, Resource.TOPIC, name
+    ):
         return EpochEndOffset(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=ask.partition
         )

@@ -89,7 +89,10 @@ def _entries(
         if name not in image.topics:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""
         return topic_entries(config, dict(image.topic_config(name)))
-    if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
+    if resource.resource_type == ResourceType.GROUP:
+        if not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.GROUP, name):
+            return ErrorCode.GROUP_AUTHORIZATION_FAILED, name
+    elif not context.is_authorized(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER, CLUSTER_NAME):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, name
     if resource.resource_type == ResourceType.BROKER:
         if not name:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from broker.handlers.context import RequestContext
 from broker.handlers.listener_type import ListenerType
+from broker.handlers.preconditions import cluster_operations
 from broker.handlers.topics import endpoint_of
-from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Resource
+from broker.security.authorizer import CLUSTER_NAME, NOT_ASKED, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.describe_cluster import (
     DescribeClusterBroker,
@@ -37,9 +38,14 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
             f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint "
             f"of type {NAMES[asked]}",
         )
+    if here == CONTROLLERS and not context.is_authorized(
+        Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME
+    ):
+        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return _refused(error, error.text)
     authorized = NOT_ASKED
     if request.include_cluster_authorized_operations:
-        authorized = context.allowed_operations(Resource.CLUSTER, CLUSTER_NAME)
+        authorized = cluster_operations(context)
     return DescribeClusterResponse(
         endpoint_type=here,
         cluster_id=image.cluster_id,

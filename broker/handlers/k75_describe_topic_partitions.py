@@ -40,6 +40,10 @@ def handle(
             continue
         resumed = request.cursor is not None and name == first_topic
         start = request.cursor.partition_index if request.cursor and resumed else 0
+        if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
+            if request.topics:  # of all topics the client sees those it may see
+                topics.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, NOT_ASKED))
+            continue
         topic = context.services.metadata.image.topics.get(name)
         if topic is None:
             topics.append(_unknown(name, context))
@@ -61,10 +65,8 @@ def _page_size(request: DescribeTopicPartitionsRequest, context: RequestContext)
 
 
 def _names(request: DescribeTopicPartitionsRequest, context: RequestContext) -> list[str]:
-    names = {topic.name for topic in request.topics} or set(context.services.metadata.image.topics)
-    return sorted(
-        name for name in names if context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name)
-    )
+    names = {topic.name for topic in request.topics}
+    return sorted(names or context.services.metadata.image.topics)
 
 
 def _page(

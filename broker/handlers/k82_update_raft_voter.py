@@ -14,7 +14,7 @@ from broker.controller.kraft.raft.voter_changes import VoterChangeResult
 from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint
 from broker.controller.kraft.voter_requests import update_voter
 from broker.handlers.context import RequestContext
-from broker.handlers.preconditions import is_quorum_authorized
+from broker.handlers.preconditions import is_node_authorized
 from bus.errors import ErrorCode
 from bus.protocol.generated.update_raft_voter import (
     CurrentLeader,
@@ -27,7 +27,7 @@ def handle(
     request: UpdateRaftVoterRequest, context: RequestContext
 ) -> UpdateRaftVoterResponse | None:
     """Update the voter."""
-    if not is_quorum_authorized(context):
+    if not is_node_authorized(context):
         return UpdateRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     node = context.services.control_plane.quorum
     if request.cluster_id is not None and request.cluster_id != node.cluster_id:

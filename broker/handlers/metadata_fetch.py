@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.controller.kraft.transport.codec import TOPIC, TOPIC_ID
 from broker.handlers.context import RequestContext
-from broker.handlers.preconditions import is_quorum_authorized
+from broker.handlers.preconditions import is_node_authorized
 from bus.errors import ErrorCode
 from bus.protocol.generated.fetch import FetchRequest, FetchResponse
 
@@ -23,7 +23,7 @@ def is_metadata_fetch(request: FetchRequest, context: RequestContext) -> bool:
 
 def handle_metadata_fetch(request: FetchRequest, context: RequestContext) -> FetchResponse | None:
     """Respond now or later."""
-    if not is_quorum_authorized(context):
+    if not is_node_authorized(context):
         return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     context.services.control_plane.quorum.api.fetch(request, context.reply)
     return None

@@ -38,6 +38,12 @@ class Authorizer:
         the named resource."""
         return True
 
+    def authorize_by_resource_type(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource
+    ) -> bool:
+        """Whether `principal` may perform `operation` on any resource of this kind at all."""
+        return True
+
     def allowed_operations(
         self, principal: Principal, host: str, resource: Resource, name: str
     ) -> int:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import broker.handlers
 from broker.handlers.services import PLANES, Plane
+from broker.security.permissions import Permission
+from bus.protocol.acls import Operation, Resource
 
 FOLDER = Path(broker.handlers.__file__).parent
 PACKAGE = "broker.handlers"
@@ -84,6 +86,36 @@ def nodes(module: str) -> Iterator[tuple[str, ast.AST]]:
     for where, name in sorted(reachable(module)):
         for node in ast.walk(modules()[where].own[name]):
             yield where, node
+
+
+ASKS = ("is_authorized", "is_authorized_for_any")
+
+
+def asks(module: str) -> set[Permission]:
+    """What a handler asks the authorizer for. Each call names operation and resource itself, so that
+    nothing but the source has to be read."""
+    found = set()
+    for where, node in nodes(module):
+        if not (isinstance(node, ast.Attribute) and node.attr in ASKS):
+            continue
+        call = calls_of(where)[node.lineno, node.col_offset]
+        operation, resource = call.args[:2]
+        assert isinstance(operation, ast.Attribute), f"{where}:{node.lineno} hides its operation"
+        assert isinstance(resource, ast.Attribute), f"{where}:{node.lineno} hides its resource"
+        found.add(Permission(Operation[operation.attr], Resource[resource.attr]))
+    return found
+
+
+@cache
+def calls_of(module: str) -> dict[tuple[int, int], ast.Call]:
+    """The calls of attributes in a file, by the place of the attribute: a method that is only
+    mentioned, to be called elsewhere, is not among them."""
+    return {
+        (node.func.lineno, node.func.col_offset): node
+        for definition in modules()[module].own.values()
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    }
 
 
 def planes(module: str) -> Plane:

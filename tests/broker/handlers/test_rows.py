@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 import pytest
 
 from broker.handlers.registry import SERVED
 from broker.handlers.services import PLANES, Plane, Services
-from tests.broker.handlers.handler_source import planes, reachable
+from broker.security.permissions import CLUSTER_ACTION
+from bus.protocol.apis import APIS, ApiKey
+from tests.broker.handlers.handler_source import CONTEXT, FOLDER, asks, planes, reachable
 
 
 @pytest.mark.parametrize("key", SERVED)
@@ -17,6 +20,47 @@ def test_a_row_names_the_planes_that_its_handler_uses_and_no_other(key: int) -> 
     row = SERVED[key]
     of_dispatcher = Plane.CONTROL if row.forwarded else Plane(0)
     assert row.needs == planes(row.module) | of_dispatcher
+
+
+@pytest.mark.parametrize("key", SERVED)
+def test_a_row_names_the_permissions_that_its_handler_asks_for_and_no_other(key: int) -> None:
+    """LeaderAndIsr, StopReplica, UpdateMetadata and ControlledShutdown never asked."""
+    assert set(SERVED[key].asks) == asks(SERVED[key].module)
+    assert len(set(SERVED[key].asks)) == len(SERVED[key].asks)
+
+
+def test_only_api_versions_is_for_everybody() -> None:
+    """It comes before a client can say who it is."""
+    assert [key for key, row in SERVED.items() if not row.asks] == [ApiKey.API_VERSIONS]
+
+
+def test_what_nodes_send_to_each_other_asks_for_the_clusters_own_permission() -> None:
+    """An API that no client sends; Fetch has both kinds of readers."""
+    for key, row in SERVED.items():
+        if not {"broker", "mirror"}.intersection(APIS[key].listeners):
+            assert row.asks == (CLUSTER_ACTION,), row.module
+
+
+AROUND = ("authorizer", "authorize", "authorize_by_resource_type", "principal")
+"""What the context asks for a handler."""
+NAMES_THE_PRINCIPAL = {
+    "forward": "sends it in the envelope",
+    "k29_describe_acls": "of an ACL",
+    "k30_create_acls": "of an ACL",
+    "k31_delete_acls": "of an ACL",
+}
+
+
+def test_no_handler_goes_around_its_context() -> None:
+    """Six calls did: they handed the authorizer a principal, and no address."""
+    found = {
+        path.stem
+        for path in FOLDER.glob("*.py")
+        if path.stem not in CONTEXT
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in AROUND
+    }
+    assert found == set(NAMES_THE_PRINCIPAL)
 
 
 def test_the_walk_goes_through_other_files_and_through_what_is_only_passed_on() -> None:
