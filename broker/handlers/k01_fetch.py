@@ -16,7 +16,7 @@ epoch, 13 topic ids, 15 the replica state, 16 the new leader's address.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from broker.handlers.context import RequestContext
@@ -31,7 +31,7 @@ from broker.handlers.partition_fetch import (
 )
 from broker.handlers.topics import node_endpoints
 from broker.log.errors import LogError
-from broker.replica.fetch.session_cache import CachedPartition, CachedPartitionKey, FetchSession
+from broker.replica.fetch.session_cache import CachedPartition, CachedPartitionKey, FetchContext
 from broker.replica.partition import Isolation
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.client.wire.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
@@ -57,16 +57,11 @@ LEVELS = (0, READ_COMMITTED)
 
 @dataclass(slots=True)
 class ResolvedFetch:
-    """One request, resolved once; it may be read more than once while it waits.
-
-    Without a session ``entries`` are all partitions it names; with one, those that may have news.
-    """
+    """One request, resolved once; it may be read more than once while it waits."""
 
     params: FetchParams
     max_bytes: int
-    entries: list[CachedPartition]
-    session: FetchSession | None
-    is_incremental: bool
+    of: FetchContext
 
 
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | None:
@@ -77,7 +72,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
     # As Kafka, which looks at the level only where something is there to be read.
-    if request.isolation_level not in LEVELS and any(one.partition for one in fetch.entries):
+    if request.isolation_level not in LEVELS and any(one.partition for one in fetch.of.named):
         return _invalid_isolation_level(request, context)
     if _waits_unread(fetch, request):
         _wait(fetch, request, context)
@@ -87,7 +82,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
         enough = found.size_bytes > 0  # the rest is in memory at the next fetch
     else:
         enough = found.size_bytes >= request.min_bytes or request.max_wait_ms <= 0
-    if enough or found.complete_now or not (fetch.entries or fetch.session):
+    if enough or found.complete_now or not (fetch.of.named or fetch.of.session):
         return _answer(fetch, found, context)
     _wait(fetch, request, context)
     return None
@@ -121,33 +116,41 @@ def _invalid_isolation_level(request: FetchRequest, context: RequestContext) -> 
 
 def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | ErrorCode:
     params = _fetch_params(request, context)
-    replicas = context.services.data_plane.replicas
-    sessions = replicas.fetch_sessions
-    limit = min(request.max_bytes, context.services.metadata.config["fetch.max.bytes"])
-    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        if request.session_id:
-            sessions.remove(request.session_id)
-        named = list(_entries(request, context))
-        session = None
-        if request.session_epoch == INITIAL_EPOCH and named:
-            whose = (request_replica(request)[0], params.broker_epoch)
-            session = sessions.create(whose, named, replicas.monotonic_ms())
-        entries = [entry for _, entry in named]
-        fetch = ResolvedFetch(params, limit, entries, session, is_incremental=False)
-    else:
-        found = _continue_session(request, context)
-        if isinstance(found, ErrorCode):
-            return found
-        session, entries = found
-        fetch = ResolvedFetch(params, limit, entries, session, is_incremental=True)
-    if session is not None:
-        params.purgatory_key = session.key
+    of = _fetch_context(request, context)
+    if isinstance(of, ErrorCode):
+        return of
+    if of.session is not None:
+        params.purgatory_key = of.session.key
     if params.is_follower:
-        for entry in entries:
+        for entry in of.named:
             update_follower(entry, params)
-        if session is not None:
-            replicas.leader_confirmation.on_request(session)
-    return fetch
+        if of.session is not None:
+            context.services.data_plane.replicas.leader_confirmation.on_request(of.session)
+    limit = min(request.max_bytes, context.services.metadata.config["fetch.max.bytes"])
+    return ResolvedFetch(params, limit, of)
+
+
+def _fetch_context(request: FetchRequest, context: RequestContext) -> FetchContext | ErrorCode:
+    """The partitions of the request: all that it names, or those of its session."""
+    replicas = context.services.data_plane.replicas
+    sessions, now_ms = replicas.fetch_sessions, replicas.monotonic_ms()
+    error_of = _permission(request, context)
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        named = list(_entries(request, context, error_of))
+        return sessions.begin(
+            request.session_id, request.session_epoch, request_replica(request), named, now_ms
+        )
+    session = sessions.resume(request.session_id, request.session_epoch, now_ms)
+    if isinstance(session, ErrorCode):
+        return session
+    by_id = context.api_version >= FIRST_ID_VERSION
+    for gone in request.forgotten_topics_data:
+        for index in gone.partitions:
+            session.forget((gone.topic_id if by_id else gone.topic, index))
+    for entry in list(session.dirty):
+        _check_again(entry, context, error_of)
+    named = session.update(_entries(request, context, error_of))
+    return FetchContext(named, session, is_incremental=True)
 
 
 def request_replica(request: FetchRequest) -> tuple[int, int]:
@@ -183,25 +186,34 @@ def _fetch_params(request: FetchRequest, context: RequestContext) -> FetchParams
     )
 
 
-def _entries(
+def _permission(
     request: FetchRequest, context: RequestContext
+) -> Callable[[str], ErrorCode]:
+    """The error of a topic that the reader may not read. A follower needs the permission of a node
+    of the cluster instead, for all topics."""
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if request_replica(request)[0] >= 0:
+        may_follow = context.is_authorized(
+            Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
+        )
+        return lambda _: ErrorCode.NONE if may_follow else denied
+    return lambda name: (
+        ErrorCode.NONE if context.is_authorized(Operation.READ, Resource.TOPIC, name) else denied
+    )
+
+
+def _entries(
+    request: FetchRequest, context: RequestContext, error_of: Callable[[str], ErrorCode]
 ) -> Iterable[tuple[CachedPartitionKey, CachedPartition]]:
     """The partitions of a request, with the broker's replicas of them."""
     by_id = context.api_version >= FIRST_ID_VERSION
-    is_follower = request_replica(request)[0] >= 0
-    may_follow = is_follower and context.is_authorized(
-        Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
-    )
     for topic in request.topics:
         name, error = topic.topic, ErrorCode.NONE
         if by_id:
             known = context.services.metadata.image.topic_by_id(topic.topic_id)
             name = "" if known is None else known.name
             error = ErrorCode.UNKNOWN_TOPIC_ID if known is None else error
-        if not (error or may_follow) and (
-            is_follower or not context.is_authorized(Operation.READ, Resource.TOPIC, name)
-        ):
-            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        error = error or error_of(name)
         for ask in topic.partitions:
             entry = CachedPartition(name, topic.topic_id, ask.partition)
             _copy_fetch_params(entry, ask)
@@ -228,54 +240,20 @@ def _attach(entry: CachedPartition, error: ErrorCode, context: RequestContext) -
     entry.attach(None, error)
 
 
-def _continue_session(
-    request: FetchRequest, context: RequestContext
-) -> tuple[FetchSession, list[CachedPartition]] | ErrorCode:
-    """The session of an incremental request, and the entries this request names."""
-    replicas = context.services.data_plane.replicas
-    session = replicas.fetch_sessions.resume(
-        request.session_id, request.session_epoch, replicas.monotonic_ms()
-    )
-    if isinstance(session, ErrorCode):
-        return session
-    by_id = context.api_version >= FIRST_ID_VERSION
-    for gone in request.forgotten_topics_data:
-        for index in gone.partitions:
-            session.forget((gone.topic_id if by_id else gone.topic, index))
-    for entry in [entry for entry in session.dirty if entry.error]:
-        _retry_errored(entry, context)
-    named = []
-    for key, requested in _entries(request, context):
-        known = session.entries.get(key)
-        if known is None:
-            partition, requested.partition = requested.partition, None
-            session.put(key, requested)
-            requested.attach(partition, requested.error)
-        else:
-            _update_entry(known, requested)
-        entry = known or requested
-        session.dirty[entry] = None
-        named.append(entry)
-    return session, named
-
-
-def _update_entry(entry: CachedPartition, requested: CachedPartition) -> None:
-    entry.topic = requested.topic
-    entry.fetch_offset = requested.fetch_offset
-    entry.max_bytes = requested.max_bytes
-    entry.current_leader_epoch = requested.current_leader_epoch
-    entry.last_fetched_epoch = requested.last_fetched_epoch
-    entry.log_start_offset = requested.log_start_offset
-    entry.attach(requested.partition, requested.error)
-
-
-def _retry_errored(entry: CachedPartition, context: RequestContext) -> None:
-    """Check again whether the topic and the replica exist by now."""
-    known = context.services.metadata.image.topic_by_id(entry.topic_id)
-    if known is not None:
-        entry.topic = known.name
-    if entry.topic:
-        _attach(entry, ErrorCode.NONE, context)
+def _check_again(
+    entry: CachedPartition, context: RequestContext, error_of: Callable[[str], ErrorCode]
+) -> None:
+    """A partition of earlier requests: whether its topic and replica exist by now, and whether the
+    reader still has the permission, which only this request asks for."""
+    if entry.error:
+        known = context.services.metadata.image.topic_by_id(entry.topic_id)
+        if known is not None:
+            entry.topic = known.name
+    if not entry.topic:
+        return
+    denied = error_of(entry.topic)
+    if denied or entry.error:
+        _attach(entry, denied, context)
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -290,23 +268,19 @@ class ReadResult:
     complete_now: bool = False
 
 
-def _candidates(fetch: ResolvedFetch) -> list[CachedPartition]:
-    if fetch.session is not None and fetch.is_incremental:
-        return list(fetch.session.dirty)
-    return fetch.entries
-
-
 def _read(fetch: ResolvedFetch) -> ReadResult:
     """Read every partition that may have something."""
     found = ReadResult([])
-    left_bytes = fetch.params.connection.limit_read(fetch.max_bytes)
-    for entry in _candidates(fetch):
-        data = read_partition(entry, fetch.params, left_bytes, found.size_bytes == 0)
+    of, params = fetch.of, fetch.params
+    left_bytes = params.connection.limit_read(fetch.max_bytes)
+    for entry in of.candidates():
+        data = read_partition(entry, params, left_bytes, found.size_bytes == 0)
         size = len(data.records) if data.records else 0
         if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica >= 0:
             found.complete_now = True
-        elif fetch.is_incremental and not size and not _has_changed(entry, data):
-            _drop_if_caught_up(fetch, entry)
+        elif not size and of.is_left_out(
+            entry, data.high_watermark, data.log_start_offset, params.isolation
+        ):
             continue
         found.size_bytes += size
         left_bytes = max(left_bytes - size, 0)
@@ -314,42 +288,24 @@ def _read(fetch: ResolvedFetch) -> ReadResult:
     return found
 
 
-def _has_changed(entry: CachedPartition, data: PartitionData) -> bool:
-    return (
-        entry.sent_watermark != data.high_watermark or entry.sent_log_start != data.log_start_offset
-    )
-
-
-def _drop_if_caught_up(fetch: ResolvedFetch, entry: CachedPartition) -> None:
-    """Skip the entry until it is marked again, if everything has been read."""
-    partition = entry.partition
-    if fetch.session is None or partition is None:
-        return
-    if entry.fetch_offset >= partition.end_for(fetch.params.isolation):
-        fetch.session.dirty.pop(entry, None)
-
-
 def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) -> FetchResponse:
     """The response, which is sent now: the session records what its reader then knows."""
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
-    replicas, session = context.services.data_plane.replicas, fetch.session
+    replicas = context.services.data_plane.replicas
     moved_to = []
-    if session is not None:
-        session.force_response = False
+    fetch.of.on_response()
     for entry, data in found.partitions:
         topics.setdefault((entry.topic, entry.topic_id), []).append(data)
         if data.error_code in MOVED and data.current_leader is not None:
             moved_to.append(data.current_leader.leader_id)
         if data.records and entry.partition is not None:
             replicas.count_fetched(entry.partition, fetch.params.replica_id, len(data.records))
-        if session is not None:
-            _remember_sent(entry, data)
-            if data.records and entry in session.dirty:
-                # Behind all others for the next answer, so that none starves (KIP-227).
-                del session.dirty[entry]
-                session.dirty[entry] = None
+        fetch.of.on_sent(
+            entry, data.high_watermark, data.log_start_offset,
+            has_records=bool(data.records), is_diverging=data.diverging_epoch is not None,
+        )  # fmt: skip
     response = FetchResponse(
-        session_id=0 if session is None else session.id,
+        session_id=fetch.of.session_id,
         responses=[
             FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
             for (name, topic_id), partitions in topics.items()
@@ -360,13 +316,6 @@ def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) ->
             NodeEndpoint(*place) for place in node_endpoints(context, moved_to)
         ]
     return response
-
-
-def _remember_sent(entry: CachedPartition, data: PartitionData) -> None:
-    """A follower that truncates uses nothing else of the answer, so it must be told again."""
-    is_used = data.diverging_epoch is None
-    entry.sent_watermark = data.high_watermark if is_used else -1
-    entry.sent_log_start = data.log_start_offset if is_used else -1
 
 
 # --- waiting -----------------------------------------------------------------------------------
@@ -390,10 +339,10 @@ def _wait(fetch: ResolvedFetch, request: FetchRequest, context: RequestContext) 
         return True
 
     keys: list[tuple[str, int]]
-    if fetch.session is not None:
-        keys = [fetch.session.key]
+    if fetch.of.session is not None:
+        keys = [fetch.of.session.key]
     else:
-        keys = [entry.partition.key for entry in fetch.entries if entry.partition is not None]
+        keys = [entry.partition.key for entry in fetch.of.named if entry.partition is not None]
     context.services.data_plane.replicas.fetch_purgatory.watch(
         keys,
         max(request.max_wait_ms, COLD_WAIT_MS if fetch.params.cold else 0),
@@ -406,25 +355,25 @@ def _waits_unread(fetch: ResolvedFetch, request: FetchRequest) -> bool:
     """Whether a fetch outside any session waits for sure. Such a client names all its partitions in
     every request; to read each of them only to find nothing would be most of the cost."""
     return (
-        fetch.session is None
-        and bool(fetch.entries)
+        fetch.of.session is None
+        and bool(fetch.of.named)
         and request.min_bytes > 0
         and request.max_wait_ms > 0
         and not fetch.params.rack
-        and all(entry.last_fetched_epoch < 0 for entry in fetch.entries)
+        and all(entry.last_fetched_epoch < 0 for entry in fetch.of.named)
         and not _is_enough(fetch, request.min_bytes)
     )
 
 
 def _is_enough(fetch: ResolvedFetch, min_bytes: int) -> bool:
     """Whether `min_bytes` are readable, or there is an error to respond with."""
-    if fetch.session is not None and fetch.session.force_response:
+    if fetch.of.must_respond:
         return True
     total = 0
     is_follower = fetch.params.is_follower
     quotas = fetch.params.services.data_plane.replicas.replication_quotas
     sends_watermark = is_follower and quotas.serves_from_followers
-    for entry in _candidates(fetch):
+    for entry in fetch.of.candidates():
         unread = available_bytes(entry, fetch.params, min_bytes)
         if unread < 0:
             return True

@@ -1,8 +1,9 @@
 """The leader's side of fetch sessions (KIP-227): the partitions of each reader, and which changed.
 Pure.
 
-In: the partitions a reader names, changes or forgets; partitions that advanced. Out: per session
-the entries that may have something to send. Never: a read of a log, a wire object, a clock.
+In: the partitions a reader names, changes or forgets; partitions that advanced; what was sent.
+Out: per fetch the entries that may have something to send (`FetchContext`). Never: a read of a log,
+a wire object, a clock.
 
 A session knows which of its entries are dirty (after a request, an append, a watermark, a change of
 leader), so that a follower of a thousand idle partitions costs only as much as its busy ones.
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from broker.replica.partition import Partition
-from bus.client.wire.fetch_session import MAX_EPOCH, NO_SESSION
+from broker.replica.partition import Isolation, Partition
+from bus.client.wire.fetch_session import INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
 from bus.errors import ErrorCode
 
 EVICTION_MS = 120_000
 """A session that was idle for so long loses its slot to any new session (as Kafka's)."""
+
+NOT_SENT = -1
 
 CachedPartitionKey = tuple[bytes | str, int]
 
@@ -54,8 +58,8 @@ class CachedPartition:
         self.current_leader_epoch = -1
         self.last_fetched_epoch = -1
         self.log_start_offset = -1
-        self.sent_watermark = -1
-        self.sent_log_start = -1
+        self.sent_watermark = NOT_SENT
+        self.sent_log_start = NOT_SENT
 
     def attach(self, partition: Partition | None, error: ErrorCode) -> None:
         """Set the broker's present partition for this entry."""
@@ -65,6 +69,29 @@ class CachedPartition:
                 partition.watchers[self] = None
         self.partition, self.error = partition, error
 
+    def update(self, requested: CachedPartition) -> None:
+        """The reader goes on from elsewhere, or knows another leader epoch."""
+        self.topic = requested.topic
+        self.fetch_offset = requested.fetch_offset
+        self.max_bytes = requested.max_bytes
+        self.current_leader_epoch = requested.current_leader_epoch
+        self.last_fetched_epoch = requested.last_fetched_epoch
+        self.log_start_offset = requested.log_start_offset
+        self.attach(requested.partition, requested.error)
+
+    def is_news(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Whether the reader does not know these two yet."""
+        return self.sent_watermark != high_watermark or self.sent_log_start != log_start_offset
+
+    def record_sent(self, high_watermark: int, log_start_offset: int) -> None:
+        """The reader will know these two."""
+        self.sent_watermark, self.sent_log_start = high_watermark, log_start_offset
+
+    def forget_sent(self) -> None:
+        """The reader will use nothing of the answer but that it has to truncate: all else is to be
+        sent again."""
+        self.record_sent(NOT_SENT, NOT_SENT)
+
     def detach(self) -> None:
         """Stop watching the partition."""
         if self.partition is not None:
@@ -72,7 +99,7 @@ class CachedPartition:
 
 
 class FetchSession:
-    """One reader's session. Invariant: ``touched`` holds every entry with something to send."""
+    """One reader's session. Invariant: ``dirty`` holds every entry with something to send."""
 
     __slots__ = (
         "dirty",
@@ -104,9 +131,38 @@ class FetchSession:
 
     def put(self, key: CachedPartitionKey, entry: CachedPartition) -> None:
         """One more partition."""
+        partition, entry.partition = entry.partition, None
         entry.session = self
         self.entries[key] = entry
         self.dirty[entry] = None
+        entry.attach(partition, entry.error)  # from now on it marks the entry dirty
+
+    def update(
+        self, named: Iterable[tuple[CachedPartitionKey, CachedPartition]]
+    ) -> list[CachedPartition]:
+        """What a request names, as the session has it from now on: new partitions, and changes of
+        known ones. All of it may have something to send."""
+        found = []
+        for key, requested in named:
+            entry = self.entries.get(key)
+            if entry is None:
+                entry = requested
+                self.put(key, entry)
+            else:
+                entry.update(requested)
+            self.dirty[entry] = None
+            found.append(entry)
+        return found
+
+    def drop(self, entry: CachedPartition) -> None:
+        """The reader has everything of it: skip it until it is marked again."""
+        self.dirty.pop(entry, None)
+
+    def move_behind(self, entry: CachedPartition) -> None:
+        """Behind all others for the next answer, so that none starves (KIP-227)."""
+        if entry in self.dirty:
+            del self.dirty[entry]
+            self.dirty[entry] = None
 
     def forget(self, key: CachedPartitionKey) -> None:
         """The reader has removed it."""
@@ -126,6 +182,67 @@ class FetchSession:
             entry.detach()
         self.entries.clear()
         self.dirty.clear()
+
+
+@dataclass(slots=True)
+class FetchContext:
+    """The partitions of one fetch, which may be read more than once while it waits.
+
+    ``named`` are those of the request; an incremental one is about all that its session has.
+    """
+
+    named: list[CachedPartition]
+    session: FetchSession | None = None
+    is_incremental: bool = False
+
+    @property
+    def session_id(self) -> int:
+        """For the response."""
+        return NO_SESSION if self.session is None else self.session.id
+
+    @property
+    def must_respond(self) -> bool:
+        """Whether the response is not to wait for anything."""
+        return self.session is not None and self.session.force_response
+
+    def candidates(self) -> list[CachedPartition]:
+        """The partitions that may have something to send."""
+        if self.session is not None and self.is_incremental:
+            return list(self.session.dirty)
+        return self.named
+
+    def is_left_out(
+        self, entry: CachedPartition, watermark: int, start: int, isolation: Isolation
+    ) -> bool:
+        """Whether a partition without records is left out of the response: its reader knows the
+        rest. One that has been read to its end is skipped until it is marked again."""
+        if not self.is_incremental or entry.is_news(watermark, start):
+            return False
+        partition = entry.partition
+        if self.session is None or partition is None:
+            return True
+        if entry.fetch_offset >= partition.end_for(isolation):
+            self.session.drop(entry)
+        return True
+
+    def on_response(self) -> None:
+        """A response is made: what comes now waits for the next one."""
+        if self.session is not None:
+            self.session.force_response = False
+
+    def on_sent(
+        self, entry: CachedPartition, watermark: int, start: int, *, has_records: bool,
+        is_diverging: bool,
+    ) -> None:
+        """A partition is in the response. A reader whose log diverges uses nothing else of it."""
+        if self.session is None:
+            return
+        if is_diverging:
+            entry.forget_sent()
+        else:
+            entry.record_sent(watermark, start)
+        if has_records:
+            self.session.move_behind(entry)
 
 
 class FetchSessionCache:
@@ -149,6 +266,23 @@ class FetchSessionCache:
         """Partitions in all sessions together."""
         return sum(len(session.entries) for session in self._by_id.values())
 
+    def begin(
+        self,
+        session_id: int,
+        epoch: int,
+        reader: tuple[int, int],
+        named: list[tuple[CachedPartitionKey, CachedPartition]],
+        now_ms: int,
+    ) -> FetchContext:
+        """A request that names all its partitions: it ends the session it names, and begins another
+        one if it wants to (``epoch`` is 0) and there is a slot."""
+        if session_id:
+            self.remove(session_id)
+        session = None
+        if epoch == INITIAL_EPOCH and named:
+            session = self.create(reader, named, now_ms)
+        return FetchContext([entry for _, entry in named], session)
+
     def create(
         self,
         reader: tuple[int, int],
@@ -163,9 +297,7 @@ class FetchSessionCache:
         session_id = self._new_id()
         session = self._by_id[session_id] = FetchSession(session_id, reader, now_ms)
         for key, entry in entries:
-            partition, entry.partition = entry.partition, None
             session.put(key, entry)
-            entry.attach(partition, entry.error)
         return session
 
     def resume(self, session_id: int, epoch: int, now_ms: int) -> FetchSession | ErrorCode:

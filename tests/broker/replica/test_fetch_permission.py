@@ -1,0 +1,102 @@
+"""Who may fetch: consumers by the topic, followers as nodes of the cluster, each request anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.security.authorizer import Authorizer, Operation, Resource
+from broker.security.permissions import CLUSTER_ACTION, READ_TOPIC, Permission
+from broker.security.principal import Principal
+from bus.client.wire.fetch_session import INITIAL_EPOCH
+from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ReplicaState,
+)
+from tests.broker.replica.story import TOPIC, call
+from tests.broker.replica.test_cold_reads import ColdStory, run_story
+
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+class ListedAuthorizer(Authorizer):
+    """Allows what is listed."""
+
+    def __init__(self, *allowed: Permission) -> None:
+        self.allowed = set(allowed)
+
+    def authorize(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str
+    ) -> bool:
+        return (operation, resource) in self.allowed
+
+
+def fetch(
+    world: ColdStory, *, session: tuple[int, int] = (0, INITIAL_EPOCH), names: bool = True,
+    replica_id: int = -1,
+) -> FetchResponse:  # fmt: skip
+    """A request that does not wait, of a partition in memory, or of nothing but what its session has."""
+    got: list[FetchResponse] = []
+    partitions = [FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=1000)]
+    node = world[1]
+    topic = FetchTopic(
+        topic=TOPIC, topic_id=node.replicas.get(TOPIC, 1).topic_id, partitions=partitions
+    )
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, session_id=session[0], session_epoch=session[1],
+        replica_state=ReplicaState(replica_id=replica_id, replica_epoch=-1),
+        topics=[topic] if names else [],
+    )  # fmt: skip
+    call(node, ApiKey.FETCH, request, got.append)
+    return got[0]
+
+
+def codes(response: FetchResponse) -> list[int]:
+    return [data.error_code for topic in response.responses for data in topic.partitions]
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "allowed", "is_denied"),
+    [
+        (-1, READ_TOPIC, False), (-1, CLUSTER_ACTION, True),
+        (2, CLUSTER_ACTION, False), (2, READ_TOPIC, True),
+    ],
+)  # fmt: skip
+def test_a_consumer_needs_the_topic_and_a_follower_the_cluster(
+    replica_id: int, allowed: Permission, is_denied: bool
+) -> None:
+    """As in Kafka: who may read a topic may not say that it is a replica of it."""
+
+    async def story(world: ColdStory) -> None:
+        world[1].services.authorizer = ListedAuthorizer(allowed)
+        [code] = codes(fetch(world, replica_id=replica_id))
+        assert (code == DENIED) is is_denied
+
+    run_story(story)
+
+
+def test_a_session_does_not_open_what_was_denied_and_closes_what_is_denied_by_now() -> None:
+    """The next request of a session attached a partition whose first one was denied, and asked for
+    nothing; what was allowed once was so for as long as the session."""
+
+    async def story(world: ColdStory) -> None:
+        authorizer: Any = world[1].services
+        authorizer.authorizer = ListedAuthorizer()
+        first = fetch(world)
+        assert codes(first) == [DENIED]
+        again = (first.session_id, 1)
+        assert codes(fetch(world, session=again, names=False)) == [DENIED]
+        authorizer.authorizer = ListedAuthorizer(READ_TOPIC)
+        allowed = fetch(world, session=(first.session_id, 2), names=False)
+        assert codes(allowed) == [0]
+        assert allowed.responses[0].partitions[0].records
+        authorizer.authorizer = ListedAuthorizer()
+        assert codes(fetch(world, session=(first.session_id, 3), names=False)) == [DENIED]
+
+    run_story(story)
