@@ -31,7 +31,12 @@ from broker.handlers.partition_fetch import (
 )
 from broker.handlers.topics import node_endpoints
 from broker.log.errors import LogError
-from broker.replica.fetch.session_cache import CachedPartition, CachedPartitionKey, FetchContext
+from broker.replica.fetch.session_cache import (
+    CachedPartition,
+    CachedPartitionKey,
+    FetchContext,
+    FetchSession,
+)
 from broker.replica.partition import Isolation
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.client.wire.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
@@ -136,9 +141,9 @@ def _fetch_context(request: FetchRequest, context: RequestContext) -> FetchConte
     sessions, now_ms = replicas.fetch_sessions, replicas.monotonic_ms()
     error_of = _permission(request, context)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        named = list(_entries(request, context, error_of))
+        begun = list(_entries(request, context, error_of))
         return sessions.begin(
-            request.session_id, request.session_epoch, request_replica(request), named, now_ms
+            request.session_id, request.session_epoch, request_replica(request), begun, now_ms
         )
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     if isinstance(session, ErrorCode):
@@ -147,8 +152,9 @@ def _fetch_context(request: FetchRequest, context: RequestContext) -> FetchConte
     for gone in request.forgotten_topics_data:
         for index in gone.partitions:
             session.forget((gone.topic_id if by_id else gone.topic, index))
-    for entry in list(session.dirty):
-        _check_again(entry, context, error_of)
+    asker = (context.session.principal, context.session.host, context.services.metadata.image.acls)
+    for entry in session.to_check(asker):
+        _check_again(entry, session, context, error_of)
     named = session.update(_entries(request, context, error_of))
     return FetchContext(named, session, is_incremental=True)
 
@@ -241,10 +247,13 @@ def _attach(entry: CachedPartition, error: ErrorCode, context: RequestContext) -
 
 
 def _check_again(
-    entry: CachedPartition, context: RequestContext, error_of: Callable[[str], ErrorCode]
+    entry: CachedPartition,
+    session: FetchSession,
+    context: RequestContext,
+    error_of: Callable[[str], ErrorCode],
 ) -> None:
     """A partition of earlier requests: whether its topic and replica exist by now, and whether the
-    reader still has the permission, which only this request asks for."""
+    reader still has the permission."""
     if entry.error:
         known = context.services.metadata.image.topic_by_id(entry.topic_id)
         if known is not None:
@@ -254,6 +263,7 @@ def _check_again(
     denied = error_of(entry.topic)
     if denied or entry.error:
         _attach(entry, denied, context)
+        session.dirty[entry] = None
 
 
 # --- reading -----------------------------------------------------------------------------------

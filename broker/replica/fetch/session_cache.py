@@ -102,6 +102,7 @@ class FetchSession:
     """One reader's session. Invariant: ``dirty`` holds every entry with something to send."""
 
     __slots__ = (
+        "checked_for",
         "dirty",
         "entries",
         "epoch",
@@ -122,6 +123,7 @@ class FetchSession:
         self.used_ms = now_ms
         self.round = 0
         self.force_response = False
+        self.checked_for: object = None
         self.entries: dict[CachedPartitionKey, CachedPartition] = {}
         self.dirty: dict[CachedPartition, None] = {}
 
@@ -153,6 +155,14 @@ class FetchSession:
             self.dirty[entry] = None
             found.append(entry)
         return found
+
+    def to_check(self, asker: object) -> list[CachedPartition]:
+        """The partitions whose permission is to be asked for again: those with an error, and all if
+        the ``asker`` is another one than last time (another principal or address, other ACLs)."""
+        if asker == self.checked_for:
+            return [entry for entry in self.dirty if entry.error]
+        self.checked_for = asker
+        return list(self.entries.values())
 
     def drop(self, entry: CachedPartition) -> None:
         """The reader has everything of it: skip it until it is marked again."""

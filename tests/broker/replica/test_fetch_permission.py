@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from broker.metadata.image import AclImage
 from broker.security.authorizer import Authorizer, Operation, Resource
 from broker.security.permissions import CLUSTER_ACTION, READ_TOPIC, Permission
 from broker.security.principal import Principal
@@ -39,11 +41,11 @@ class ListedAuthorizer(Authorizer):
 
 def fetch(
     world: ColdStory, *, session: tuple[int, int] = (0, INITIAL_EPOCH), names: bool = True,
-    replica_id: int = -1,
+    replica_id: int = -1, offset: int = 0,
 ) -> FetchResponse:  # fmt: skip
     """A request that does not wait, of a partition in memory, or of nothing but what its session has."""
     got: list[FetchResponse] = []
-    partitions = [FetchPartition(partition=1, fetch_offset=0, partition_max_bytes=1000)]
+    partitions = [FetchPartition(partition=1, fetch_offset=offset, partition_max_bytes=1000)]
     node = world[1]
     topic = FetchTopic(
         topic=TOPIC, topic_id=node.replicas.get(TOPIC, 1).topic_id, partitions=partitions
@@ -81,22 +83,39 @@ def test_a_consumer_needs_the_topic_and_a_follower_the_cluster(
     run_story(story)
 
 
-def test_a_session_does_not_open_what_was_denied_and_closes_what_is_denied_by_now() -> None:
-    """The next request of a session attached a partition whose first one was denied, and asked for
-    nothing; what was allowed once was so for as long as the session."""
+def test_a_session_does_not_open_what_was_denied() -> None:
+    """Its next request attached a partition whose first one was denied, and asked for nothing."""
 
     async def story(world: ColdStory) -> None:
-        authorizer: Any = world[1].services
-        authorizer.authorizer = ListedAuthorizer()
+        services: Any = world[1].services
+        services.authorizer = ListedAuthorizer()
         first = fetch(world)
         assert codes(first) == [DENIED]
-        again = (first.session_id, 1)
-        assert codes(fetch(world, session=again, names=False)) == [DENIED]
-        authorizer.authorizer = ListedAuthorizer(READ_TOPIC)
+        assert codes(fetch(world, session=(first.session_id, 1), names=False)) == [DENIED]
+        services.authorizer = ListedAuthorizer(READ_TOPIC)
         allowed = fetch(world, session=(first.session_id, 2), names=False)
         assert codes(allowed) == [0]
         assert allowed.responses[0].partitions[0].records
-        authorizer.authorizer = ListedAuthorizer()
-        assert codes(fetch(world, session=(first.session_id, 3), names=False)) == [DENIED]
+
+    run_story(story)
+
+
+@pytest.mark.parametrize("has_read_all", [True, False])
+def test_a_session_closes_what_is_denied_by_now(has_read_all: bool) -> None:
+    """Also a partition of which there was nothing to send: other ACLs, or another principal, and all
+    that the session has is asked for again."""
+
+    async def story(world: ColdStory) -> None:
+        services: Any = world[1].services
+        session_id = fetch(world, offset=3 if has_read_all else 0).session_id
+        for epoch in (1, 2):
+            fetch(world, session=(session_id, epoch), names=False)
+        session = world[1].replicas.fetch_sessions.get(session_id)
+        assert session is not None
+        assert bool(session.dirty) is not has_read_all
+        services.authorizer = ListedAuthorizer()
+        acl = AclImage(2, TOPIC, 3, "User:ANONYMOUS", "*", 3, 2)
+        services.metadata.image = replace(services.metadata.image, acls={bytes(16): acl})
+        assert codes(fetch(world, session=(session_id, 3), names=False)) == [DENIED]
 
     run_story(story)
