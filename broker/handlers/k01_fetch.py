@@ -16,7 +16,7 @@ epoch, 13 topic ids, 15 the replica state, 16 the new leader's address.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker.handlers.context import RequestContext
@@ -121,7 +121,7 @@ def _invalid_isolation_level(request: FetchRequest, context: RequestContext) -> 
 
 def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | ErrorCode:
     params = _fetch_params(request, context)
-    of = _fetch_context(request, context)
+    of = _fetch_context(request, context, params)
     if isinstance(of, ErrorCode):
         return of
     if of.session is not None:
@@ -135,16 +135,17 @@ def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | 
     return ResolvedFetch(params, limit, of)
 
 
-def _fetch_context(request: FetchRequest, context: RequestContext) -> FetchContext | ErrorCode:
+def _fetch_context(
+    request: FetchRequest, context: RequestContext, params: FetchParams
+) -> FetchContext | ErrorCode:
     """The partitions of the request: all that it names, or those of its session."""
     replicas = context.services.data_plane.replicas
     sessions, now_ms = replicas.fetch_sessions, replicas.monotonic_ms()
-    error_of = _permission(request, context)
+    may_follow = _may_follow(params, context)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        begun = list(_entries(request, context, error_of))
-        return sessions.begin(
-            request.session_id, request.session_epoch, request_replica(request), begun, now_ms
-        )
+        begun = list(_entries(request, context, may_follow))
+        reader = (params.replica_id, params.broker_epoch)
+        return sessions.begin(request.session_id, request.session_epoch, reader, begun, now_ms)
     session = sessions.resume(request.session_id, request.session_epoch, now_ms)
     if isinstance(session, ErrorCode):
         return session
@@ -152,10 +153,11 @@ def _fetch_context(request: FetchRequest, context: RequestContext) -> FetchConte
     for gone in request.forgotten_topics_data:
         for index in gone.partitions:
             session.forget((gone.topic_id if by_id else gone.topic, index))
-    asker = (context.session.principal, context.session.host, context.services.metadata.image.acls)
+    client = context.connection.session
+    asker = (client.principal, client.host, context.services.metadata.image.acls)
     for entry in session.to_check(asker):
-        _check_again(entry, session, context, error_of)
-    named = session.update(_entries(request, context, error_of))
+        _check_again(entry, session, context, may_follow)
+    named = session.update(_entries(request, context, may_follow))
     return FetchContext(named, session, is_incremental=True)
 
 
@@ -192,24 +194,23 @@ def _fetch_params(request: FetchRequest, context: RequestContext) -> FetchParams
     )
 
 
-def _permission(
-    request: FetchRequest, context: RequestContext
-) -> Callable[[str], ErrorCode]:
-    """The error of a topic that the reader may not read. A follower needs the permission of a node
-    of the cluster instead, for all topics."""
-    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if request_replica(request)[0] >= 0:
-        may_follow = context.is_authorized(
-            Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME
-        )
-        return lambda _: ErrorCode.NONE if may_follow else denied
-    return lambda name: (
-        ErrorCode.NONE if context.is_authorized(Operation.READ, Resource.TOPIC, name) else denied
-    )
+def _may_follow(params: FetchParams, context: RequestContext) -> bool | None:
+    """Whether a follower may read: it needs the permission of a node of the cluster, for all
+    topics. None for a consumer, which needs that of each topic."""
+    if not params.is_follower:
+        return None
+    return context.is_authorized(Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
+
+
+def _refusal(name: str, may_follow: bool | None, context: RequestContext) -> ErrorCode:
+    allowed = may_follow
+    if may_follow is None:
+        allowed = context.is_authorized(Operation.READ, Resource.TOPIC, name)
+    return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _entries(
-    request: FetchRequest, context: RequestContext, error_of: Callable[[str], ErrorCode]
+    request: FetchRequest, context: RequestContext, may_follow: bool | None
 ) -> Iterable[tuple[CachedPartitionKey, CachedPartition]]:
     """The partitions of a request, with the broker's replicas of them."""
     by_id = context.api_version >= FIRST_ID_VERSION
@@ -219,7 +220,7 @@ def _entries(
             known = context.services.metadata.image.topic_by_id(topic.topic_id)
             name = "" if known is None else known.name
             error = ErrorCode.UNKNOWN_TOPIC_ID if known is None else error
-        error = error or error_of(name)
+        error = error or _refusal(name, may_follow, context)
         for ask in topic.partitions:
             entry = CachedPartition(name, topic.topic_id, ask.partition)
             _copy_fetch_params(entry, ask)
@@ -250,7 +251,7 @@ def _check_again(
     entry: CachedPartition,
     session: FetchSession,
     context: RequestContext,
-    error_of: Callable[[str], ErrorCode],
+    may_follow: bool | None,
 ) -> None:
     """A partition of earlier requests: whether its topic and replica exist by now, and whether the
     reader still has the permission."""
@@ -260,7 +261,7 @@ def _check_again(
             entry.topic = known.name
     if not entry.topic:
         return
-    denied = error_of(entry.topic)
+    denied = _refusal(entry.topic, may_follow, context)
     if denied or entry.error:
         _attach(entry, denied, context)
         session.dirty[entry] = None
@@ -303,19 +304,21 @@ def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) ->
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
     replicas = context.services.data_plane.replicas
     moved_to = []
-    fetch.of.on_response()
+    of, has_session = fetch.of, fetch.of.session is not None
+    of.on_response()
     for entry, data in found.partitions:
         topics.setdefault((entry.topic, entry.topic_id), []).append(data)
         if data.error_code in MOVED and data.current_leader is not None:
             moved_to.append(data.current_leader.leader_id)
         if data.records and entry.partition is not None:
             replicas.count_fetched(entry.partition, fetch.params.replica_id, len(data.records))
-        fetch.of.on_sent(
-            entry, data.high_watermark, data.log_start_offset,
-            has_records=bool(data.records), is_diverging=data.diverging_epoch is not None,
-        )  # fmt: skip
+        if has_session:
+            of.on_sent(
+                entry, data.high_watermark, data.log_start_offset, bool(data.records),
+                data.diverging_epoch is not None,
+            )  # fmt: skip
     response = FetchResponse(
-        session_id=fetch.of.session_id,
+        session_id=of.session_id,
         responses=[
             FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
             for (name, topic_id), partitions in topics.items()

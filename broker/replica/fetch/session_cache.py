@@ -83,15 +83,6 @@ class CachedPartition:
         """Whether the reader does not know these two yet."""
         return self.sent_watermark != high_watermark or self.sent_log_start != log_start_offset
 
-    def record_sent(self, high_watermark: int, log_start_offset: int) -> None:
-        """The reader will know these two."""
-        self.sent_watermark, self.sent_log_start = high_watermark, log_start_offset
-
-    def forget_sent(self) -> None:
-        """The reader will use nothing of the answer but that it has to truncate: all else is to be
-        sent again."""
-        self.record_sent(NOT_SENT, NOT_SENT)
-
     def detach(self) -> None:
         """Stop watching the partition."""
         if self.partition is not None:
@@ -241,16 +232,15 @@ class FetchContext:
             self.session.force_response = False
 
     def on_sent(
-        self, entry: CachedPartition, watermark: int, start: int, *, has_records: bool,
+        self, entry: CachedPartition, watermark: int, start: int, has_records: bool,
         is_diverging: bool,
     ) -> None:
-        """A partition is in the response. A reader whose log diverges uses nothing else of it."""
+        """A partition is in the response. A reader whose log diverges truncates and uses nothing
+        else of it, so that the rest is sent again."""
         if self.session is None:
             return
-        if is_diverging:
-            entry.forget_sent()
-        else:
-            entry.record_sent(watermark, start)
+        entry.sent_watermark = NOT_SENT if is_diverging else watermark
+        entry.sent_log_start = NOT_SENT if is_diverging else start
         if has_records:
             self.session.move_behind(entry)
 

@@ -45,6 +45,7 @@ AROUND = ("authorizer", "authorize", "authorize_by_resource_type", "principal")
 """What the context asks for a handler."""
 NAMES_THE_PRINCIPAL = {
     "forward": "sends it in the envelope",
+    "k01_fetch": "whether a session has another one by now",
     "k29_describe_acls": "of an ACL",
     "k30_create_acls": "of an ACL",
     "k31_delete_acls": "of an ACL",
@@ -54,13 +55,13 @@ NAMES_THE_PRINCIPAL = {
 def test_no_handler_goes_around_its_context() -> None:
     """Six calls did: they handed the authorizer a principal, and no address."""
     found = {
-        path.stem
+        (path.stem, node.attr)
         for path in FOLDER.glob("*.py")
         if path.stem not in CONTEXT
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr in AROUND
     }
-    assert found == set(NAMES_THE_PRINCIPAL)
+    assert found == {(module, "principal") for module in NAMES_THE_PRINCIPAL}
 
 
 def test_the_walk_goes_through_other_files_and_through_what_is_only_passed_on() -> None:
