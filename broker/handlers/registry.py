@@ -14,7 +14,7 @@ from typing import Any
 from broker.handlers.context import RequestContext
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.services import Plane
-from broker.security.permissions import (
+from broker.security.resource_operations import (
     ALTER_CLUSTER,
     ALTER_CLUSTER_CONFIGS,
     ALTER_GROUP_CONFIGS,
@@ -36,7 +36,7 @@ from broker.security.permissions import (
     READ_GROUP,
     READ_TOPIC,
     WRITE_TOPIC,
-    Permission,
+    ResourceOperation,
 )
 from bus.protocol.apis import APIS
 
@@ -55,7 +55,7 @@ class Served:
 
     module: str
     needs: Plane
-    asks: tuple[Permission, ...]
+    asks: tuple[ResourceOperation, ...]
     """What it asks the authorizer for. Where a row has several, the handler says which of them are
     needed, as Kafka does."""
     advertised_min: int | None = None

@@ -18,8 +18,8 @@ import pytest
 from broker.handlers.registry import SERVED, is_served, version_range
 from broker.metadata.image import MetadataImage
 from broker.security.authorizer import Operation, Resource
-from broker.security.permissions import Permission
 from broker.security.principal import Principal
+from broker.security.resource_operations import ResourceOperation
 from broker.security.session import Session
 from broker.server.broker import Broker
 from bus.errors import BusError, CloseConnection
@@ -45,7 +45,7 @@ class AskedAuthorizer:
 
     def __init__(self, is_allowed: bool) -> None:
         self._is_allowed = is_allowed
-        self.asked: dict[int, set[Permission]] = defaultdict(set)
+        self.asked: dict[int, set[ResourceOperation]] = defaultdict(set)
 
     def attach(self, broker: Broker) -> None:
         """All copies of the broker's services hold this one authorizer."""
@@ -66,7 +66,7 @@ class AskedAuthorizer:
         if not host.startswith("10.1."):
             return True
         high, low = map(int, host.split(".")[2:])
-        self.asked[high * 256 + low].add(Permission(operation, resource))
+        self.asked[high * 256 + low].add(ResourceOperation(operation, resource))
         return self._is_allowed
 
 

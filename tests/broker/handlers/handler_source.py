@@ -15,7 +15,7 @@ from pathlib import Path
 
 import broker.handlers
 from broker.handlers.services import PLANES, Plane
-from broker.security.permissions import Permission
+from broker.security.resource_operations import ResourceOperation
 from bus.protocol.acls import Operation, Resource
 
 FOLDER = Path(broker.handlers.__file__).parent
@@ -91,7 +91,7 @@ def nodes(module: str) -> Iterator[tuple[str, ast.AST]]:
 ASKS = ("is_authorized", "is_authorized_for_any")
 
 
-def asks(module: str) -> set[Permission]:
+def asks(module: str) -> set[ResourceOperation]:
     """What a handler asks the authorizer for. Each call names operation and resource itself, so that
     nothing but the source has to be read."""
     found = set()
@@ -102,7 +102,7 @@ def asks(module: str) -> set[Permission]:
         operation, resource = call.args[:2]
         assert isinstance(operation, ast.Attribute), f"{where}:{node.lineno} hides its operation"
         assert isinstance(resource, ast.Attribute), f"{where}:{node.lineno} hides its resource"
-        found.add(Permission(Operation[operation.attr], Resource[resource.attr]))
+        found.add(ResourceOperation(Operation[operation.attr], Resource[resource.attr]))
     return found
 
 

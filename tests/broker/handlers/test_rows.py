@@ -9,7 +9,7 @@ import pytest
 
 from broker.handlers.registry import SERVED
 from broker.handlers.services import PLANES, Plane, Services
-from broker.security.permissions import CLUSTER_ACTION
+from broker.security.resource_operations import CLUSTER_ACTION
 from bus.protocol.apis import APIS, ApiKey
 from tests.broker.handlers.handler_source import CONTEXT, FOLDER, asks, planes, reachable
 

@@ -9,8 +9,8 @@ import pytest
 
 from broker.metadata.image import AclImage
 from broker.security.authorizer import Authorizer, Operation, Resource
-from broker.security.permissions import CLUSTER_ACTION, READ_TOPIC, Permission
 from broker.security.principal import Principal
+from broker.security.resource_operations import CLUSTER_ACTION, READ_TOPIC, ResourceOperation
 from bus.client.wire.fetch_session import INITIAL_EPOCH
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
@@ -30,7 +30,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 class ListedAuthorizer(Authorizer):
     """Allows what is listed."""
 
-    def __init__(self, *allowed: Permission) -> None:
+    def __init__(self, *allowed: ResourceOperation) -> None:
         self.allowed = set(allowed)
 
     def authorize(
@@ -71,7 +71,7 @@ def codes(response: FetchResponse) -> list[int]:
     ],
 )  # fmt: skip
 def test_a_consumer_needs_the_topic_and_a_follower_the_cluster(
-    replica_id: int, allowed: Permission, is_denied: bool
+    replica_id: int, allowed: ResourceOperation, is_denied: bool
 ) -> None:
     """As in Kafka: who may read a topic may not say that it is a replica of it."""
 
