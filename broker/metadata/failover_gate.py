@@ -1,11 +1,13 @@
 """Delays Metadata responses during a failover. Pure.
 
-In: lost connections, changes of the metadata. Out: whether a Metadata response should wait a
-moment, and which brokers it lists. Never: which broker is alive; the controller decides that.
+In: lost and new connections, changes of the metadata. Out: whether a Metadata response should wait
+a moment, and which brokers it lists. Never: which broker is alive; the controller decides that.
 
 A client whose leader dies asks for metadata at once, a millisecond before the controller has fenced
-the dead broker, and asks again only a second later. So if this broker has just lost its own
-connection to a leader, the response waits for the new metadata, which are on their way. And it
+the dead broker, and asks again only a second later; Java's administration, told of the dead leader
+once more, waits for that one until it is back. So if this broker has just lost its own connection
+to a leader, and has not got a new one, the response waits for the new metadata, which are on their
+way. And it
 lists a fenced broker for some seconds longer: librdkafka loses a partition for a second if its old
 leader disappears from the list in the same response that names the new one.
 
@@ -23,8 +25,9 @@ from broker.clock.port import Clock, TimerHandle
 from broker.metadata.delta import Changes
 from broker.metadata.image import BrokerImage, MetadataImage
 
-DELAY_S = 0.1
-"""How long a response waits at most: the controller needs some milliseconds after a kill."""
+DELAY_S = 0.5
+"""How long a response waits at most: the controller needs some milliseconds after a kill, on a busy
+machine some tenths of a second."""
 
 NO_BROKERS_DELAY_S = 20.0
 """How long a response waits for the first unfenced broker: a ZooKeeper controller that died is
@@ -49,11 +52,19 @@ class FailoverGate:
         self._disconnected: dict[int, float] = {}
         self._fenced: dict[int, float] = {}
         self._delayed: list[Callable[[], None]] = []
+        self._delayed_for: MetadataImage | None = None  # the newest that an answer was asked of
         self._timer: TimerHandle | None = None
 
     def on_disconnect(self, broker_id: int) -> None:
         """The other broker closed a connection of ours."""
         self._disconnected[broker_id] = self._clock.monotonic()
+
+    def on_connect(self, broker_id: int) -> None:
+        """The other broker has taken a connection of ours: it is alive, nothing is due."""
+        if self._disconnected.pop(broker_id, None) is None or self._delayed_for is None:
+            return
+        if not self._awaits_news(self._delayed_for):
+            self._release()
 
     def __call__(self, changes: Changes) -> None:
         """Handle changes, after the subscribers that apply them."""
@@ -73,6 +84,7 @@ class FailoverGate:
         if len(self._delayed) >= MAX_DELAYED or not self._awaits_news(image):
             return False
         self._delayed.append(answer)
+        self._delayed_for = image
         if self._timer is None:
             limit = DELAY_S if _any_in_service(image) else NO_BROKERS_DELAY_S
             self._timer = self._clock.call_later(limit, self._release)
@@ -105,7 +117,7 @@ class FailoverGate:
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        held, self._delayed = self._delayed, []
+        held, self._delayed, self._delayed_for = self._delayed, [], None
         for answer in held:
             answer()
 

@@ -159,6 +159,7 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
         lambda: metadata.image,
         lambda key, body: dispatchers[roles.controller_listener_type].call(key, body),
         failover_gate.on_disconnect,
+        failover_gate.on_connect,
     )
     forwarding = ForwardingManager(
         clock,

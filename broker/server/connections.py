@@ -26,6 +26,7 @@ class PeerConnections:
         image: Callable[[], MetadataImage],
         local_call: LocalCall,
         broker_lost: Callable[[int], None],
+        broker_connected: Callable[[int], None],
     ) -> None:
         self._network = network
         self._clock = clock
@@ -33,6 +34,7 @@ class PeerConnections:
         self._control_plane = control_plane
         self._image = image
         self._broker_lost = broker_lost
+        self._broker_connected = broker_connected
         self._limits = ChannelLimits(
             setup_timeout_ms=config["socket.connection.setup.timeout.ms"]
         )
@@ -69,6 +71,7 @@ class PeerConnections:
             limits=self._limits,
         )
         channel.on_lost = lambda: self._broker_lost(broker_id)
+        channel.on_connected = lambda: self._broker_connected(broker_id)
         return channel
 
     def close(self) -> None:

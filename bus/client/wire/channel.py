@@ -65,6 +65,7 @@ class PeerChannel:
         self._closed = False
         self._timeouts = RequestTimeouts(clock, self._timeout_error)
         self.on_lost: Callable[[], None] | None = None
+        self.on_connected: Callable[[], None] | None = None
 
     @property
     def connected(self) -> bool:
@@ -190,6 +191,8 @@ class PeerChannel:
             link.drop()
             raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} is closed")
         self._connection = link
+        if self.on_connected is not None:
+            self.on_connected()
         return link
 
     async def _open(self, deadline: float) -> PeerConnection:

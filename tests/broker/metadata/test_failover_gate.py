@@ -72,6 +72,29 @@ def test_it_does_not_wait_longer_than_its_limit() -> None:
     play(story)
 
 
+def test_it_waits_for_the_whole_election_and_not_for_a_broker_that_is_there_again() -> None:
+    """Regression: an election on a busy machine took longer than the answer waited. Java's
+    administration was told of the dead leader again, and then waited for that one only."""
+    told: list[str] = []
+
+    async def story(failover_gate: FailoverGate) -> None:
+        failover_gate.on_disconnect(2)
+        assert failover_gate.delay(TWO, lambda: told.append("held"))
+        await asyncio.sleep(0.4)
+        assert told == []
+        failover_gate.on_connect(1)
+        assert told == []
+        failover_gate.on_connect(2)
+        assert told == ["held"]
+        assert not failover_gate.delay(TWO, lambda: told.append("never"))
+        failover_gate.on_disconnect(2)
+        assert failover_gate.delay(MetadataImage(), lambda: told.append("empty"))
+        failover_gate.on_connect(2)
+        assert told == ["held"]  # there is nobody to name yet
+
+    play(story)
+
+
 def test_nobody_is_told_of_a_cluster_without_brokers() -> None:
     """A broker that has just started learns of the others soon. Regression: with an empty list
     librdkafka dropped all known brokers, and a commit waiting for the coordinator never

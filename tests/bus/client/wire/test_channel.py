@@ -107,11 +107,14 @@ def test_many_requests_at_once_are_all_answered(running_broker: RunningBroker, p
     """Every waiting request gets its turn, with one connection for all."""
 
     async def run() -> None:
+        connected = []
         peer = channel(address_of(running_broker), pipelined=pipelined)
+        peer.on_connected = lambda: connected.append(True)
         answers = await asyncio.gather(
             *(peer.request(ApiKey.METADATA, metadata(), timeout_ms=LONG_MS) for _ in range(100))
         )
         assert len(answers) == 100
+        assert connected == [True]
         peer.close()
 
     asyncio.run(run())
