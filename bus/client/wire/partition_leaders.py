@@ -36,11 +36,7 @@ class PartitionLeaders:
     """Invariant: `_leaders` has nobody who did not answer since he was named."""
 
     def __init__(self, bus: BusSettings, client_id: str) -> None:
-        self._nodes = SyncClient.of(
-            bus, client_id,
-            connect_timeout_ms=CLIENT_LEADER_TIMEOUT_MS,
-            request_timeout_ms=CLIENT_LEADER_TIMEOUT_MS,
-        )  # fmt: skip
+        self._nodes = SyncClient.with_short_timeouts(bus, client_id)
         self._leaders: dict[TopicAndPartition, int] = {}
         self.failure: BusError | None = None
         """Why the last question has an answer that is not whole."""

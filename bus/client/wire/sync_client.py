@@ -24,6 +24,7 @@ from bus.errors import BusError, ErrorCode
 from bus.limits import (
     CLIENT_CONNECT_TIMEOUT_MS,
     CLIENT_CONTROLLER_ATTEMPTS,
+    CLIENT_LEADER_TIMEOUT_MS,
     CLIENT_REQUEST_TIMEOUT_MS,
 )
 from bus.protocol.apis import ApiKey
@@ -157,6 +158,12 @@ class SyncClient:
     def of(cls, bus: BusSettings, client_id: str, **timeouts: int) -> SyncClient:
         """Reaches the brokers as all our clients do."""
         return cls(bus.bootstrap_servers, client_id, librdkafka=bus.librdkafka, **timeouts)
+
+    @classmethod
+    def with_short_timeouts(cls, bus: BusSettings, client_id: str) -> SyncClient:
+        """For who asks another broker where one does not answer soon."""
+        limit = CLIENT_LEADER_TIMEOUT_MS
+        return cls.of(bus, client_id, connect_timeout_ms=limit, request_timeout_ms=limit)
 
     def __enter__(self) -> SyncClient:
         return self

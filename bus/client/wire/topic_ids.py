@@ -16,7 +16,6 @@ from typing import Any
 from bus.client.model import ClusterIdentity
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
-from bus.limits import CLIENT_LEADER_TIMEOUT_MS
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from bus.settings import BusSettings
@@ -26,11 +25,7 @@ class TopicIds:
     """One client, which connects by itself and again."""
 
     def __init__(self, bus: BusSettings, client_id: str) -> None:
-        self._nodes = SyncClient.of(
-            bus, client_id,
-            connect_timeout_ms=CLIENT_LEADER_TIMEOUT_MS,
-            request_timeout_ms=CLIENT_LEADER_TIMEOUT_MS,
-        )  # fmt: skip
+        self._nodes = SyncClient.with_short_timeouts(bus, client_id)
 
     def existing(self, topics: Iterable[str]) -> ClusterIdentity:
         """Of those of `topics` that there are. Raises BusError; SECURITY_DISABLED where our own
