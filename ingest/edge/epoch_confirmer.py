@@ -81,8 +81,7 @@ class EpochConfirmer(PeriodicThread):
         waiting = {
             cluster.cluster_id
             for cluster, keys in zip(clusters, held, strict=True)
-            if keys.members is not None
-            and not keys.members >= {broker.broker_id for broker in cluster.alive}
+            if not keys.confirms(cluster.alive)
         }
         for one in due_to_tell(epochs):
             is_wanted = isinstance(one, FormerPrimaryFence) or one.cluster_id in waiting

@@ -23,6 +23,9 @@ FRESH_SEED_BITS = 48
 ONCE_UNSOUND = {"kraft": (71071, 71220), "zookeeper": (71266,)}
 """Worlds that found something; a test of its own says what. Every commit runs them."""
 
+SITES_ONCE_UNSOUND = (("kraft", "dies", 168),)
+"""The same with two sites: the controller, what becomes of the first site, the seed."""
+
 
 def commit() -> str:
     """The newest commit, or without git the run's own seed, which the header prints."""

@@ -10,7 +10,7 @@ import pytest
 
 from deploy.paths import PROJECT_ROOT
 from tests.rotation import drawn
-from tests.simulation.commit_seeds import SEEDS
+from tests.simulation.commit_seeds import SEEDS, SITES_ONCE_UNSOUND
 from tests.simulation.planted_in_sites import PLANTS
 from tests.simulation.site_story import Fate, SiteSeedRun
 
@@ -37,6 +37,14 @@ def test_two_sites_of_this_commit_are_sound(step: int):
     outcome = SiteSeedRun(seed, fate, controller).run()
     assert outcome.wrong == [], world
     assert outcome.acknowledged > 50
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("controller", "fate", "seed"), SITES_ONCE_UNSOUND)
+def test_two_sites_that_found_something_are_sound(controller: str, fate: str, seed: int):
+    """They found faults of what stands between two sites."""
+    assert SiteSeedRun(seed, Fate(fate), controller).run().wrong == []
 
 
 @pytest.mark.slow

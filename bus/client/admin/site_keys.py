@@ -7,10 +7,12 @@ the brokers are not ours; they know no such keys.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bus.client.admin import commands, queries
 from bus.client.admin.config_resources import BROKER, AlterConfigOp
+from bus.client.model import BrokerDescription
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.site_confirmation import (
     SITE_CONFIRMATION_KEY,
@@ -45,6 +47,10 @@ class SiteKeys:
     epoch: SiteEpoch | None = None
     confirmation: SiteConfirmation | None = None
     members: frozenset[int] | None = None
+
+    def confirms(self, alive: Iterable[BrokerDescription]) -> bool:
+        """Whether none of these brokers waits for somebody to say that its site is the primary."""
+        return self.members is None or self.members >= {broker.broker_id for broker in alive}
 
 
 def site_number(client: SyncClient) -> int | None:

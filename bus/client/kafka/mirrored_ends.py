@@ -3,6 +3,8 @@
 In: the bus of the cluster that is asked. Out: `MirroredEnds`. Raises BusError.
 Never: an end that counts records which did not come from the source: of a topic that is a mirror no
 longer, only what the mirror had confirmed counts, which is at most a few seconds less, or nothing.
+Nor a former primary called the new one: both have topics marked as copied to the other site, only
+the site epoch tells them apart.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from bus.client.admin import queries, site_keys
+from bus.client.admin.site_keys import SiteKeys
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.model import TopicPartition
+from bus.client.wire.sync_client import SyncClient
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY, MirrorConfirmed, decode_confirmed
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED
@@ -39,11 +44,13 @@ class MirroredEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MirroredEnds(msgspec.Struct, frozen=True, kw_only=True):
-    """All partitions that are, or were said to be, mirrors of the source."""
+    """All partitions that are, or were said to be, mirrors of the source. `is_closed`: whatever
+    their keys say, the cluster is the secondary by its site epoch, or not confirmed as primary."""
 
     cluster_id: str
     source_cluster_id: str
     partitions: tuple[MirroredEnd, ...]
+    is_closed: bool = False
 
     @property
     def ends(self) -> dict[tuple[str, int], int]:
@@ -53,7 +60,7 @@ class MirroredEnds(msgspec.Struct, frozen=True, kw_only=True):
     def is_taken_over(self, topics: Collection[str]) -> bool:
         """Whether these topics were mirrors and are written to by others now: all of them."""
         found = [one for one in self.partitions if one.topic in topics]
-        return bool(found) and not any(one.is_mirror for one in found)
+        return bool(found) and not self.is_closed and not any(one.is_mirror for one in found)
 
 
 def cluster_id_of(bus: BusSettings, *, client_id: str, timeout_s: float) -> str:
@@ -76,23 +83,41 @@ def mirrored_ends(bus: BusSettings, source_cluster_id: str) -> MirroredEnds:
             TopicPartition(topic.name, each.index)
             for topic in topics if not topic.internal for each in topic.partitions
         }  # fmt: skip
+        keys, is_confirmed = _site(bus)
         # In this order: a topic that is a mirror after its ends were asked was one when they were.
         ends = admin.end_offsets(places)
         names = sorted({place.topic for place in places})
         configs = admin.all_topic_configs(names)
         mirrors = [n for n in names if configs[n].get(SOURCE_CLUSTER_KEY) == source_cluster_id]
-        # A switch lets the topics that it opens say that they are to be copied to the former site.
-        opened = [n for n in names if configs[n].get(TARGET_CLUSTER_KEY) == source_cluster_id]
+        # A switch lets the topics that it opens say that they are to be copied to the former site;
+        # but the mirror has marked those of the former primary in the same way.
+        marked = [n for n in names if configs[n].get(TARGET_CLUSTER_KEY) == source_cluster_id]
     finally:
         admin.close()
     confirmed = newest_confirmed(bus, source_cluster_id, cluster.cluster_id)
+    is_primary = keys.epoch is not None and keys.epoch.primary == cluster.cluster_id
+    opened = marked if is_primary else []
     return MirroredEnds(
         cluster_id=cluster.cluster_id,
         source_cluster_id=source_cluster_id,
         partitions=tuple(
             _ends(ends, frozenset(mirrors), frozenset(opened), confirmed, places)
         ),
+        is_closed=keys.epoch is not None and not (is_primary and is_confirmed),
     )
+
+
+def _site(bus: BusSettings) -> tuple[SiteKeys, bool]:
+    """What the cluster holds about both sites, and whether all its brokers are confirmed. Brokers
+    that do not say it to us are taken for others than ours, which have no site epoch."""
+    with SyncClient.of(bus, CLIENT_ID, request_timeout_ms=int(TIMEOUT_S * 1000)) as client:
+        try:
+            keys = site_keys.read(client)
+        except BusError as error:
+            if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                raise
+            return SiteKeys(), True
+        return keys, keys.confirms(queries.cluster(client).alive)
 
 
 def newest_confirmed(

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from bus.client.admin import commands
-from bus.client.admin.config_resources import TOPIC, AlterConfigOp
+from bus.client.admin.config_resources import BROKER, TOPIC, AlterConfigOp
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.site_follower import SendProgress, SiteFollower
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
+from bus.contracts.site_epoch import SITE_EPOCH_KEY, EpochKind, SiteEpoch
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker, start_broker
 
@@ -84,8 +85,12 @@ def test_a_sender_moves_once_the_other_site_was_opened_and_not_because_its_own_i
             (SOURCE_CLUSTER_KEY, AlterConfigOp.DELETE, None),
             (TARGET_CLUSTER_KEY, AlterConfigOp.SET, home_id),
         ]
+        switched = SiteEpoch(1, EpochKind.FORCED, second.cluster_id, home_id, 1, "somebody@desk")
         with SyncClient(second.bootstrap, "test") as client:
-            commands.alter_configs(client, {(TOPIC, SENT_TO): changes})
+            commands.alter_configs(client, {
+                (BROKER, ""): [(SITE_EPOCH_KEY, AlterConfigOp.SET, switched.text)],
+                (TOPIC, SENT_TO): changes,
+            })  # fmt: skip
         assert moved.wait(WITHIN_S)
         assert [each.bootstrap_servers for each in told] == [second.bootstrap]
         sender[0] = SendProgress(15, 0)
