@@ -122,7 +122,7 @@ def admit(
     )
     if isinstance(row, RejectedRow):
         return _rejected(row, message, request)
-    return _admitted(row, message, posted, pictures, request, url_of, may_warn=may_warn)
+    return _admitted(row, message, posted, envelope, pictures, request, url_of, may_warn=may_warn)
 
 
 def _pictures(message: ParsedMessage, posted: PostedRecord, request: RequestInfo) -> _Pictures:
@@ -136,6 +136,7 @@ def _admitted(
     row: RecordRow,
     message: ParsedMessage,
     posted: PostedRecord,
+    envelope: Envelope,
     pictures: _Pictures,
     request: RequestInfo,
     url_of: Callable[[str], str],
@@ -148,20 +149,23 @@ def _admitted(
     warnings: Sequence[Diagnostic] = ()
     if may_warn and (pictures.suspect or is_odd or _repeats_a_key(message.value)):
         warnings = _warnings(message, faults, posted, request)
+    kept = pictures.kept
     names = {
         key: picture_name(
             request.day, row.checkpoint_id, row.record_id, ROLES.get(key, "other"), data
         )
-        for key, data in pictures.kept.items()
+        for key, data in kept.items()
     }
     body = with_urls(message, {key: url_of(name) for key, name in names.items()}, pictures.lost)
     if len(body) > request.max_record_bytes:
-        return _rejected(_too_large(body, row, message, request), message, request)
+        reason = Reason.TOO_LARGE.value
+        too_large = rejected_row(body, message.kind, envelope, reason, "", request.zone)
+        return _rejected(too_large, message, request)
     return AdmittedRecord(
         row.record_id,
         message.kind,
         _valid_entry(row, message.kind, body, request),
-        {names[key]: data for key, data in pictures.kept.items()},
+        {names[key]: data for key, data in kept.items()},
         row.camera_ip,
         warnings=warnings,
         faults=faults,
@@ -180,17 +184,6 @@ def _valid_entry(row: RecordRow, kind: str, body: bytes, request: RequestInfo) -
         tally=f"{kind}/accepted",
         slot=_slot(row, kind),
     )
-
-
-def _too_large(
-    body: bytes, row: RecordRow, message: ParsedMessage, request: RequestInfo
-) -> RejectedRow:
-    envelope = Envelope(
-        received_at_ms=request.received_at_ms, record_id=row.record_id, source=request.source,
-        replayed=request.replayed, clock=request.clock,
-    )  # fmt: skip
-    reason = Reason.TOO_LARGE.value
-    return rejected_row(body, message.kind, envelope, reason, "", request.zone)
 
 
 def _is_suspect(picture: bytes, request: RequestInfo) -> bool:

@@ -17,11 +17,11 @@ from bus.client.kafka.cluster import start_offsets
 from bus.client.kafka.topic_reader import (
     CATCH_UP_TIMEOUT_S,
     CatchUpTimeout,
-    EndsOfLeaders,
     FirstOffsets,
     TopicMissing,
     TopicReader,
 )
+from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.settings import BusSettings
 
 __all__ = ["CatchUpTimeout", "CompactedTopic", "TopicMissing"]
@@ -39,7 +39,7 @@ class CompactedTopic(Generic[State]):
         *,
         client_id: str,
         first_offsets: FirstOffsets | None = start_offsets,
-        leaders: EndsOfLeaders | None = None,
+        leaders: PartitionLeaders | None = None,
         overrides: Mapping[str, object] | None = None,
         timeout_s: float = CATCH_UP_TIMEOUT_S,
         stopping: threading.Event | None = None,

@@ -44,13 +44,12 @@ class TopicFollower:
         """`with_ends`: whether anybody will ask for what was not read."""
         self._bus = bus
         self._topics = sorted(set(topics))
-        self._with_ends = with_ends
-        self._ids, self._leaders = TopicIds(bus, CLIENT_ID), PartitionLeaders(bus, CLIENT_ID)
+        self._ids = TopicIds(bus, CLIENT_ID)
+        self._leaders = PartitionLeaders(bus, CLIENT_ID) if with_ends else None
         self._admin: AdminClient | None = None
         self._condition = threading.Condition()
         self._known: FollowedTopics | None = None
-        self._begun = self._ended = 0  # looks
-        self._is_wanted = False
+        self._begun = self._ended = self._wanted = 0  # looks; the last that somebody waits for
         self._failure = "no broker has answered yet"  # of the look that ended last
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="topics", daemon=True)
@@ -68,7 +67,8 @@ class TopicFollower:
         if self._thread.is_alive():
             self._thread.join(STOP_S)
         self._ids.close()
-        self._leaders.close()
+        if self._leaders is not None:
+            self._leaders.close()
 
     @property
     def identity(self) -> ClusterIdentity | None:
@@ -109,7 +109,7 @@ class TopicFollower:
             return
         deadline = time.monotonic() + timeout_s
         with self._condition:
-            wanted, self._is_wanted = self._begun + 1, True
+            wanted = self._wanted = self._begun + 1
             self._condition.notify_all()
             while self._ended < wanted:
                 left_s = deadline - time.monotonic()
@@ -131,38 +131,33 @@ class TopicFollower:
     def _run(self) -> None:
         looks = 0
         while not self._stopping.is_set():
-            if self._tried(self._counted_look):
-                if self._with_ends and looks % LOOKS_PER_END == 0:
-                    self._tried(self._look_at_ends)
+            if self._look_for_all():
+                if looks % LOOKS_PER_END == 0:
+                    self._why_failed(self._look_at_ends)
                 looks += 1
             with self._condition:
-                if not self._is_wanted and not self._stopping.is_set():
+                if self._wanted <= self._begun and not self._stopping.is_set():
                     self._condition.wait(EVERY_S)
 
+    def _look_for_all(self) -> bool:
+        """Whoever waits for a look goes on when it has ended. Returns whether it has seen them."""
+        with self._condition:
+            self._begun += 1
+        failure = self._why_failed(self._look)
+        with self._condition:
+            self._ended, self._failure = self._begun, failure
+            self._condition.notify_all()
+        return not failure
+
     @staticmethod
-    def _tried(look: Callable[[], None]) -> bool:
+    def _why_failed(look: Callable[[], None]) -> str:
+        """Empty: it has not."""
         try:
             look()
         except ClusterUnavailable as error:
             log.debug("topics are followed later: %s", error)
-            return False
-        return True
-
-    def _counted_look(self) -> None:
-        """Whoever waits for it goes on when it has ended, in whatever manner."""
-        with self._condition:
-            self._begun, self._is_wanted = self._begun + 1, False
-        failure = "the look has failed"
-        try:
-            self._look()
-            failure = ""
-        except ClusterUnavailable as error:
-            failure = str(error)
-            raise
-        finally:
-            with self._condition:
-                self._ended, self._failure = self._begun, failure
-                self._condition.notify_all()
+            return str(error) or "no broker answers"
+        return ""
 
     def _look(self) -> None:
         found = self._existing()
@@ -172,10 +167,10 @@ class TopicFollower:
     def _look_at_ends(self) -> None:
         """Ends count for the topic that stood there before and after they were asked, and that has
         no partition whose end is not known."""
-        before = self.identity
-        if before is None:
+        before, leaders = self.identity, self._leaders
+        if before is None or leaders is None:
             return
-        ends = self._end_offsets(before.partitions)
+        ends = self._end_offsets(leaders, before.partitions)
         after = self._existing()
         unknown = {topic for topic, number in before.partitions if (topic, number) not in ends}
         same = {t for t, topic_id in after.topic_ids.items() if before.topic_ids.get(t) == topic_id}
@@ -193,9 +188,11 @@ class TopicFollower:
                 raise ClusterUnavailable(str(error)) from error
         return describe_existing(self._librdkafka(), self._topics, TIMEOUT_S, self.identity)
 
-    def _end_offsets(self, places: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, int]:
+    def _end_offsets(
+        self, leaders: PartitionLeaders, places: Sequence[TopicAndPartition]
+    ) -> Mapping[TopicAndPartition, int]:
         try:
-            return self._leaders.end_offsets(places)
+            return leaders.end_offsets(places)
         except BusError:  # SECURITY_DISABLED
             return end_offsets(self._librdkafka(), places, TIMEOUT_S)
 

@@ -3,8 +3,8 @@
 In: topics, where reading begins. Out: every record from there, each once; of a topic that was made
 anew, those of the new one. Never: a group, a stored position, a wait without a limit.
 
-Where the ends are asked often, they are asked over connections of our own (`EndsOfLeaders`): on the
-consumer's, the question would wait behind the fetch that waits for new records (up to half a
+Where the ends are asked often, they are asked over connections of our own (`PartitionLeaders`): on
+the consumer's, the question would wait behind the fetch that waits for new records (up to half a
 second), and librdkafka's admin client asks a leader that has died until it is back.
 """
 
@@ -14,7 +14,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from bus.client.kafka.cluster import (
     AdminClient,
@@ -25,6 +24,7 @@ from bus.client.kafka.cluster import (
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicAndPartition, TopicPartition
+from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 
@@ -37,19 +37,6 @@ log = logging.getLogger(__name__)
 
 Offsets = dict[TopicAndPartition, int]
 FirstOffsets = Callable[[AdminClient, Sequence[TopicAndPartition]], Offsets]
-
-
-class EndsOfLeaders(Protocol):
-    """`bus.client.wire.partition_leaders.PartitionLeaders`, which costs four megabytes: who reads
-    what comes asks nobody for ends."""
-
-    failure: BusError | None
-
-    def end_offsets(self, places: Collection[TopicAndPartition]) -> Offsets:
-        """Of those whose leader answers now. Raises BusError."""
-
-    def close(self) -> None:
-        """Asks no more."""
 
 
 class CatchUpTimeout(Exception):
@@ -74,7 +61,7 @@ class TopicReader:
         first_offsets: FirstOffsets | None,
         *,
         client_id: str,
-        leaders: EndsOfLeaders | None = None,
+        leaders: PartitionLeaders | None = None,
         overrides: Mapping[str, object] | None = None,
         timeout_s: float = CATCH_UP_TIMEOUT_S,
         stopping: threading.Event | None = None,
