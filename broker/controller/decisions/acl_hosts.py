@@ -14,7 +14,11 @@ from broker.metadata.versions import CIDR_LEVEL, LEVEL_NAMES
 from bus.errors import ErrorCode
 
 _IPV4_BLOCK = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3}){3})/([0-9]{1,2})")
-_IPV6_BLOCK = re.compile(r"([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)/([+-]?[0-9]{1,20})")
+# Java's `Integer.parseInt` takes the digits of every script, one UTF-16 unit each.
+_IPV6_BLOCK = re.compile(
+    r"([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)/([+-]?(?:(?![\U00010000-\U0010ffff])\d){1,20})"
+)
+_LEADING_ZEROS = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 _IPV4_BITS, _IPV6_BITS = 32, 128
 MAX_OCTET = 255
 
@@ -51,7 +55,8 @@ def _is_ipv4(address: str) -> bool:
 
 
 def _is_ipv6(address: str) -> bool:
+    """Kafka takes groups and octets with any number of leading zeros."""
     try:
-        return IPv6Address(address).ipv4_mapped is None
+        return IPv6Address(_LEADING_ZEROS.sub("", address)).ipv4_mapped is None
     except AddressValueError:
         return False
