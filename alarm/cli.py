@@ -16,7 +16,6 @@ from rich.table import Table
 
 from alarm.dispatch.reader import OperationsReader
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
-from bus import wall_clock
 from bus.cli.show import screen
 from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Alarm
@@ -29,6 +28,7 @@ from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
 from bus.domain.rule_values import PLATE
 from bus.errors import BusError
 from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
+from bus.runtime import wall_clock
 from ingest.store.port import PageRequest, StoreError
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from bus.java_config import PKCS8_BEGIN, java_config
+from bus.security.java_config import PKCS8_BEGIN, java_config
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""

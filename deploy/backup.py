@@ -25,9 +25,9 @@ import msgspec
 from alarm.dispatch.operations import mark_restored
 from bus.contracts.commands import WatchCommand
 from bus.errors import BusError
-from bus.lock_file import hold_lock_file
+from bus.files.lock_file import hold_lock_file
 from bus.notify.notice_table import mark_repeated
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.control_topics import (
     REGISTER,
     RULES,

@@ -118,7 +118,7 @@ def demo(
     status 0 only if it balances to the record. The data stay; the next start goes on with them.
     Brokers, controller and HBase make another arrangement, with data of its own below `demo/`.
     """
-    from bus import tasks
+    from bus.runtime import tasks
     from deploy import demo as work
 
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
@@ -183,7 +183,7 @@ def up(
     ] = False,
 ) -> None:
     """Start broker, edge, streams, dispatcher, console and watch, and keep them alive."""
-    from bus import tasks
+    from bus.runtime import tasks
     from deploy import up as work
 
     raise typer.Exit(work.detach(ctx.obj) if detach else tasks.run(work.up(ctx.obj)))

@@ -22,7 +22,7 @@ from types import TracebackType
 
 import msgspec
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
 from ingest.store.hbase.connection import HbaseConnection
 from ingest.store.hbase.pause import PauseRequest

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bus import tasks
-from bus.log_format import log_to_stderr
-from bus.wall_clock import now_ms
+from bus.runtime import tasks
+from bus.runtime.log_format import log_to_stderr
+from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.roles import ALARM_STREAMS, ROLES, STREAMS
 from deploy.settings import Settings, edge_url

@@ -21,8 +21,8 @@ from alarm.settings import DispatcherSettings
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
 from broker.settings import SettingError, split
+from bus.domain.retention import RetentionSettings
 from bus.notify.settings import NoticeSettings
-from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.settings_sources import (

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from bus.lock_file import hold_lock_file
-from bus.wall_clock import now_ms
+from bus.files.lock_file import hold_lock_file
+from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
 from monitor.ports import ProcessStatus
 

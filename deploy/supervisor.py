@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from bus import tasks
-from bus.wall_clock import now_ms
+from bus.runtime import tasks
+from bus.runtime.wall_clock import now_ms
 from deploy.child import Child, RoleState
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy

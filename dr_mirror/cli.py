@@ -17,7 +17,7 @@ from rich.text import Text
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen, size_text
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.verify import PartitionComparison, verify
 from dr_mirror.counts_cli import counts
 from dr_mirror.not_known import not_known_yet

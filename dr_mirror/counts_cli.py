@@ -17,7 +17,7 @@ from rich.text import Text
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.console_password import PASSWORD, console_password
 from dr_mirror.copy.site_counts import CountsUnavailable, compare_counts, console_client
 from dr_mirror.not_known import not_known_yet

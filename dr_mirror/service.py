@@ -19,11 +19,11 @@ import msgspec
 from bus.client.wire.security import wire_security
 from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
-from bus.file_thread import FileThread
-from bus.metrics_server import MetricsServer
+from bus.metrics.server import MetricsServer
+from bus.runtime.file_thread import FileThread
+from bus.runtime.tasks import spawn, watch
+from bus.runtime.wall_clock import now_ms
 from bus.settings import SiteSettings
-from bus.tasks import spawn, watch
-from bus.wall_clock import now_ms
 from dr_mirror.copy.edge_watch import EdgeWatch
 from dr_mirror.copy.instance_group import InstanceGroup
 from dr_mirror.copy.mirror import Mirror

@@ -13,10 +13,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bus import wall_clock
 from bus.cli.show import screen
 from bus.domain.kinds import KINDS
 from bus.domain.times import BadTime, local_time
+from bus.runtime import wall_clock
 from ingest.edge.batch_parser import JSON_TYPES, LINES_TYPES, split
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import Diagnostic, explain, guess_kind, reason_texts

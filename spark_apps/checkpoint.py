@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 from typing import IO, Self
 
-from bus.lock_file import hold_lock_file
+from bus.files.lock_file import hold_lock_file
 from spark_apps.settings import JobSettings
 
 MEMORY = Path("/dev/shm")

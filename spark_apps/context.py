@@ -17,8 +17,8 @@ from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT
 from bus.errors import BusError
-from bus.register_file import RegisterSource
-from bus.wall_clock import now_ms
+from bus.files.register_file import RegisterSource
+from bus.runtime.wall_clock import now_ms
 from ingest.store.open import open_store
 from ingest.store.port import (
     Applied,

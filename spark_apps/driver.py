@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
 from bus.client.register_follower import RegisterFollower
 from bus.errors import BusError
-from bus.metrics_server import MetricsServer
+from bus.metrics.server import MetricsServer
 from ingest.store.port import StoreError
 from spark_apps.application import SharedQuery, open_cursor
 from spark_apps.apps.registry import APPLICATIONS, TOPICS, in_order, needs_store, queries_of

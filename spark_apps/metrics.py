@@ -1,6 +1,6 @@
 """The metrics of a driver: what Spark tells of each batch, and how long our commits take.
 
-In: `BatchProgress`, `CommittedBatch`, seconds. Out: a registry that `bus.metrics_server` shows.
+In: `BatchProgress`, `CommittedBatch`, seconds. Out: a registry that `bus.metrics.server` shows.
 Never: a label whose values grow with devices or batches.
 """
 
@@ -11,8 +11,8 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from bus.capture_histogram import CaptureHistogram, known_kind
 from bus.contracts.topics import DATA_TOPICS, QUARANTINE_RECORDS
+from bus.metrics.capture_histogram import CaptureHistogram, known_kind
 from spark_apps.committed_batch import CommittedBatch
 from spark_apps.message import OffsetRanges
 from spark_apps.progress import BatchProgress

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from bus.settings import (
     BusSettings,
     Name,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bus.java_config import NotTranslatable, java_config
+from bus.security.java_config import NotTranslatable, java_config
 from bus.settings import BusSettings
 from spark_apps.message import OffsetRanges, ends_of
 from spark_apps.positions import starting_offsets

@@ -16,7 +16,7 @@ import msgspec
 
 from bus.client.model import TopicAndPartition
 from bus.domain.times import MINUTE_MS, minute_of
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.models.cell_window import Cell, CellWindow
 from monitor.models.hysteresis import Hysteresis
 from monitor.models.published_minutes import PublishedMinutes

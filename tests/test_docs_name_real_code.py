@@ -114,8 +114,8 @@ def test_every_decision_stands_in_the_list_of_decisions() -> None:
 def test_a_name_that_is_not_there_is_found(tmp_path: Path) -> None:
     """A test that cannot fail says nothing."""
     page = tmp_path / "page.md"
-    page.write_text("1. `bus/tasks.py` `spawn`,\n   `no_such_name` – text\n   that goes on\n")
-    assert named(page) == [("bus/tasks.py", "spawn"), ("bus/tasks.py", "no_such_name")]
-    found = defined(PROJECT_ROOT / "bus/tasks.py")
+    page.write_text("1. `bus/runtime/tasks.py` `spawn`,\n   `no_such_name` – text\n   that goes on\n")
+    assert named(page) == [("bus/runtime/tasks.py", "spawn"), ("bus/runtime/tasks.py", "no_such_name")]
+    found = defined(PROJECT_ROOT / "bus/runtime/tasks.py")
     assert {"spawn", "TaskSupervisor.fail", "FAILED_STATUS"} <= found
     assert "no_such_name" not in found

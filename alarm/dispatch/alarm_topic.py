@@ -16,7 +16,6 @@ from functools import partial
 import msgspec
 
 from alarm.dispatch.raised_alarms import RaisedAlarms, repeated_ms
-from bus import wall_clock
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import offsets_since
 from bus.client.kafka.config import FOLLOWS_LEADERS
@@ -29,6 +28,7 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import DATA_TOPICS, DAY_MS, EVENT_ALARM, EVENT_CANDIDATE, TOPICS
 from bus.errors import BusError, ErrorCode
+from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
 
 log = logging.getLogger(__name__)

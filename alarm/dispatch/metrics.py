@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from bus.capture_histogram import CaptureHistogram
 from bus.contracts.alarms import Alarm
+from bus.metrics.capture_histogram import CaptureHistogram
 from bus.notify.notice_metrics import NoticeMetrics
 
 

@@ -29,11 +29,11 @@ from alarm.dispatch.unnotified import NewlyNotified, add_unnotified, remove_unno
 from bus.contracts.alarms import NOT_PRIMARY, Acknowledged, Alarm, Incident, Notified
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
-from bus.lock_file import hold_lock_file
+from bus.domain.retention import RetentionSettings
+from bus.files.lock_file import hold_lock_file
+from bus.files.sqlite_transaction import immediate_transaction
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import NoticeTable
-from bus.retention import RetentionSettings
-from bus.sqlite_transaction import immediate_transaction
 from ingest.store.port import Position, StoreUnavailable
 from ingest.store.sqlite.errors import sqlite_errors
 

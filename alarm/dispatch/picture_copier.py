@@ -14,9 +14,9 @@ from zoneinfo import ZoneInfo
 
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.picture_queue import PictureQueue, WaitingCopies, picture_addresses
-from bus import wall_clock
 from bus.contracts.topics import DAY_MS
-from bus.retention import kept_from_day
+from bus.domain.retention import kept_from_day
+from bus.runtime import wall_clock
 from ingest.store.port import StoreError
 
 log = logging.getLogger(__name__)

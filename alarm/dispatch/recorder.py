@@ -29,7 +29,6 @@ from alarm.dispatch.shadow import SETTLED_S
 from alarm.rules import NewestCommands
 from alarm.settings import DispatcherSettings
 from alarm.watchlist_reader import CatchUpTimeout, command_of
-from bus import wall_clock
 from bus.client.committed import unread_records, void_position
 from bus.client.kafka.cluster import (
     ClusterUnavailable,
@@ -55,14 +54,15 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
 )
+from bus.domain.retention import RetentionSettings
 from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
 from bus.notify.delivery import NoticeDelivery
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notifiers import Notifier, notifiers
 from bus.notify.settings import NoticeSettings
-from bus.retention import RetentionSettings
+from bus.runtime import wall_clock
+from bus.runtime.tasks import watch
 from bus.settings import BusSettings, SiteSettings
-from bus.tasks import watch
 from ingest.store.port import Position, StoreError, StoreUnavailable
 from ingest.store.positions import valid_positions
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 
+from bus.domain.retention import NEVER_MS, RetentionSettings, past_before_ms
 from bus.notify.notice_table import CLOSED, OPEN
-from bus.retention import NEVER_MS, RetentionSettings, past_before_ms
 
 SLICE = 500  # rows of each table; some milliseconds
 

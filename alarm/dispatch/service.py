@@ -15,11 +15,11 @@ from alarm.dispatch.picture_copier import AlarmPictures
 from alarm.dispatch.recorder import OperationsRecorder
 from alarm.dispatch.worker import AlarmWorker
 from alarm.settings import DispatcherSettings
-from bus.metrics_server import MetricsServer
+from bus.domain.retention import RetentionSettings
+from bus.metrics.server import MetricsServer
 from bus.notify.settings import NoticeSettings
-from bus.retention import RetentionSettings
+from bus.runtime.tasks import watch
 from bus.settings import BusSettings, SiteSettings
-from bus.tasks import watch
 
 
 class AlarmDispatcher:

@@ -27,7 +27,6 @@ from alarm.dispatch.decide import decide
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.settings import DispatcherSettings
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
-from bus import wall_clock
 from bus.client.committed import unread_records, valid_offsets, void_position
 from bus.client.followed_topics import UnreadRecords
 from bus.client.kafka.cluster import (
@@ -52,6 +51,7 @@ from bus.contracts.topics import (
     TOPICS,
 )
 from bus.errors import BusError
+from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
 
 log = logging.getLogger(__name__)

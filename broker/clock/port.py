@@ -53,8 +53,9 @@ class Clock(Protocol):
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> TaskHandle:
         """Run a coroutine beside the caller. The caller keeps the handle and ends the task.
 
-        Production spawns through ``bus.tasks``: an error that escapes the coroutine is logged and
-        ends the process, awaited or not. Expected errors are its result, or handled inside.
+        Production spawns through ``bus.runtime.tasks``: an error that escapes the coroutine is
+        logged and ends the process, awaited or not. Expected errors are its result, or handled
+        inside.
         """
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:

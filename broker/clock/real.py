@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import uuid
 
-from bus import wall_clock
 from bus.client.wire.loop_ports import LoopClock
+from bus.runtime import wall_clock
 
 
 class RealClock(LoopClock):

@@ -1,7 +1,8 @@
 """Helpers for tasks: cancel and wait for them, run one whenever there is work.
 
 No error is swallowed, except the cancellation requested here. Every spawn goes through the clock,
-and in production through `bus.tasks`, whose `TaskSupervisor` ends the process when a task dies.
+and in production through `bus.runtime.tasks`, whose `TaskSupervisor` ends the process when a task
+dies.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Flushes and removals run on the disk's worker threads, never on the loop. A disk
 goes to ``MaintainedLogs.on_disk_error``, a ``LogError`` of its retention to the log file; the work
 on the other logs continues. Any other ``LogError`` or ``DiskError`` ends the round of its kind of
 work and is logged; the next round comes at its interval. Any other exception ends the process
-(``bus.tasks``).
+(``bus.runtime.tasks``).
 """
 
 from __future__ import annotations

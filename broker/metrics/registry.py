@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from broker.metrics.catalogue import HELP
 from broker.metrics.names import base_name
-from bus.metrics_text import metrics_text
+from bus.metrics.text import metrics_text
 
 Labels = tuple[tuple[str, str], ...]
 Key = tuple[str, str, Labels]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from broker.config.properties import read_properties
 from broker.server.process import run
-from bus.log_format import log_to_stderr
+from bus.runtime.log_format import log_to_stderr
 
 
 def main() -> int:

@@ -49,7 +49,7 @@ from broker.server.listeners import ListenerAddress, advertised
 from broker.server.roles import roles_of
 from broker.settings import ProcessSettings
 from bus.errors import BusError, CloseConnection
-from bus.metrics_page import MetricsConnection
+from bus.metrics.page import MetricsConnection
 from bus.protocol.frames import request_header
 from bus.protocol.wire import ProtocolError
 

@@ -38,7 +38,7 @@ from broker.server.listeners import ListenerError
 from broker.server.process_logs import close_logs, open_logs
 from broker.server.tools.storage import format_storage
 from broker.settings import CLUSTER_ID_KEY, ProcessSettings, SettingError, split
-from bus import tasks
+from bus.runtime import tasks
 
 log = logging.getLogger("broker.server")
 
@@ -203,7 +203,7 @@ async def _started(broker: Broker) -> bool:
 
 def run(properties: Mapping[str, str], *, data_dir: str | PurePath) -> int:
     """`serve` on uvloop. 0 after a clean stop, 1 with one sentence about what an operator must fix;
-    raises SystemExit with another status after a failure of its own (`bus.tasks`).
+    raises SystemExit with another status after a failure of its own (`bus.runtime.tasks`).
 
     uvloop is used for its vectored writes, not for its speed with small frames (it gains little
     there): the standard loop of Python 3.11 joins, and so copies, fetched data.

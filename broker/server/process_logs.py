@@ -22,7 +22,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from broker.server.control_plane import StartError
-from bus.log_format import FORMAT, PerLineFormatter
+from bus.runtime.log_format import FORMAT, PerLineFormatter
 
 MAX_FILE_BYTES = 10 * 1024 * 1024
 """A file's size before it rotates: some hundred thousand lines."""
@@ -31,7 +31,7 @@ KEPT_FILES = 5
 """Older files kept of each module; with the present one 60 MB for a log that fills up."""
 
 PACKAGES = ("broker", "bus")
-"""`bus.tasks` says why a process failed."""
+"""`bus.runtime.tasks` says why a process failed."""
 
 FILES = {
     "broker": "server",

@@ -19,7 +19,7 @@ from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER
 from bus.domain.register_changes import Entries, register_of, standing
 from bus.errors import BusError
-from bus.register_file import RegisterFile
+from bus.files.register_file import RegisterFile
 from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)

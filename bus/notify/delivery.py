@@ -8,8 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from bus import wall_clock
-from bus.file_thread import FileThread
 from bus.notify import notice_metrics
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.notify.memory_notices import MemoryNotices
@@ -17,6 +15,8 @@ from bus.notify.notice_metrics import ACKNOWLEDGED, FAILED, GIVEN_UP, NoticeMetr
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import SENT, Notice, NoticeResult, after_attempt
 from bus.notify.notifiers import Notifier
+from bus.runtime import wall_clock
+from bus.runtime.file_thread import FileThread
 
 log = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from bus import wall_clock
 from bus.notify.mail import MailServer, send_mail
 from bus.notify.notice_text import NoticeText, notice_text
 from bus.notify.settings import NoticeSettings
+from bus.runtime import wall_clock
 from bus.settings import SiteSettings
 
 TextOf = Callable[[bytes], NoticeText]

@@ -11,8 +11,8 @@ from itertools import islice
 from bus.client.kafka.producer import Producer
 from bus.contracts import headers
 from bus.contracts.topics import TOPICS
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from bus.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.prepare import make_topics
 from ingest.senders.simulator.day import day_records

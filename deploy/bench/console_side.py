@@ -20,8 +20,8 @@ import psutil
 from bus.client.kafka.producer import Producer
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import broker_flags, role, wait_for_port

@@ -61,7 +61,7 @@ def up(
     sync, where there are three brokers. The data stay in the data directory, one set for KRaft and
     one for ZooKeeper.
     """
-    from bus import tasks
+    from bus.runtime import tasks
     from deploy.cluster import run as work
 
     wanted = plan(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.reconcile.balance import AcceptedDifference, Reconciliation
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import IO
 
-from bus.lock_file import hold_lock_file
+from bus.files.lock_file import hold_lock_file
 from deploy.paths import cache_dir
 
 FOLDER = "class-archives"

@@ -19,7 +19,7 @@ import httpx
 
 from bus.contracts.site_epoch import parse_site_epoch
 from bus.domain.kinds import KIND_OF_TOPIC
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.demo import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT

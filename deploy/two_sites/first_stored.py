@@ -14,7 +14,7 @@ from contextlib import closing
 from bus.client.kafka.admin import Admin
 from bus.client.model import TopicPartition
 from bus.errors import BusError
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.reconcile.open_stores import open_records
 from deploy.settings import Settings
 from ingest.store.port import StoreError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.plan.acls import SHOWN, AclPlan, AclRules, AclStatus, plan_acls

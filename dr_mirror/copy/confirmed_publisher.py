@@ -25,8 +25,8 @@ from bus.protocol.generated.produce import (
 )
 from bus.records.build import build_batch
 from bus.records.codecs import Compression
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.plan.confirmed import ConfirmedOffsets, confirmed_records

@@ -10,7 +10,7 @@ import asyncio
 
 import msgspec
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.edge_client import EdgeClient, EdgeUnavailable
 from dr_mirror.plan.edges import EdgeStatus, edge_status
 

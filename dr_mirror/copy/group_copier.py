@@ -17,7 +17,7 @@ from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.find_coordinator import FindCoordinatorRequest
 from bus.protocol.generated.list_groups import ListGroupsRequest
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.plan.groups import GroupMirror, GroupOffsets, GroupSelection, HeldOffsets
 from dr_mirror.plan.requests import commit_of_group, committed_offsets, offsets_of_groups

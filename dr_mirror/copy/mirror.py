@@ -17,8 +17,8 @@ from typing import TypeVar
 from bus.client.model import PartitionDescription, TopicPartition
 from bus.client.wire.loop_ports import LoopClock
 from bus.errors import BusError
-from bus.tasks import in_slices, spawn
-from bus.wall_clock import now_ms
+from bus.runtime.tasks import in_slices, spawn
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.acl_copier import AclCopier
 from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels

@@ -18,7 +18,7 @@ from bus.protocol.apis import ApiKey
 from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from bus.records.build import build_batch
 from bus.records.record import Record
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.copy.topic_reader import TopicUnavailable, WholeTopicReader
 from dr_mirror.plan.groups import GroupOffsets

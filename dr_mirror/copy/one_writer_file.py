@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from bus.lock_file import hold_lock_file
-from bus.sqlite_transaction import immediate_transaction
+from bus.files.lock_file import hold_lock_file
+from bus.files.sqlite_transaction import immediate_transaction
 
 BUSY_S = 2.0
 

@@ -22,7 +22,7 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.topic_follower import follower_that_looked
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.errors import BusError
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.picture_edges import PictureEdges
 from dr_mirror.copy.picture_file import PictureFile, PictureFileError
 from dr_mirror.plan.pictures import (

@@ -17,7 +17,7 @@ from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from bus.records.batch import RecordsError
-from bus.tasks import spawn
+from bus.runtime.tasks import spawn
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.plan.append_batches import AppendBatches
 from dr_mirror.plan.rewrite import BatchProducer, ProducedBatch

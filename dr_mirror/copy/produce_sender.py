@@ -20,7 +20,7 @@ from bus.client.model import TopicPartition
 from bus.errors import ErrorCode
 from bus.records.build import build_batch
 from bus.records.record import Record
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.copy.produce_requests import ProduceRequests
 from dr_mirror.copy.topic_reader import TopicUnavailable

@@ -16,8 +16,8 @@ from bus.client.wire.channel import PeerError
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.records.record import Record
-from bus.tasks import spawn
-from bus.wall_clock import now_ms
+from bus.runtime.tasks import spawn
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.copy.mirror_maker_topics import MirrorMakerTopics

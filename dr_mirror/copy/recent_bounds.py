@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerError
 from bus.protocol.apis import ApiKey
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.copy.log_directories import LogDirectories
 from dr_mirror.plan.first_look import (

@@ -17,10 +17,10 @@ from pathlib import Path
 import msgspec
 
 from bus.client.model import TopicPartition
-from bus.file_thread import FileThread
 from bus.records.block_digest import BlockDigest
-from bus.tasks import in_slices, spawn
-from bus.wall_clock import now_ms
+from bus.runtime.file_thread import FileThread
+from bus.runtime.tasks import in_slices, spawn
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.block_comparison import BlockComparison, ReplicaComparison
 from dr_mirror.copy.links import CopyContext
 from dr_mirror.copy.log_directories import LogDirectories

@@ -15,7 +15,7 @@ from bus.client.wire.fetch_session import PartitionKey
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.records.batch import RecordsError
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.links import CopyContext, state_of_lost
 from dr_mirror.plan.batches import BatchRun, SplitBatch, batch_run
 from dr_mirror.plan.committed import READ_COMMITTED, committed_runs

@@ -27,8 +27,8 @@ from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
 from bus.contracts.topics import TOPICS
 from bus.errors import BusError, ErrorCode
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from dr_mirror.plan.site_state import (
     MAX_KEYS,
     STATE,

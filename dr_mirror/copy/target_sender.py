@@ -19,7 +19,7 @@ from bus.protocol.generated.mirror_append import (
     PartitionMirrorAppend,
     TopicMirrorAppend,
 )
-from bus.tasks import spawn
+from bus.runtime.tasks import spawn
 from dr_mirror.copy.links import CopyContext, state_of_lost
 from dr_mirror.plan.append_errors import state_of
 from dr_mirror.plan.partition_copy import PartitionAppend, PartitionCopy

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from bus.client.model import TopicPartition
-from bus.tasks import spawn
+from bus.runtime.tasks import spawn
 from dr_mirror.copy.transaction_manager import TransactionFailed
 from dr_mirror.plan.append_batches import AppendBatches
 from dr_mirror.plan.positions import SourcePosition

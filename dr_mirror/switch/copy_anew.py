@@ -20,8 +20,8 @@ import msgspec
 
 from bus.client.model import TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
-from bus.durable_file import replace_durably
 from bus.errors import BusError, ErrorCode
+from bus.files.durable_file import replace_durably
 from dr_mirror.plan.states import MirrorState, state_named
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import Obstacle

@@ -15,7 +15,7 @@ import typer
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json
 from bus.errors import BusError, ErrorCode
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.plan.states import Language
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.status_file import FRESH_MS, StatusUnavailable, read_status, status_path

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from bus.runtime.wall_clock import now_ms
 from bus.settings import SiteSettings
-from bus.wall_clock import now_ms
 from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.plan.switch import status_obstacles
 from dr_mirror.plan.switch_report import SwitchStatement

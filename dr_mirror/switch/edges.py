@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bus.contracts.sent_again import SentAgain, SentAgainError, decode_sent_again
 from bus.contracts.site_epoch import SiteEpochError, parse_site_epoch
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.edge_client import EdgeClient, EdgeUnavailable
 from dr_mirror.plan.edges import edge_statement
 from dr_mirror.plan.switch_report import EDGE, FORCED, REJOINED, ReportError, SwitchStatement

@@ -20,7 +20,7 @@ from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteEpochs
 from bus.errors import ErrorCode
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.plan.forced import (
     OpenTransaction,
     abort_marker,

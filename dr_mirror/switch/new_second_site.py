@@ -15,7 +15,7 @@ from collections.abc import Callable
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.plan.generations import GENERATION_KEY, next_generation
 from dr_mirror.plan.selection import TopicSelection
 from dr_mirror.plan.switch import Obstacle

@@ -22,7 +22,7 @@ from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteEpochs
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.plan.generations import generation_of
 from dr_mirror.plan.selection import TopicSelection
 from dr_mirror.plan.status import MirrorStatus

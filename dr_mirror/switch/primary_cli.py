@@ -19,7 +19,7 @@ from bus.cli.show import AsJson, print_json, screen
 from bus.client.admin.own_name import own_name
 from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation, reason_text
 from bus.errors import BusError
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from dr_mirror.plan.confirmation import SiteStanding, force_obstacle
 from dr_mirror.plan.states import Language
 from dr_mirror.switch.report_cli import local_time

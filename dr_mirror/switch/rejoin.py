@@ -38,8 +38,8 @@ from bus.contracts.topics import CONTROL_MIRROR_TAILS, TOPICS
 from bus.domain.site_epochs import SiteEpochs
 from bus.errors import BusError, ErrorCode
 from bus.records.record import Record
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from dr_mirror.copy.block_comparison import BlockComparison
 from dr_mirror.copy.replica_sides import ReplicaSide, SideError
 from dr_mirror.copy.verify import SideReader

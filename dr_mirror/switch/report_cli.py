@@ -17,8 +17,8 @@ from rich.text import Text
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
+from bus.runtime.wall_clock import now_ms
 from bus.settings import SiteSettings
-from bus.wall_clock import now_ms
 from dr_mirror.console_password import PASSWORD, console_password
 from dr_mirror.copy.site_counts import CountsUnavailable, console_client, lacking_at
 from dr_mirror.plan.counts import DeviceLack, hours_around

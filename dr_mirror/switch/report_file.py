@@ -10,7 +10,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from bus.durable_file import sync_folder
+from bus.files.durable_file import sync_folder
 from bus.settings import SiteSettings
 from dr_mirror.plan.switch_report import (
     EDGE,

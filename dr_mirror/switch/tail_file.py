@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from bus.client.model import TopicPartition
-from bus.durable_file import sync_folder
+from bus.files.durable_file import sync_folder
 from bus.protocol.wire import Buffer
 from dr_mirror.plan.tail import end_of_batches, tail_lines
 

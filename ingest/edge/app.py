@@ -13,7 +13,7 @@ from functools import partial
 
 import uvicorn
 
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.epoch_confirmer import EpochConfirmer

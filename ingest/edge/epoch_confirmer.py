@@ -27,7 +27,7 @@ from bus.domain.site_epochs import (
     due_to_tell,
 )
 from bus.errors import BusError, ErrorCode
-from bus.periodic_thread import PeriodicThread
+from bus.runtime.periodic_thread import PeriodicThread
 from ingest.edge.other_site import SENT_TO
 from ingest.edge.site_route import HOME, SECOND, SiteRoute
 

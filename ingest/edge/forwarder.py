@@ -14,13 +14,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from bus import wall_clock
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer, RecordMetadata
 from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
 from bus.contracts.sent_again import SentAgain
 from bus.errors import BusError, ErrorCode
+from bus.runtime import wall_clock
 from ingest.edge.other_site import ask_ends
 from ingest.edge.sent_again_file import write_sent_again
 from ingest.edge.site_route import Site, SiteRoute

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from bus import wall_clock
-from bus.metrics_text import metrics_text
-from bus.tasks import RequestFailures
+from bus.metrics.text import metrics_text
+from bus.runtime import wall_clock
+from bus.runtime.tasks import RequestFailures
 from ingest.edge.admission import AdmittedRecord
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder

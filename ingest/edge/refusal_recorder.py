@@ -12,10 +12,10 @@ import os
 
 from prometheus_client import CollectorRegistry, Counter
 
-from bus import wall_clock
 from bus.contracts import headers, topics
 from bus.contracts.headers import Reason
 from bus.domain.identity import uuid7
+from bus.runtime import wall_clock
 from ingest.edge.body_start import BodyStart
 from ingest.edge.refusals import KeptBytes, RefusalTable, RefusedRequest
 from ingest.edge.responses import Problem

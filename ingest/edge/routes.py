@@ -17,7 +17,6 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from bus import wall_clock
 from bus.client.kafka.mirrored_ends import mirrored_ends
 from bus.contracts import headers, topics
 from bus.contracts.meters import Sent
@@ -32,8 +31,9 @@ from bus.contracts.pictures import MAX_NAME_CHARACTERS, is_safe_name
 from bus.contracts.sender_faults import SENDERS_PATH, SenderFaults
 from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.errors import BusError
+from bus.runtime import wall_clock
+from bus.runtime.tasks import HeardRequests
 from bus.settings import SiteSettings
-from bus.tasks import HeardRequests
 from ingest.edge.admission import AdmittedRecord, PostedRecord, RequestInfo, admit
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.batch_parser import UnknownType

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from bus.contracts.sent_again import SentAgain
-from bus.durable_file import replace_durably
+from bus.files.durable_file import replace_durably
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from bus.durable_file import replace_durably
+from bus.files.durable_file import replace_durably
 from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)

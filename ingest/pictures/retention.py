@@ -10,8 +10,8 @@ import logging
 import threading
 from zoneinfo import ZoneInfo
 
-from bus import wall_clock
-from bus.retention import kept_from_day
+from bus.domain.retention import kept_from_day
+from bus.runtime import wall_clock
 from ingest.pictures.store import PictureStore
 
 log = logging.getLogger(__name__)

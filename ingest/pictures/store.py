@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bus.contracts.pictures import PICTURES_PREFIX, is_safe_name, name_in_address
-from bus.durable_file import sync_folder
+from bus.files.durable_file import sync_folder
 from ingest.pictures.names import DAY, content_type
 
 MAX_SERVED_BYTES = 32 << 20  # what others put there may be no picture, and larger than memory

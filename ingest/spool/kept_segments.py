@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from bus.contracts.sent_again import SentAgainPartition
-from bus.durable_file import replace_durably
+from bus.files.durable_file import replace_durably
 from ingest.spool.frame import SpoolEntry
 from ingest.spool.kept import Delivered, KeptRecords, Place, is_beyond
 from ingest.spool.places import SUFFIX as PLACES_SUFFIX

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from bus import wall_clock
-from bus.durable_file import sync_folder
+from bus.files.durable_file import sync_folder
+from bus.runtime import wall_clock
 from ingest.spool.frame import decode, frame, payloads
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
-from bus.lock_file import hold_lock_file
+from bus.files.lock_file import hold_lock_file
 from ingest.spool.frame import Slot, SpoolEntry, decode, decode_slot, encode
 from ingest.spool.kept import Delivered, Ends, Place
 from ingest.spool.kept_segments import KeptReader, KeptSegments, delete_places, forget_kept

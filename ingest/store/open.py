@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from ingest.store.port import RecordReader, RecordStore, StoreError
 from ingest.store.sqlite.reader import SqliteReader
 from ingest.store.sqlite.writer import SqliteStore

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bus.durable_file import sync_folder
-from bus.sqlite_transaction import immediate_transaction
+from bus.files.durable_file import sync_folder
+from bus.files.sqlite_transaction import immediate_transaction
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
 from monitor.accounts.roles import AccountRole, parse_roles

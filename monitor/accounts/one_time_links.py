@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from bus import wall_clock
+from bus.runtime import wall_clock
 from monitor.accounts.database import AccountDatabase, remove_expired
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal, roles_text
 

@@ -22,8 +22,8 @@ from bus.contracts.account_snapshot import SNAPSHOT_KEY, SealedAccounts, decode_
 from bus.contracts.headers import SCHEMA
 from bus.contracts.topics import CONTROL_ACCOUNTS, TOPICS
 from bus.errors import BusError
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from monitor.accounts.carried import CarriedAccounts
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.sealing import AccountRow, AccountSealing, SealingError

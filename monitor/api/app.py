@@ -12,9 +12,9 @@ from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bus import tasks
 from bus.domain.rule_check import RuleError
-from bus.tasks import HeardRequests
+from bus.runtime import tasks
+from bus.runtime.tasks import HeardRequests
 from ingest.store.port import InvalidCursor
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response

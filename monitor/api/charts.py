@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from bus.domain.times import DAY_MS, HOUR_MS, MINUTE_MS
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from ingest.store.port import QualityDevices, RecordReader
 from monitor.api.access import VIEW, json_response, large_response
 from monitor.api.clock_estimates import Estimates, clock_estimates, estimate_rows

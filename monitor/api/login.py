@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.accounts.known_devices import LIFETIME_S
 from monitor.accounts.login_limiter import LoginSender, TooManyAttempts
 from monitor.accounts.one_time_links import redeem

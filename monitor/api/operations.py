@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.domain.rule_check import MATCHABLE
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response, read_body

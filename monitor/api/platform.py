@@ -15,9 +15,9 @@ from prometheus_client import (
     Gauge,
 )
 
-from bus import wall_clock
 from bus.domain.kinds import KINDS
-from bus.metrics_text import metrics_text
+from bus.metrics.text import metrics_text
+from bus.runtime import wall_clock
 from ingest.store.port import Position
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response

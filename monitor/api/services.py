@@ -13,9 +13,9 @@ from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
+from bus.runtime.tasks import RequestFailures
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from bus.tasks import RequestFailures
-from bus.wall_clock import now_ms
 from ingest.store.port import RecordReader
 from monitor.accounts.carried import CarriedAccounts
 from monitor.accounts.known_devices import KnownDevices

@@ -7,7 +7,7 @@ import asyncio
 from nicegui import ui
 
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.console.layout import View
 from monitor.console.notices import notify_fault

@@ -12,7 +12,7 @@ from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.plates import is_doubtful, is_whole, plate_form
 from bus.domain.rule_check import MATCHABLE, RuleError, check_rule
 from bus.domain.rule_values import PLATE
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.console.elements import chip, link
 from monitor.console.layout import View

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from nicegui import ui
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.console.address import is_day, is_moment
 from monitor.console.days import DAYS_BACK, day_before
 from monitor.i18n import Texts

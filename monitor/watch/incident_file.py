@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from bus.contracts.alarms import Incident
-from bus.lock_file import hold_lock_file
+from bus.files.lock_file import hold_lock_file
+from bus.files.sqlite_transaction import immediate_transaction
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import NOTICES, NoticeResult, NoticeTable
-from bus.sqlite_transaction import immediate_transaction
 from monitor.watch.senders import SavedHabit
 
 VERSION = 1

@@ -12,11 +12,11 @@ from contextlib import suppress
 
 import msgspec
 
-from bus import wall_clock
 from bus.contracts.alarms import Incident
-from bus.file_thread import FileThread
 from bus.notify.memory_notices import MemoryNotices
 from bus.notify.notice_plan import NoticePlan
+from bus.runtime import wall_clock
+from bus.runtime.file_thread import FileThread
 from monitor.watch.incident_file import IncidentFile, IncidentFileError, Members
 from monitor.watch.senders import SavedHabit
 

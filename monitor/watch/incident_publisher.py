@@ -17,7 +17,7 @@ from bus.contracts.alarms import Incident
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
 from bus.errors import BusError
-from bus.file_thread import FileThread
+from bus.runtime.file_thread import FileThread
 from bus.settings import BusSettings
 from monitor.watch.incident_file import IncidentFile, IncidentFileError
 from monitor.watch.incident_keeper import FILE_S, IncidentKeeper

@@ -15,17 +15,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from bus import wall_clock
 from bus.client.model import TopicAndPartition
 from bus.client.register_follower import RegisterFollower
 from bus.client.wire.ports import Address
 from bus.contracts.groups import application_group
-from bus.file_thread import FileThread
-from bus.metrics_server import MetricsServer
+from bus.metrics.server import MetricsServer
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
+from bus.runtime import wall_clock
+from bus.runtime.file_thread import FileThread
+from bus.runtime.tasks import spawn
 from bus.settings import BusSettings, SiteSettings
-from bus.tasks import spawn
 from ingest.store.port import Position
 from ingest.store.positions import valid_positions
 from monitor.settings import WatchSettings

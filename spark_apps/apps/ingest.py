@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from bus import wall_clock
 from bus.client.model import TopicAndPartition
 from bus.contracts.headers import Reason
 from bus.contracts.meters import CumulativeCount, LatencyCell
 from bus.contracts.topics import DATA_TOPICS, METER_ARRIVED, METER_SENT, QUARANTINE_RECORDS
 from bus.domain.times import MINUTE_MS, minute_of
+from bus.runtime import wall_clock
 from ingest.normalise import ClockEstimates, ClockLimits, clock_limits
 from ingest.normalise.clock import at_minute
 from ingest.store.attempts import StagedStore

@@ -20,12 +20,12 @@ from msgspec.structs import astuple
 
 from alarm.rules import RuleSet
 from alarm.watchlist_reader import WatchlistReader
-from bus import wall_clock
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
 from bus.contracts.topics import EVENT_CANDIDATE
 from bus.domain.kinds import KIND_OF_TOPIC, MATCHED_TOPICS, WIRE_KEYS
 from bus.domain.rule_values import attributes_from
+from bus.runtime import wall_clock
 from ingest.normalise import ClockLimits, clock_limits, normalise
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.normalise.clock import at_minute

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bus.metrics_server import MetricsServer
+from bus.metrics.server import MetricsServer
 from deploy import metrics_document
 from deploy.grafana import boards
 from deploy.paths import PROJECT_ROOT

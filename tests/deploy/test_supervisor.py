@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bus.tasks import FAILED_STATUS
+from bus.runtime.tasks import FAILED_STATUS
 from deploy.child import Child, RoleState, ServiceEndpoint
 from deploy.errors import OperatorError
 from deploy.restart import RestartPolicy
@@ -240,7 +240,7 @@ async def test_a_process_whose_background_task_failed_is_started_again(tmp_path:
     been = tmp_path / "been"
     program = f"""
         import asyncio, logging, pathlib
-        from bus import tasks
+        from bus.runtime import tasks
         from bus.errors import check
         logging.basicConfig()
         been = pathlib.Path({str(been)!r})

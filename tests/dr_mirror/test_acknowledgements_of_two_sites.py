@@ -13,8 +13,8 @@ import pytest
 from bus.client.kafka.admin import Admin
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.notify.acknowledgements import Acknowledgements
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from tests.alarm.dispatch.dispatch_world import USED, DispatchWorld, until
 from tests.dr_mirror.test_switch import both_sites
 

@@ -11,8 +11,8 @@ import typer
 from typer.testing import CliRunner, Result
 
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from deploy.settings import load
 from dr_mirror import cli, counts_cli
 from dr_mirror.copy.verify import PartitionComparison

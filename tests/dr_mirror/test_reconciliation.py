@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from bus.client.admin import queries
 from bus.client.wire.sync_client import SyncClient
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.testservers.databus_cluster import RunningCluster, start_cluster
 from dr_mirror.plan.proof_status import ReplicaDifference, TopicProof
 from tests.dr_mirror.test_copying import create

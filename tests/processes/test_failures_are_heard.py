@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.tasks import FAILED_STATUS
+from bus.runtime.tasks import FAILED_STATUS
 from deploy.testservers.process import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

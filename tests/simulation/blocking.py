@@ -25,7 +25,7 @@ from tests.simulation.clock import EPOCH_MS, SimClock
 from tests.simulation.loop import START_S, VirtualLoop
 from tests.simulation.network import ProcessNetwork
 
-WITH_A_CLOCK = ("bus.client.", "bus.wall_clock", "dr_mirror.", "ingest.edge.", "ingest.spool.")
+WITH_A_CLOCK = ("bus.client.", "bus.runtime.wall_clock", "dr_mirror.", "ingest.edge.", "ingest.spool.")
 """Modules that ask `time` themselves."""
 
 

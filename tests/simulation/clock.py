@@ -63,7 +63,7 @@ class SimClock:
         return task
 
     def _report(self, task: asyncio.Task[Any]) -> None:
-        """Does what `bus.tasks` does: an error of a task fails its process, awaited or not."""
+        """Does what `bus.runtime.tasks` does: an error of a task fails its process, awaited or not."""
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._loop.call_exception_handler(

@@ -29,8 +29,8 @@ from bus.records.batch import iter_batches
 from bus.records.build import build_batch
 from bus.records.read import read_records
 from bus.records.record import Record
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from dr_mirror.switch.site_client import SiteClient
 from tests.simulation import blocking
 from tests.simulation.threads import VirtualEvent, VirtualThread

@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from bus import periodic_thread
 from bus.client.kafka import mirrored_ends, topic_follower
+from bus.runtime import periodic_thread
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from ingest.edge import epoch_confirmer, forwarder, second_site
 from ingest.edge.epoch_confirmer import EpochConfirmer
 from ingest.edge.forwarder import SpoolForwarder

@@ -15,7 +15,7 @@ from bus.contracts.groups import application_group
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.topics import METER_LATENCY, METER_QUALITY
 from bus.domain.times import MINUTE_MS, minute_of
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.reconcile.topic_totals import read_topic_totals
 from deploy.testservers.process import free_port
 from monitor.models.histogram import bucket_of

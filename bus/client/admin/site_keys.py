@@ -31,7 +31,7 @@ from bus.contracts.site_epoch import (
 )
 from bus.domain.site_epochs import Confirm, FormerPrimaryFence
 from bus.errors import BusError, ErrorCode
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bus.client.kafka.mirrored_ends import cluster_id_of, mirrored_ends
 from bus.errors import BusError
-from bus.periodic_thread import PeriodicThread
+from bus.runtime.periodic_thread import PeriodicThread
 from bus.settings import BusSettings
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from bus.client.kafka.admin import Admin
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import DATA_VEHICLE
 from bus.errors import BusError, ErrorCode
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 
 log = logging.getLogger(__name__)
 

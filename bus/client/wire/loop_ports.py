@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from bus import tasks
+from bus.runtime import tasks
 
 
 class LoopClock:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bus.client.wire.sasl import MECHANISMS, SaslLogin
 from bus.errors import BusError, ErrorCode
-from bus.java_config import SECURITY_KEYS
+from bus.security.java_config import SECURITY_KEYS
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _TRUE = ("true", "1", "yes", "on")

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from bus.domain.times import local_time
+from bus.runtime.wall_clock import now_ms
 from bus.settings import SiteSettings
-from bus.wall_clock import now_ms
 from deploy.bench.ingest.devices import devices
 from deploy.bench.ingest.product import Product
 from monitor.accounts.roles import AccountRole

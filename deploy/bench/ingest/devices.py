@@ -18,8 +18,8 @@ from bus.client.kafka.producer import Producer
 from bus.contracts import headers
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.domain.times import local_time
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from bus.wall_clock import now_ms
 from ingest.senders.simulator.day import day_records
 from ingest.senders.simulator.settings import CitySettings
 

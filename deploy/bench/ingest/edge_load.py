@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from bus.domain.times import local_time
+from bus.runtime.wall_clock import now_ms
 from bus.settings import SiteSettings
-from bus.wall_clock import now_ms
 from deploy.bench.ingest.devices import devices
 from deploy.bench.ingest.product import Arrangement, running
 from deploy.bench.ingest.role_processes import role_cpu_s

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.bench.flow_times import percentile_s
 from deploy.bench.ingest.product import Arrangement, Product, running
 from deploy.bench.ingest.sending import answer_of, start_devices, want_plate

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.testservers.hbase import start_hbase
 from ingest.store.open import open_store

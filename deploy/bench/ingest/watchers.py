@@ -19,8 +19,8 @@ from bus.client.kafka.consumer import END, Consumer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm
 from bus.contracts.topics import EVENT_ALARM
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from deploy.bench.ingest.product import Product
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest

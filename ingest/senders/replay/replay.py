@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bus import wall_clock
 from bus.contracts.meters import Sent
+from bus.runtime import wall_clock
 from ingest.senders.replay.counts import ReplayCounts
 from ingest.senders.replay.lines import Recorded, parse_line
 from ingest.senders.replay.routing import RoutedRecord, route

@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bus import tasks
 from bus.cli.show import screen
+from bus.runtime import tasks
 
 Rate = Annotated[float | None, typer.Option(help="Records per second at the morning peak.")]
 Hour = Annotated[float | None, typer.Option("--city-hour", help="City hour now; -1: wall clock.")]

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from bus.durable_file import replace_durably
+from bus.files.durable_file import replace_durably
 from ingest.senders.simulator.ground_truth import (
     EndLine,
     RecordLine,

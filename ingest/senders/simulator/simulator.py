@@ -17,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from bus import tasks, wall_clock
 from bus.client.kafka.site_follower import SendProgress, SiteFollower
 from bus.contracts.register import encode_register
 from bus.contracts.topics import DATA_TOPICS, METER_SENT
+from bus.runtime import tasks, wall_clock
 from bus.settings import BusSettings, SiteSettings
 from ingest.senders.simulator.bus_uplink import BusRecord, BusUplink
 from ingest.senders.simulator.counters import SentCounters

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from bus import wall_clock
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport
 from bus.contracts.commands import WatchCommand
 from bus.contracts.meters import Sent
 from bus.errors import BusError
+from bus.runtime import wall_clock
 from ingest.senders.simulator.bus_uplink import BusUplink
 from ingest.senders.simulator.ground_truth import truth_files
 from ingest.senders.simulator.recovery import UnfinishedRun, unfinished_runs

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from bus import wall_clock
+from bus.runtime import wall_clock
 from ingest.normalise.clock import FIRST_TRUE_MS
 
 if TYPE_CHECKING:  # a verb loads what it needs when it runs

@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from bus import wall_clock
+from bus.runtime import wall_clock
 from ingest.store.hbase import tables
 from ingest.store.hbase.columns import HEAD, HEAD_ROW
 from ingest.store.hbase.connection import HbaseConnection

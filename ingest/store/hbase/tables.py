@@ -11,7 +11,7 @@ from typing import Any
 
 from bus.contracts.topics import DAY_MS
 from bus.domain.kinds import KIND_AS_STORED, KINDS
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from ingest.store.hbase import aggregates
 from ingest.store.hbase.keys import SALTS, cell_kind, parts_of
 

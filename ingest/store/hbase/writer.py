@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from bus import wall_clock
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
+from bus.runtime import wall_clock
 from ingest.store.hbase import aggregates, columns, tables
 from ingest.store.hbase.aggregates import AggregateUpdates
 from ingest.store.hbase.attempt import (

@@ -13,7 +13,7 @@ from itertools import product
 
 from bus.contracts.headers import RecordKind
 from bus.contracts.topics import DAY_MS
-from bus.retention import NEVER_MS, RetentionSettings, past_before_ms
+from bus.domain.retention import NEVER_MS, RetentionSettings, past_before_ms
 from ingest.store.port import COMMON_STORED
 from ingest.store.rollups import ALL, DISTRICT, ODD, STEPS
 from ingest.store.sqlite.facets import (

@@ -17,11 +17,11 @@ from typing import IO
 import msgspec
 from msgspec.structs import astuple, force_setattr
 
-from bus import wall_clock
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
-from bus.lock_file import hold_lock_file
-from bus.retention import RetentionSettings
-from bus.sqlite_transaction import immediate_transaction
+from bus.domain.retention import RetentionSettings
+from bus.files.lock_file import hold_lock_file
+from bus.files.sqlite_transaction import immediate_transaction
+from bus.runtime import wall_clock
 from ingest.store.port import (
     COMMON_STORED,
     Applied,

@@ -11,7 +11,7 @@ from nicegui import ui
 
 from bus.domain.kinds import KINDS
 from bus.domain.times import MINUTE_MS
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from ingest.store.port import RecordReader
 from monitor.api.clock_estimates import Estimates, clock_estimates, clock_table
 from monitor.api.latency_totals import LatencyOfSpan, latency_scope

@@ -10,7 +10,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from bus.contracts.alarms import Alarm
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.api.views import clock, place
 from monitor.console.address import MAX_TEXT
 from monitor.console.components.city_map import CityMap

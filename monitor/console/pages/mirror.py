@@ -6,7 +6,7 @@ import json
 
 from nicegui import ui
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.api.mirror import MirrorUnavailable, mirror_report
 from monitor.console.elements import chip, facts, grid, line_chart, panel, redraw
 from monitor.console.layout import View

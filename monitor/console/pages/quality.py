@@ -8,7 +8,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from bus.domain.times import MINUTE_MS
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.api.pool import QueryUnavailable
 from monitor.api.quality_question import QualityQuestion
 from monitor.api.series import CURVE_COLUMNS, with_gaps

@@ -33,9 +33,9 @@ from bus.contracts.topics import (
     EVENT_NOTIFIED,
     TOPICS,
 )
+from bus.domain.retention import RetentionSettings
 from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
-from bus.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus import RunningBroker, start_broker

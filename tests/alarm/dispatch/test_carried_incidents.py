@@ -23,7 +23,7 @@ from bus.contracts.alarms import NOT_PRIMARY, Incident
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import DATA_VEHICLE, EVENT_INCIDENT, TOPICS
 from bus.notify.notice_plan import NoticePlan
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
 from ingest.store.port import PageRequest, Position, StoreUnavailable
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, until

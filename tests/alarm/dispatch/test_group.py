@@ -19,11 +19,11 @@ import pytest
 
 from alarm.dispatch.reader import OperationsReader
 from alarm.settings import DispatcherSettings
-from bus import wall_clock
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import EVENT_CANDIDATE
+from bus.runtime import wall_clock
 from ingest.store.open import open_store
 from monitor.accounts.roles import EVERYBODY, ConsolePrincipal
 from monitor.api.app import create_api

@@ -15,8 +15,8 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.schema import _FROM_1, _TABLES, VERSION
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.topics import DAY_MS
+from bus.domain.retention import DATA_TOPICS_DAYS, RetentionSettings
 from bus.notify.notice_plan import NoticePlan
-from bus.retention import DATA_TOPICS_DAYS, RetentionSettings
 from deploy.settings import load
 from deploy.settings_sources import SettingsError
 from ingest.store.port import PageRequest

@@ -15,7 +15,6 @@ import pytest
 
 from alarm.dispatch.reader import OperationsReader
 from alarm.settings import DispatcherSettings
-from bus import wall_clock
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.model import TopicPartition
@@ -23,6 +22,7 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT, TOPICS
 from bus.errors import BusError
+from bus.runtime import wall_clock
 from deploy.testservers.databus import RunningBroker
 from ingest.store.port import PageRequest
 from tests.alarm.dispatch.dispatch_world import (

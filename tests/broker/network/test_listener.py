@@ -19,7 +19,7 @@ from broker.network.responses import ResponseSlot
 from broker.security.security_protocol import SecurityProtocol
 from broker.security.session import Session
 from bus.errors import CloseConnection
-from bus.metrics_page import respond
+from bus.metrics.page import respond
 
 LIMITS = ConnectionLimits(100_000, 60_000, 3, 2, 1_000_000)
 BIG = 4_000_000

@@ -143,7 +143,7 @@ def test_an_earlier_deadline_added_later_still_comes_first() -> None:
 
 
 def test_a_callback_that_fails_is_heard_by_the_loop() -> None:
-    """As that of any timer: the process ends, see `bus.tasks`."""
+    """As that of any timer: the process ends, see `bus.runtime.tasks`."""
 
     async def story() -> None:
         timer = Timer(RealClock())

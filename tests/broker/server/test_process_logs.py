@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.server.process_logs import ModuleLogFile, close_logs, open_logs
-from bus.log_format import FORMAT, PerLineFormatter
+from bus.runtime.log_format import FORMAT, PerLineFormatter
 from deploy.testservers.databus import RunningBroker
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bus.files.sqlite_transaction import immediate_transaction
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import NOTICES, NoticeTable
-from bus.sqlite_transaction import immediate_transaction
 
 
 class NoticeFile:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from bus import wall_clock
 from bus.notify import delivery
 from bus.notify.delivery import LONGEST_PAUSE_MS, NoticeDelivery, pause_after_ms
 from bus.notify.notice_metrics import NoticeMetrics
 from bus.notify.notice_plan import NoticePlan
+from bus.runtime import wall_clock
 from tests.bus.notify.notice_file import NoticeFile
 
 HOUR_MS = 3_600_000

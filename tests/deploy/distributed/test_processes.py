@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from deploy.child import Child
 from deploy.cluster.layout import ControllerKind
 from deploy.cluster.layout import plan as cluster_plan

@@ -16,8 +16,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from bus import wall_clock
 from bus.domain.parsed_message import ParsedMessage
+from bus.runtime import wall_clock
 from ingest.edge import protocol
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.refusal_recorder import TALLY

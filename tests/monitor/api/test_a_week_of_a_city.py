@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bus.domain.times import DAY_MS, HOUR_MS, MINUTE_MS
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from ingest.store.open import open_store
 from ingest.store.rollups import ALL, DISTRICT, STEPS
 from monitor.api.services import ConsoleServices

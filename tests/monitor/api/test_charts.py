@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.times import MINUTE_MS
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.api.latency_totals import LatencyScope
 from monitor.api.series import (
     JOINED_MS,

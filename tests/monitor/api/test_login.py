@@ -14,7 +14,7 @@ import pytest
 from console_services import client_of
 from fastapi import FastAPI
 
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from monitor.accounts.database import WRITE_TIMEOUT_S
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.login_limiter import MAX_JUDGED_AT_ONCE_PER_SENDER, SLOWED_MS

@@ -18,7 +18,7 @@ from bus.contracts.alarms import Incident
 from bus.contracts.commands import WatchCommand
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from deploy.state_file import StateFile
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import AccountRole

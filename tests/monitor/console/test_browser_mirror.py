@@ -9,7 +9,7 @@ import pytest
 from console_browser import ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import fill_store
 
-from bus.metrics_server import MetricsServer
+from bus.metrics.server import MetricsServer
 from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus, ReplicaDifference, TopicProof

@@ -14,7 +14,7 @@ from bus.contracts.commands import WatchCommand
 from bus.domain.plates import is_whole, plate_form
 from bus.domain.rule_check import RuleError, check_rule
 from bus.domain.rule_values import PLATE
-from bus.wall_clock import now_ms
+from bus.runtime.wall_clock import now_ms
 from ingest.store.port import RecordRow
 from monitor.console.address import FIELDS, format_address, read_address
 from monitor.console.plate_links import reading_text, rule_fault, rule_fault_text

@@ -17,8 +17,8 @@ from rules_in_force import in_force
 from bus.contracts.commands import WatchCommand
 from bus.contracts.mirror_tails import MirrorTail, encode_tail
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker
 from ingest.store.port import Position
 from monitor.api.operations import NewRule, put_command, remove_command

@@ -12,8 +12,8 @@ import pytest
 from watch_world import QUICK, WatchWorld, until
 
 from bus.notify.notifiers import LogNotifier, NotifierError
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker, start_broker
 from deploy.testservers.small_disk import ResizableDisk
 from monitor.ports import ProcessStatus

@@ -18,8 +18,8 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.notify.notice_plan import NoticePlan
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from bus.wall_clock import now_ms
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus import RunningBroker, start_broker
 from deploy.testservers.process import free_port

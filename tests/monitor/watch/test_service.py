@@ -26,8 +26,8 @@ from bus.contracts.topics import (
     EVENT_CANDIDATE,
 )
 from bus.notify.notice_plan import NoticePlan
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from bus.wall_clock import now_ms
 from deploy.testservers.databus import RunningBroker, start_broker
 from ingest.store.open import open_store
 from ingest.store.port import StoreBatch

@@ -20,9 +20,9 @@ from bus.client.model import TopicPartition
 from bus.contracts.meters import Arrived, QualityCell
 from bus.contracts.topics import METER_ARRIVED, METER_QUALITY, TOPICS
 from bus.domain.times import HOUR_MS, MINUTE_MS, minute_of
-from bus.register_file import RegisterFile
+from bus.files.register_file import RegisterFile
+from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from bus.wall_clock import now_ms
 from deploy.testservers.databus import start_broker
 from ingest.store.port import PageRequest, PositionsOverlap, Query
 from ingest.store.sqlite.writer import SqliteStore

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bus.contracts.meters import LatencyCell
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from deploy.errors import Unavailable
 from deploy.testservers.hbase import Hbase
 from deploy.testservers.hbase_shell import run_shell, shell_jars

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bus.contracts.meters import LatencyCell
 from bus.contracts.topics import DAY_MS
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from ingest.store.open import open_store
 from ingest.store.port import (
     PageRequest,

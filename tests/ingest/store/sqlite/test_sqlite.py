@@ -12,7 +12,7 @@ import pytest
 
 from bus.domain.former_plates import former_key
 from bus.domain.plates import plate_key
-from bus.retention import RetentionSettings
+from bus.domain.retention import RetentionSettings
 from ingest.store.open import open_store
 from ingest.store.port import (
     PageRequest,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from bus.metrics_text import metrics_text
+from bus.metrics.text import metrics_text
 from deploy.paths import PACKAGES, PROJECT_ROOT
 
 
@@ -31,4 +31,4 @@ def test_every_page_is_written_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and any(a.name == "generate_latest" for a in node.names)
     ]
-    assert found == ["bus/metrics_text.py"]
+    assert found == ["bus/metrics/text.py"]

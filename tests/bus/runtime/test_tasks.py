@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from bus import tasks
 from bus.errors import CheckFailed, check
-from bus.tasks import FAILED_STATUS, in_slices
+from bus.runtime import tasks
+from bus.runtime.tasks import FAILED_STATUS, in_slices
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 PROCESS = """
 import asyncio, logging, sys, threading, time
 import uvloop
-from bus import tasks
+from bus.runtime import tasks
 from bus.errors import check
 
 logging.basicConfig()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bus.java_config import NotTranslatable, java_config
+from bus.security.java_config import NotTranslatable, java_config
 from bus.settings import BusSettings
 
 PEM = {

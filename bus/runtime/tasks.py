@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from bus.errors import CheckFailed
 
-log = logging.getLogger("bus.tasks")
+log = logging.getLogger("bus.runtime.tasks")
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -179,7 +179,7 @@ def has_failed_check(error: BaseException) -> bool:
 def _is_ours(trace: TracebackType | None) -> bool:
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__", ""))
-        # `bus.tasks` itself is in no trace; the entry points are above the loop, not in it.
+        # `bus.runtime.tasks` itself is in no trace; the entry points are above the loop, not in it.
         if module.partition(".")[0] in OURS:
             return True
         trace = trace.tb_next

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
-from bus.tasks import report
+from bus.runtime.tasks import report
 
 Result = TypeVar("Result")
 

@@ -8,8 +8,8 @@ import urllib.request
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from bus import metrics_page
-from bus.metrics_server import NO_PORT, MetricsServer
+from bus.metrics import page as metrics_page
+from bus.metrics.server import NO_PORT, MetricsServer
 
 
 def fetch(port: int, path: str) -> str:

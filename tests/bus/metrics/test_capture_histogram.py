@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 
-from bus.capture_histogram import BUCKETS_S, CaptureHistogram
+from bus.metrics.capture_histogram import BUCKETS_S, CaptureHistogram
 
 NAME = "databus_made_seconds"
 EDGES_MS = [round(edge * 1000) for edge in BUCKETS_S]

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from bus.file_thread import FileThread
+from bus.runtime.file_thread import FileThread
 
 
 class Away(Exception):

@@ -13,8 +13,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from bus.metrics_page import NO_PAGES, JsonPages, MetricsConnection
-from bus.metrics_text import metrics_text
+from bus.metrics.page import NO_PAGES, JsonPages, MetricsConnection
+from bus.metrics.text import metrics_text
 
 log = logging.getLogger(__name__)
 
