@@ -17,7 +17,7 @@ from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.settings import MirrorSettings
 from monitor.settings import WatchSettings
 from monitor.watch.metrics import WatchMetrics
-from spark_apps.metrics import StreamsMetrics
+from spark_apps.progress.metrics import StreamsMetrics
 from spark_apps.settings import StreamsSettings
 
 _HEAD = """# Metrics of the applications

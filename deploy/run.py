@@ -139,7 +139,7 @@ def _drive(job: JobSettings, applications: Sequence[str]) -> int:
     from deploy.setup.class_archive import class_archive, spark_jars
     from deploy.setup.java import ensure_java
     from spark_apps.driver import run as run_driver
-    from spark_apps.session import end_java, java_options
+    from spark_apps.session.session import end_java, java_options
 
     streams = job.streams
     if streams.wanted_master and not streams.wanted_master.startswith("local"):

@@ -33,19 +33,19 @@ from bus.client.register_follower import RegisterFollower
 from bus.errors import BusError
 from bus.metrics.server import MetricsServer
 from ingest.store.port import StoreError
-from spark_apps.application import SharedQuery, open_cursor
 from spark_apps.apps.registry import APPLICATIONS, TOPICS, in_order, needs_store, queries_of
-from spark_apps.context import Context
-from spark_apps.cuts import LogsWereCut
-from spark_apps.metrics import StreamsMetrics
-from spark_apps.progress_listener import ProgressListener
-from spark_apps.publisher import EventPublisher
-from spark_apps.retry import SPARK_ERRORS
-from spark_apps.running_queries import RunningQueries
-from spark_apps.session import SessionError, open_session
+from spark_apps.progress.listener import ProgressListener
+from spark_apps.progress.metrics import StreamsMetrics
+from spark_apps.publish.publisher import EventPublisher
+from spark_apps.queries.application import SharedQuery, open_cursor
+from spark_apps.queries.context import Context
+from spark_apps.queries.running_queries import RunningQueries
+from spark_apps.session.retry import SPARK_ERRORS
+from spark_apps.session.session import SessionError, open_session
+from spark_apps.session.warm_up import start_warm_up
 from spark_apps.settings import JobSettings, read_settings
-from spark_apps.source import connector_security
-from spark_apps.warm_up import start_warm_up
+from spark_apps.source.cuts import LogsWereCut
+from spark_apps.source.kafka_source import connector_security
 
 log = logging.getLogger(__name__)
 

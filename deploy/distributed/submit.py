@@ -19,7 +19,7 @@ from deploy.distributed.spark import spark_home
 from deploy.paths import PROJECT_ROOT
 from deploy.run import end_with_the_supervisor, job_settings
 from deploy.settings import Settings, load_arguments
-from spark_apps.session import java_options
+from spark_apps.session.session import java_options
 from spark_apps.settings import JobSettings
 
 DRIVER = PROJECT_ROOT / "spark_apps" / "driver.py"

@@ -25,7 +25,7 @@ from deploy.settings import Settings, load_arguments
 from deploy.testservers.hbase_shell import run_shell, shell_jars
 from ingest.store.hbase.tables import REGIONS
 from ingest.store.open import hbase_connection, hbase_statements
-from spark_apps.retry import retry
+from spark_apps.session.retry import retry
 
 NAME = "hbase-tables"
 READY_LINE = f"{NAME}: ready"

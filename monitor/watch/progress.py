@@ -141,7 +141,7 @@ class StageProgress:
         # One fault, one incident: a dead process stands still, and what stands still falls behind.
         if is_process_away and stuck:
             standing = None
-        # What a stage meets that reads, it tells by itself: `spark_apps.lost_records`.
+        # What a stage meets that reads, it tells by itself: `spark_apps.source.lost_records`.
         is_lost = (True if is_process_away or lost.keys() & stuck else None) if lost else False
         self.loss = StageLoss(is_lost, lost)
         return self._conditions(found.stage, standing, backlog, self._detail(found))

@@ -32,22 +32,23 @@ from ingest.store.hbase.ledger import Ledger
 from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 from monitor.models.histogram import bucket_of
 from monitor.models.quality import CellCounter
-from spark_apps import executor_writer
-from spark_apps.broadcast import VersionedBroadcast
-from spark_apps.committed_batch import of_store_batch
-from spark_apps.context import Context
-from spark_apps.job_failures import JobFailed
-from spark_apps.judge import (
+from spark_apps.batches.committed_batch import of_store_batch
+from spark_apps.batches.message import OffsetRanges, StreamMessage, ends_of
+from spark_apps.queries.context import Context
+from spark_apps.queries.executor_batch import write_batch
+from spark_apps.session.job_failures import JobFailed
+from spark_apps.session.retry import retry, retry_job
+from spark_apps.source.kafka_source import select_columns
+from spark_apps.source.positions import positions
+from spark_apps.tasks import executor_writer
+from spark_apps.tasks.broadcast import VersionedBroadcast
+from spark_apps.tasks.judge import (
     JUDGED_SCHEMA,
     JudgedBatch,
     JudgedRecord,
     judge_messages,
     judged_batch,
 )
-from spark_apps.message import OffsetRanges, StreamMessage, ends_of
-from spark_apps.positions import positions
-from spark_apps.retry import retry, retry_job
-from spark_apps.source import select_columns
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -137,7 +138,7 @@ class Ingest:
                 self._publish_by_executors(frame.sparkSession.sparkContext)
             places = positions(self.name, context.cluster, offsets)
             begun_s = time.monotonic()
-            after = executor_writer.write_batch(
+            after = write_batch(
                 context, frame, offsets, places, register, clocks, store_batch, self._clocks
             )
             if after is not None:

@@ -15,10 +15,10 @@ from bus.contracts.topics import METER_LATENCY
 from monitor.models.cell_window import CellWindow
 from monitor.models.hysteresis import Hysteresis
 from monitor.models.latency import LatencyIncidents, latency_window, summaries
-from spark_apps.context import Context
-from spark_apps.incidents import read_incidents, still_open
+from spark_apps.publish.incidents import read_incidents, still_open
+from spark_apps.queries.context import Context
+from spark_apps.queries.windowed import WindowedApplication
 from spark_apps.settings import StreamsSettings
-from spark_apps.windowed import WindowedApplication
 
 DECODER = msgspec.json.Decoder(LatencyCell)
 

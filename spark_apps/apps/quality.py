@@ -16,10 +16,10 @@ from ingest.store.quality_cells import key_of
 from monitor.models.cell_window import CellWindow
 from monitor.models.hysteresis import Hysteresis
 from monitor.models.quality import GapIncidents
-from spark_apps.context import Context
-from spark_apps.incidents import read_incidents, still_open
+from spark_apps.publish.incidents import read_incidents, still_open
+from spark_apps.queries.context import Context
+from spark_apps.queries.windowed import WindowedApplication
 from spark_apps.settings import StreamsSettings
-from spark_apps.windowed import WindowedApplication
 
 _DECODER = msgspec.json.Decoder(QualityCell)
 

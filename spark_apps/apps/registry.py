@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, EVENT_INCIDENT
-from spark_apps.application import Application
 from spark_apps.apps.ingest import Ingest
 from spark_apps.apps.latency import Latency
 from spark_apps.apps.quality import Quality
 from spark_apps.apps.watchlist import Watchlist
-from spark_apps.context import Context
+from spark_apps.queries.application import Application
+from spark_apps.queries.context import Context
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,18 @@ from ingest.normalise import ClockLimits, clock_limits, normalise
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.normalise.clock import at_minute
 from ingest.store.port import RecordRow
-from spark_apps import worker_cache
-from spark_apps.broadcast import VersionedBroadcast
-from spark_apps.context import Context
-from spark_apps.message import OffsetRanges, StreamMessage, ends_of, envelope_of, messages_of_batch
-from spark_apps.retry import retry_job
-from spark_apps.source import select_columns
+from spark_apps.batches.message import (
+    OffsetRanges,
+    StreamMessage,
+    ends_of,
+    envelope_of,
+    messages_of_batch,
+)
+from spark_apps.queries.context import Context
+from spark_apps.session.retry import retry_job
+from spark_apps.source.kafka_source import select_columns
+from spark_apps.tasks import worker_cache
+from spark_apps.tasks.broadcast import VersionedBroadcast
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,7 +19,7 @@ from deploy.two_sites.collect import stored_ids
 from ingest.store.open import open_store
 from ingest.store.port import Position, RecordStore, StoreBatch
 from ingest.store.positions import epoch_marks, valid_positions
-from spark_apps.cuts import go_back, read_cuts
+from spark_apps.source.cuts import go_back, read_cuts
 from tests.ingest.store.made import row
 
 APPLICATION = "ingest"

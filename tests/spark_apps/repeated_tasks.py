@@ -36,11 +36,11 @@ from ingest.normalise import ClockLimits
 from ingest.store.hbase.writer import HbaseStore
 from ingest.store.open import hbase_connection
 from ingest.store.port import PageRequest, Position, Query
-from spark_apps import executor_writer
 from spark_apps.apps.ingest import store_batch
-from spark_apps.broadcast import VersionedValue
-from spark_apps.job_failures import JobFailed
-from spark_apps.retry import retry, retry_job
+from spark_apps.session.job_failures import JobFailed
+from spark_apps.session.retry import retry, retry_job
+from spark_apps.tasks import executor_writer
+from spark_apps.tasks.broadcast import VersionedValue
 from tests.spark_apps.disturbing_daemon import VARIABLE
 
 RECORDS, TASKS = 400, 8

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from spark_apps.application import AppCursor, SharedQuery
-from spark_apps.message import OffsetRanges, StreamMessage
+from spark_apps.batches.message import OffsetRanges, StreamMessage
+from spark_apps.queries.application import AppCursor, SharedQuery
 
 A, B = ("data.vehicle", 0), ("data.face", 0)
 

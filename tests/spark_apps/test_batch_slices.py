@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_apps.batch_slices import bytes_of, slices_of
-from spark_apps.message import OffsetRanges, ends_of
+from spark_apps.batches.message import OffsetRanges, ends_of
+from spark_apps.batches.slices import bytes_of, slices_of
 
 Place = tuple[str, int]
 places = st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 3))

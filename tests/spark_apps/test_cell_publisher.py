@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bus.contracts.meters import LatencyCell, QualityCell
-from spark_apps.cell_publisher import CellPublisher
+from spark_apps.publish.cell_publisher import CellPublisher
 
 
 class SentMessages:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from bus.settings import SiteSettings
 from deploy.paths import PROJECT_ROOT
-from spark_apps.checkpoint import QueryCheckpoint
+from spark_apps.queries.checkpoint import QueryCheckpoint
 from spark_apps.settings import JobSettings, StreamsSettings
 
 HELD = """
 import sys, time
 from tests.spark_apps.test_checkpoint import settings_in
 from pathlib import Path
-from spark_apps.checkpoint import QueryCheckpoint
+from spark_apps.queries.checkpoint import QueryCheckpoint
 held = QueryCheckpoint.create(settings_in(Path(sys.argv[1])), "a+b")
 print(held.folder, flush=True)
 time.sleep(600)

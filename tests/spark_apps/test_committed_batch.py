@@ -13,7 +13,7 @@ from ingest.store.hbase.ledger import Cell
 from ingest.store.port import RecordRow, StoreBatch
 from ingest.store.sqlite.writer import SqliteStore
 from spark_apps.apps.ingest import latency_cells
-from spark_apps.committed_batch import (
+from spark_apps.batches.committed_batch import (
     CommittedBatch,
     merged_histograms,
     of_store_batch,

@@ -8,8 +8,8 @@ import pytest
 
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client
 from bus.settings import BusSettings
-from spark_apps.session import SessionError
-from spark_apps.source import connector_security
+from spark_apps.session.session import SessionError
+from spark_apps.source.kafka_source import connector_security
 
 
 def test_files_are_read_in_the_driver_and_their_texts_become_options(tmp_path: Path) -> None:

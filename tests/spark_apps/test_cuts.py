@@ -15,8 +15,8 @@ from bus.contracts.mirror_cuts import CUTS_KEY, LogCut, TopicCuts
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker, start_broker
-from spark_apps import cuts
-from spark_apps.cuts import CutWatch, LogsWereCut
+from spark_apps.source import cuts
+from spark_apps.source.cuts import CutWatch, LogsWereCut
 
 BOTH = (DATA_VEHICLE, DATA_FACE)
 

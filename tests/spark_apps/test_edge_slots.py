@@ -12,8 +12,8 @@ from bus.contracts.register import Register
 from ingest.edge.admission import PostedRecord, RequestInfo, admit
 from ingest.spool.frame import decode, encode, payloads
 from spark_apps.apps.ingest import store_batch
-from spark_apps.judge import judge
-from spark_apps.message import StreamMessage
+from spark_apps.batches.message import StreamMessage
+from spark_apps.tasks.judge import judge
 
 ZONE = "Asia/Shanghai"
 NOW_MS = 1_503_566_800_000

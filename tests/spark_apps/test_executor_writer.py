@@ -16,8 +16,8 @@ from deploy.testservers.tcp_proxy import TcpProxy
 from ingest.store.hbase.writer import HbaseStore
 from ingest.store.open import hbase_connection, open_store
 from spark_apps.apps.ingest import store_batch
-from spark_apps.executor_writer import Job, rows_written
-from spark_apps.judge import judge_batches
+from spark_apps.tasks.executor_writer import Job, rows_written
+from spark_apps.tasks.judge import judge_batches
 from tests.ingest.store.made import position
 from tests.spark_apps.repeated_tasks import message
 from tests.spark_apps.test_judge import batch

@@ -11,7 +11,7 @@ import pytest
 from deploy.distributed.spark import spark_environment
 from deploy.package import build_zip
 from deploy.testservers.small_disk import ResizableDisk
-from spark_apps.job_failures import FULL_DISK
+from spark_apps.session.job_failures import FULL_DISK
 from tests.own_disk import own_disk
 from tests.spark_apps.conftest import INTO_HBASE, DriverProcess
 from tests.spark_apps.repeated_tasks import cluster

@@ -16,7 +16,7 @@ from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 from deploy.testservers.databus import start_broker
-from spark_apps.group_positions import GroupPositions
+from spark_apps.source.group_positions import GroupPositions
 
 A, B = TopicPartition(DATA_FACE, 0), TopicPartition(DATA_FACE, 1)
 GROUP = "streams-watchlist"
@@ -135,7 +135,7 @@ def test_what_was_not_committed_for_an_hour_is_committed_again(
     positions.start_at({A: 2, B: 0})
     positions.refresh()
     assert reader.read() == {}
-    monkeypatch.setattr("spark_apps.group_positions.REFRESH_S", 0.0)
+    monkeypatch.setattr("spark_apps.source.group_positions.REFRESH_S", 0.0)
     found = {}
     while not found:  # ends by the test's own time limit
         positions.refresh()
@@ -150,7 +150,7 @@ def test_the_slower_of_two_drivers_never_lowers_the_group_and_goes_on_after_the_
 ) -> None:
     """What broke: each committed its own ends, so that the slower one took the group back, and what
     a third one repeated after their death was more than a batch."""
-    monkeypatch.setattr("spark_apps.group_positions.CHECK_S", 0.0)
+    monkeypatch.setattr("spark_apps.source.group_positions.CHECK_S", 0.0)
     fast, slow, reader = opened(bus), opened(bus), opened(bus)
     for one in (fast, slow):
         one.read()
@@ -176,8 +176,8 @@ def test_a_driver_that_was_overtaken_does_not_renew_what_it_had(
     hanging.commit({A: 5})
     working.read()
     working.commit({A: 50})
-    monkeypatch.setattr("spark_apps.group_positions.REFRESH_S", -1.0)
-    monkeypatch.setattr("spark_apps.group_positions.time.monotonic", lambda: 1e12)
+    monkeypatch.setattr("spark_apps.source.group_positions.REFRESH_S", -1.0)
+    monkeypatch.setattr("spark_apps.source.group_positions.time.monotonic", lambda: 1e12)
     hanging.refresh()
     hanging.close()
     assert reader.read() == {A: 50}

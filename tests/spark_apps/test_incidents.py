@@ -15,7 +15,7 @@ from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
 from bus.settings import BusSettings
 from deploy.testservers.databus import start_broker
-from spark_apps.incidents import read_incidents, still_open
+from spark_apps.publish.incidents import read_incidents, still_open
 
 
 def incident(incident_id: str, state: Literal["open", "closed"], kind: str = "latency") -> Incident:

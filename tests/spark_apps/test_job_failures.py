@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import PySparkRuntimeError
 
-from spark_apps.job_failures import FULL_DISK, LOST, JobFailed, failure_of
-from spark_apps.retry import retry_job
+from spark_apps.session.job_failures import FULL_DISK, LOST, JobFailed, failure_of
+from spark_apps.session.retry import retry_job
 
 PYTHON = (
     "pyspark.errors.exceptions.base.PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker"
@@ -27,10 +27,10 @@ SAID = [
     ("OSError: [Errno 28] No space left on device", True, FULL_DISK),
     ("(ExecutorLostFailure (executor 1 exited", True, LOST),
     ("ResultStage 5 has failed the maximum allowable number of times: 4", True, LOST),
-    ("spark_apps.broadcast.UnreadableVersion: a worker cannot", False, "a worker cannot"),
+    ("spark_apps.tasks.broadcast.UnreadableVersion: a worker cannot", False, "a worker cannot"),
     ("bus.errors.BusError: NOT_ENOUGH_REPLICAS: few", True, "the bus refuses"),
     ("bus.errors.BusError: MESSAGE_TOO_LARGE: x", False, "the bus refuses"),
-    ("spark_apps.publisher.DeliveryFailed: 3 messages", True, "the bus takes nothing"),
+    ("spark_apps.publish.publisher.DeliveryFailed: 3 messages", True, "the bus takes nothing"),
     ("Job 7 cancelled because SparkContext was shut down: FetchFailed", False, "Spark has ended"),
 ]  # fmt: skip
 
@@ -63,7 +63,7 @@ def test_a_job_is_run_again_until_what_failed_it_has_passed() -> None:
     assert retry_job(job, _NoPause(), "a batch") == 7
 
 
-@pytest.mark.parametrize("text", [PYTHON, "spark_apps.broadcast.UnreadableVersion: a worker"])
+@pytest.mark.parametrize("text", [PYTHON, "spark_apps.tasks.broadcast.UnreadableVersion: a worker"])
 def test_what_does_not_pass_is_said_at_once(text: str) -> None:
     def job() -> None:
         raise PySparkRuntimeError(text)

@@ -11,8 +11,8 @@ import pyarrow as pa
 from bus.contracts.meters import Sent
 from bus.contracts.register import Register
 from bus.domain.kinds import TOPIC_OF_KIND
-from spark_apps.judge import JudgedBatch, judge_batches, judge_messages, judged_batch
-from spark_apps.message import StreamMessage, messages_of
+from spark_apps.batches.message import StreamMessage, messages_of
+from spark_apps.tasks.judge import JudgedBatch, judge_batches, judge_messages, judged_batch
 
 ZONE = "Asia/Shanghai"
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])

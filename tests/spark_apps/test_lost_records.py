@@ -20,9 +20,9 @@ from bus.client.model import ClusterIdentity
 from bus.contracts.alarms import BY_WATCH, Incident
 from bus.contracts.topics import METER_LATENCY
 from bus.settings import BusSettings
-from spark_apps.group_positions import GroupPositions
-from spark_apps.incidents import read_incidents, still_open
-from spark_apps.lost_records import LostRecords
+from spark_apps.publish.incidents import read_incidents, still_open
+from spark_apps.source.group_positions import GroupPositions
+from spark_apps.source.lost_records import LostRecords
 from tests.spark_apps.ways import drawn_ways
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 
-from spark_apps.message import HEADERS, StreamMessage, messages_of
+from spark_apps.batches.message import HEADERS, StreamMessage, messages_of
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA = pa.schema(

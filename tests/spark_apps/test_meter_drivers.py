@@ -19,7 +19,7 @@ from bus.runtime.wall_clock import now_ms
 from deploy.reconcile.topic_totals import read_topic_totals
 from deploy.testservers.process import free_port
 from monitor.models.histogram import bucket_of
-from spark_apps.incidents import read_incidents
+from spark_apps.publish.incidents import read_incidents
 from tests.spark_apps.conftest import DriverProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]

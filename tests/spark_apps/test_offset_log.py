@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_apps.lost_records import LostRecords
-from spark_apps.offset_log import OffsetLog, OffsetLogError, parse_offsets
+from spark_apps.source.lost_records import LostRecords
+from spark_apps.source.offset_log import OffsetLog, OffsetLogError, parse_offsets
 
 A, B = ("data.vehicle", 0), ("data.vehicle", 1)
 

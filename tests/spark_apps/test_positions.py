@@ -7,7 +7,7 @@ import json
 from bus.client.model import ClusterIdentity
 from ingest.store.port import Position
 from ingest.store.positions import replaced_topics, valid_positions
-from spark_apps.positions import (
+from spark_apps.source.positions import (
     positions,
     resolve_positions,
     starting_offsets,

@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_apps.metrics import StreamsMetrics
-from spark_apps.progress import read_progress
+from spark_apps.progress.batch_progress import read_progress
+from spark_apps.progress.metrics import StreamsMetrics
 from spark_apps.settings import StreamsSettings
 
 TOLD = {

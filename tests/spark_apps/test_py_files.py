@@ -17,7 +17,7 @@ from deploy.setup.java import java_home
 
 JOB = """
 import json, sys
-from spark_apps.session import open_session
+from spark_apps.session.session import open_session
 from spark_apps.settings import StreamsSettings
 
 def judge(batches):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_apps.query import tasks_of
+from spark_apps.queries.query import tasks_of
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bus.client.model import TopicAndPartition
-from spark_apps.message import StreamMessage
-from spark_apps.rebuilding import Rebuilding
+from spark_apps.batches.message import StreamMessage
+from spark_apps.source.rebuilding import Rebuilding
 
 A, B = ("meter.quality", 0), ("meter.quality", 1)
 Offsets = dict[TopicAndPartition, int]

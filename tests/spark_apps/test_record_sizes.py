@@ -18,9 +18,8 @@ from bus.client.kafka.producer import Producer
 from bus.client.model import TopicAndPartition, TopicPartition
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker, start_broker
-from spark_apps.batch_slices import bytes_of, slices_of
-from spark_apps.message import OffsetRanges
-from spark_apps.record_sizes import (
+from spark_apps.batches.message import OffsetRanges
+from spark_apps.batches.record_sizes import (
     LARGEST_BYTES,
     PLACES,
     RECORDS_PER_PLACE,
@@ -28,6 +27,7 @@ from spark_apps.record_sizes import (
     RecordSizes,
     places_of,
 )
+from spark_apps.batches.slices import bytes_of, slices_of
 
 pytestmark = pytest.mark.slow
 MAX_BYTES = 8 * LARGEST_BYTES

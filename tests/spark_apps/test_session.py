@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.session import (
+from spark_apps.session.session import (
     JARS_VARIABLE,
     SessionError,
     configuration,

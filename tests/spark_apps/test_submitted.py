@@ -16,7 +16,7 @@ from deploy.setup.java import java_home
 
 JOB = """
 import json
-from spark_apps.session import open_session
+from spark_apps.session.session import open_session
 from spark_apps.settings import StreamsSettings
 
 settings = StreamsSettings(conf={"spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "5"})

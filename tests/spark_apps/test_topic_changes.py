@@ -10,7 +10,7 @@ import pytest
 from bus.client.kafka.cluster import ClusterUnavailable
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity
-from spark_apps.topic_changes import CONFIRM_S, SILENT_S, TopicChanges, TopicsReplaced
+from spark_apps.source.topic_changes import CONFIRM_S, SILENT_S, TopicChanges, TopicsReplaced
 
 TOPIC = "data.vehicle"
 

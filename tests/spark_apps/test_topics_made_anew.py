@@ -28,7 +28,7 @@ from bus.contracts.topics import (
 )
 from bus.settings import BusSettings
 from deploy.reconcile.topic_totals import read_topic_totals
-from spark_apps.incidents import read_incidents, still_open
+from spark_apps.publish.incidents import read_incidents, still_open
 from tests.spark_apps.test_lost_records import delete_all
 from tests.spark_apps.ways import drawn_ways
 

@@ -10,8 +10,8 @@ from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
 from bus.contracts.topics import EVENT_INCIDENT
 from spark_apps.apps.latency import DECODER
-from spark_apps.incidents import _readable
-from spark_apps.message import decoded
+from spark_apps.batches.message import decoded
+from spark_apps.publish.incidents import _readable
 
 CELL = LatencyCell(kind="face", district_id="d", camera_ip="c", minute_ms=0, buckets={3: 1, -9: 2})
 INCIDENT = Incident(incident_id="i", kind="latency", state="open", opened_at_ms=1)

@@ -17,9 +17,9 @@ from ingest.normalise import ClockLimits
 from ingest.normalise.clock import FIRST_TRUE_MS, NO_RETENTION_MS, at_minute, is_arrival
 from ingest.store.port import RecordRow, RejectedRow
 from spark_apps.apps.ingest import latency_cells, store_batch
-from spark_apps.committed_batch import unarrived_of
-from spark_apps.judge import judge, judge_messages
-from spark_apps.message import StreamMessage
+from spark_apps.batches.committed_batch import unarrived_of
+from spark_apps.batches.message import StreamMessage
+from spark_apps.tasks.judge import judge, judge_messages
 
 ZONE = "Asia/Shanghai"
 NOW_MS = 1_795_874_400_000

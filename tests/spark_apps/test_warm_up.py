@@ -16,16 +16,16 @@ from deploy.errors import Unavailable
 from deploy.package import build_zip
 from deploy.paths import PROJECT_ROOT
 from deploy.setup.java import java_home
-from spark_apps.warm_up import slots_asked_for, wait_for_slots
+from spark_apps.session.warm_up import slots_asked_for, wait_for_slots
 from tests.spark_apps.repeated_tasks import cluster
 
 JOB = """
 import json, sys, threading, time
 from functools import partial
-from spark_apps.query import slots_now
-from spark_apps.session import open_session
+from spark_apps.session.session import slots_now
+from spark_apps.session.session import open_session
 from spark_apps.settings import StreamsSettings
-from spark_apps.warm_up import run_in_every_slot, slots_asked_for, wait_for_slots
+from spark_apps.session.warm_up import run_in_every_slot, slots_asked_for, wait_for_slots
 
 def imported(batches):
     import os, pyarrow, sys
@@ -34,7 +34,7 @@ def imported(batches):
         open(f"{together}/{batch.column(0)[0]}", "w").close()
         while len(os.listdir(together)) < 2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        known = "spark_apps.executor_writer" in sys.modules
+        known = "spark_apps.tasks.executor_writer" in sys.modules
         yield pyarrow.RecordBatch.from_pydict({"process": [os.getpid()], "known": [known]})
 
 master, py_files, together = sys.argv[1:]

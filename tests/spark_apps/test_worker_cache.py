@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_apps.worker_cache import KEPT, LastUsed, hbase, version_of
+from spark_apps.tasks.worker_cache import KEPT, LastUsed, hbase, version_of
 
 
 @given(st.lists(st.integers(0, 5), max_size=40))

@@ -19,7 +19,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import DATA_VEHICLE
 from bus.domain.rule_values import values_of
 from spark_apps.apps.watchlist import candidates
-from spark_apps.message import StreamMessage
+from spark_apps.batches.message import StreamMessage
 
 ZONE = "Asia/Shanghai"
 SIGN = "~"

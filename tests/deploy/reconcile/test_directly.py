@@ -25,8 +25,8 @@ from deploy.testservers.databus import RunningBroker, start_broker
 from ingest.store.open import open_store
 from ingest.store.port import Position
 from spark_apps.apps.ingest import store_batch
-from spark_apps.judge import judge_messages
-from spark_apps.message import StreamMessage
+from spark_apps.batches.message import StreamMessage
+from spark_apps.tasks.judge import judge_messages
 from tests.ingest.edge.edge_process import EdgeProcess
 
 pytestmark = pytest.mark.slow

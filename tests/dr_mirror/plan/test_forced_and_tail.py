@@ -34,8 +34,8 @@ from dr_mirror.plan.tail import (
     tail_parts,
 )
 from ingest.senders.replay.lines import parse_line
-from spark_apps.judge import judge
-from spark_apps.message import StreamMessage
+from spark_apps.batches.message import StreamMessage
+from spark_apps.tasks.judge import judge
 from tests.dr_mirror.plan.test_switch import status
 
 ONE = TopicPartition("data.vehicle", 3)

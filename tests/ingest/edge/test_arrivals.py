@@ -31,8 +31,8 @@ from ingest.store.open import open_store
 from monitor.watch.missing import MissingJudge
 from monitor.watch.questions import MinutesQuestion
 from spark_apps.apps.ingest import store_batch
-from spark_apps.judge import judge_messages
-from spark_apps.message import StreamMessage
+from spark_apps.batches.message import StreamMessage
+from spark_apps.tasks.judge import judge_messages
 
 pytestmark = pytest.mark.slow
 

@@ -16,8 +16,8 @@ from bus.domain.rule_check import MATCHABLE
 from monitor.live.live_consumer import LiveBatch, _event
 from monitor.live.rule_table import MAX_EXPIRED_PER_CALL, RuleTable, decode_command
 from spark_apps.apps.latency import DECODER
-from spark_apps.judge import counters_of
-from spark_apps.message import decoded
+from spark_apps.batches.message import decoded
+from spark_apps.tasks.judge import counters_of
 
 NOW_MS = 1_000_000
 TEXTS = st.text(max_size=120)

@@ -15,9 +15,9 @@ from bus.domain.identity import bus_id
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, StoreBatch
 from spark_apps.apps.ingest import latency_cells, store_batch
-from spark_apps.committed_batch import of_store_batch
-from spark_apps.judge import judge, judge_batches, judge_messages, judged_batch
-from spark_apps.message import StreamMessage, envelope_of
+from spark_apps.batches.committed_batch import of_store_batch
+from spark_apps.batches.message import StreamMessage, envelope_of
+from spark_apps.tasks.judge import judge, judge_batches, judge_messages, judged_batch
 from tests.ingest.store.made import position
 from tests.spark_apps.test_judge import batch as arrow_batch
 

@@ -27,10 +27,10 @@ from deploy.testservers.databus import start_broker
 from ingest.store.port import PageRequest, PositionsOverlap, Query
 from ingest.store.sqlite.writer import SqliteStore
 from spark_apps.apps.ingest import Ingest
-from spark_apps.context import Context, OpenStore, StoreWriter
-from spark_apps.message import StreamMessage
-from spark_apps.metrics import StreamsMetrics
-from spark_apps.publisher import EventPublisher
+from spark_apps.batches.message import StreamMessage
+from spark_apps.progress.metrics import StreamsMetrics
+from spark_apps.publish.publisher import EventPublisher
+from spark_apps.queries.context import Context, OpenStore, StoreWriter
 from spark_apps.settings import JobSettings
 from tests.spark_apps.apps.test_ingest import VEHICLE, ZONE, vehicle
 

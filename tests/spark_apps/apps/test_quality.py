@@ -7,7 +7,7 @@ import pytest
 
 from bus.contracts.meters import Sent
 from bus.contracts.topics import METER_SENT
-from spark_apps.judge import counters_of
+from spark_apps.tasks.judge import counters_of
 
 
 def sent(number: int, epoch: int = 1, minute_ms: int = 0) -> bytes:

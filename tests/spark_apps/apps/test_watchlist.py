@@ -9,8 +9,8 @@ from alarm.rules import RuleSet, compile_rules, verdict
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import Register
 from spark_apps.apps.watchlist import candidates
-from spark_apps.judge import judge
-from spark_apps.message import StreamMessage
+from spark_apps.batches.message import StreamMessage
+from spark_apps.tasks.judge import judge
 
 ZONE = "Asia/Shanghai"
 RECORD = {

@@ -13,7 +13,7 @@ from monitor.models.hysteresis import Hysteresis
 from monitor.models.latency import LatencyIncidents, latency_window
 from monitor.models.quality import GapIncidents
 from spark_apps.apps import latency, quality
-from spark_apps.windowed import JudgedWindow
+from spark_apps.queries.windowed import JudgedWindow
 
 SERIES = 3
 LATE = Hysteresis(10_000, 8_000, SERIES, SERIES)

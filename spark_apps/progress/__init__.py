@@ -1,0 +1,1 @@
+"""What Spark tells of each batch, as metrics."""

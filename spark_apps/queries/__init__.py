@@ -1,0 +1,1 @@
+"""From an application to a running query."""

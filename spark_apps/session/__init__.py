@@ -1,0 +1,1 @@
+"""The Spark session of a driver: its settings, its failures, its executors."""

@@ -1,0 +1,1 @@
+"""What runs in Spark's tasks: judging, writing, and what a worker keeps between tasks."""
