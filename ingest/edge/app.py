@@ -16,12 +16,12 @@ import uvicorn
 from bus.domain.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.arrivals import ArrivalMeter
-from ingest.edge.epoch_confirmer import EpochConfirmer
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import Edge, create_app
-from ingest.edge.second_site import SecondSite
-from ingest.edge.site_route import SiteRoute
+from ingest.edge.sites.epoch_confirmer import EpochConfirmer
+from ingest.edge.sites.second_site import SecondSite
+from ingest.edge.sites.site_route import SiteRoute
 from ingest.pictures.open import open_pictures
 from ingest.pictures.retention import PictureRetention
 from ingest.pictures.writer import PictureWriter

@@ -19,7 +19,7 @@ from bus.client.kafka.producer import DeliveryReport, OnDelivery, Producer, Reco
 from bus.contracts import headers, topics
 from bus.contracts.meters import Arrived
 from bus.errors import BusError
-from ingest.edge.site_route import SiteRoute
+from ingest.edge.sites.site_route import SiteRoute
 from ingest.edge.slot_counts import SlotCounts
 from ingest.spool import Place, Spool
 

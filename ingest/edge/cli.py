@@ -11,7 +11,7 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from ingest.edge.site_route import (
+from ingest.edge.sites.site_route import (
     HOME,
     SECOND,
     RouteState,

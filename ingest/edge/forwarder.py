@@ -21,9 +21,9 @@ from bus.contracts.headers import Reason
 from bus.contracts.sent_again import SentAgain
 from bus.errors import BusError, ErrorCode
 from bus.runtime import wall_clock
-from ingest.edge.other_site import ask_ends
-from ingest.edge.sent_again_file import write_sent_again
-from ingest.edge.site_route import Site, SiteRoute
+from ingest.edge.sites.other_site import ask_ends
+from ingest.edge.sites.sent_again_file import write_sent_again
+from ingest.edge.sites.site_route import Site, SiteRoute
 from ingest.spool import Delivered, KeptReader, Queued, Spool, SpoolEntry
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from bus.runtime.tasks import RequestFailures
 from ingest.edge.admission import AdmittedRecord
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
-from ingest.edge.site_route import SECOND, SiteRoute
+from ingest.edge.sites.site_route import SECOND, SiteRoute
 from ingest.edge.warned_devices import WarnedDevices
 from ingest.pictures.writer import PictureWriter
 from ingest.spool import Spool

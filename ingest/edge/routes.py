@@ -52,8 +52,8 @@ from ingest.edge.request import (
     read_body,
 )
 from ingest.edge.responses import Problem, records_response, status_of, warning_items
-from ingest.edge.sent_again_file import read_sent_again
-from ingest.edge.site_route import HOME, SiteRoute
+from ingest.edge.sites.sent_again_file import read_sent_again
+from ingest.edge.sites.site_route import HOME, SiteRoute
 from ingest.normalise import clock_limits
 from ingest.normalise.diagnostics import picture_faults
 from ingest.normalise.foreign import maker_of, maker_of_path, sentences

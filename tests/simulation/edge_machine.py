@@ -17,11 +17,11 @@ from bus.client.kafka import mirrored_ends, topic_follower
 from bus.runtime import periodic_thread
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from ingest.edge import epoch_confirmer, forwarder, second_site
-from ingest.edge.epoch_confirmer import EpochConfirmer
 from ingest.edge.forwarder import SpoolForwarder
-from ingest.edge.second_site import SecondSite
-from ingest.edge.site_route import SiteRoute
+from ingest.edge.sites import epoch_confirmer, forwarder, second_site
+from ingest.edge.sites.epoch_confirmer import EpochConfirmer
+from ingest.edge.sites.second_site import SecondSite
+from ingest.edge.sites.site_route import SiteRoute
 from ingest.spool import Spool, SpoolEntry, SpoolFull, kept_segments, spool, writer
 from tests.simulation.edge_clients import EdgeAdmin, EdgeConsumer, EdgeProducer
 from tests.simulation.loop import ProcessLife

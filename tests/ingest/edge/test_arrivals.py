@@ -24,7 +24,7 @@ from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
-from ingest.edge.site_route import Site, SiteRoute
+from ingest.edge.sites.site_route import Site, SiteRoute
 from ingest.spool import Spool, SpoolEntry
 from ingest.spool.frame import Slot
 from ingest.store.open import open_store

@@ -18,7 +18,7 @@ from bus.errors import ErrorCode
 from bus.settings import BusSettings
 from deploy.testservers.databus import RunningBroker
 from ingest.edge.forwarder import ProducerSession, SpoolForwarder
-from ingest.edge.site_route import SiteRoute
+from ingest.edge.sites.site_route import SiteRoute
 from ingest.spool import Queued, Spool, SpoolEntry
 
 

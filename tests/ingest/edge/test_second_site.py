@@ -15,8 +15,8 @@ from bus.contracts.mirror import MirrorConfirmed
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
 from deploy.testservers.databus import start_broker
-from ingest.edge.second_site import SecondSite
-from ingest.edge.site_route import HOME, SECOND, SiteRoute
+from ingest.edge.sites.second_site import SecondSite
+from ingest.edge.sites.site_route import HOME, SECOND, SiteRoute
 from ingest.spool import Place, Spool
 from tests.dr_mirror.two_sites import wait_until
 

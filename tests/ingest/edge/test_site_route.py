@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.cli import mount
-from ingest.edge.site_route import HOME, SECOND, SiteRoute, write_order
+from ingest.edge.sites.site_route import HOME, SECOND, SiteRoute, write_order
 from ingest.settings import EdgeSettings
 
 AT_HOME = BusSettings(bootstrap_servers="10.1.0.5:9092")

@@ -19,8 +19,8 @@ from bus.client.kafka.mirrored_ends import CONFIRMED, NEWEST_RECORDS, cluster_id
 from bus.client.kafka.topic_follower import TopicFollower, follower_that_looked
 from bus.contracts.mirror import decode_confirmed
 from bus.errors import BusError
-from ingest.edge.other_site import SENT_TO, ask_ends
-from ingest.edge.site_route import HOME, SECOND, Site, SiteRoute
+from ingest.edge.sites.other_site import SENT_TO, ask_ends
+from ingest.edge.sites.site_route import HOME, SECOND, Site, SiteRoute
 from ingest.spool import Place, Spool
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ import msgspec
 from bus.client.kafka.mirrored_ends import MirroredEnds, mirrored_ends
 from bus.contracts import topics
 from bus.errors import BusError, ErrorCode
-from ingest.edge.site_route import SECOND, Site, SiteRoute
+from ingest.edge.sites.site_route import SECOND, Site, SiteRoute
 
 PATH = "/v1/mirrored-ends"
 TIMEOUT_S = 30.0

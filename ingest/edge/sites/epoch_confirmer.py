@@ -28,8 +28,8 @@ from bus.domain.site_epochs import (
 )
 from bus.errors import BusError, ErrorCode
 from bus.runtime.periodic_thread import PeriodicThread
-from ingest.edge.other_site import SENT_TO
-from ingest.edge.site_route import HOME, SECOND, SiteRoute
+from ingest.edge.sites.other_site import SENT_TO
+from ingest.edge.sites.site_route import HOME, SECOND, SiteRoute
 
 log = logging.getLogger(__name__)
 

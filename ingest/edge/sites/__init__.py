@@ -1,0 +1,1 @@
+"""To which of two sites the edge sends, and what the other one holds."""
