@@ -28,11 +28,12 @@ API_VERSIONS = ApiKey.API_VERSIONS
 
 @dataclass(frozen=True)
 class ApiInfo:
-    """One API. Versions are those of Kafka 4.4; of keys 4-7 those of 3.9, the last to have them."""
+    """One API. Versions are those of Kafka 4.4; of keys 4-7 those of 3.9, the last to have them.
+    `module_name` is None for an API that nobody here speaks (`generator/selection.py`)."""
 
     key: int
     name: str
-    module_name: str
+    module_name: str | None
     first_version: int
     last_version: int
     flexible_from: int | None
@@ -46,7 +47,9 @@ class ApiInfo:
 
     @cached_property
     def module(self) -> ModuleType:
-        """The generated codec; the first use imports it."""
+        """The generated codec; the first use imports it. Raises ProtocolError if there is none."""
+        if self.module_name is None:
+            raise unsupported(self.key, None)
         return import_module(f"bus.protocol.generated.{self.module_name}")
 
     def has(self, version: int) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bus.protocol.generator.modules import api_module, log_module, registry_module
 from bus.protocol.generator.parse import read_apis, read_logs
+from bus.protocol.generator.selection import is_generated
 from bus.protocol.generator.types import snake
 
 TARGET = Path(__file__).parent / "generated"
@@ -24,8 +25,10 @@ def sources() -> dict[str, str]:
     """File name -> content of everything that is generated."""
     apis = read_apis()
     files = {"__init__.py": _PACKAGE, "registry.py": registry_module(apis)}
-    files |= {f"{snake(api.name)}.py": api_module(api) for api in apis}
-    files |= {f"{name}.py": log_module(name, messages) for name, messages in read_logs().items()}
+    files |= {f"{snake(api.name)}.py": api_module(api) for api in apis if is_generated(api.name)}
+    for name, messages in read_logs().items():
+        if chosen := [message for message in messages if is_generated(message.name)]:
+            files[f"{name}.py"] = log_module(name, chosen)
     return files
 
 

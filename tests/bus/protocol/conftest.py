@@ -12,7 +12,8 @@ import pytest
 
 from bus.protocol.generator.layout import FieldSlot, Layout, layout_of
 from bus.protocol.generator.model import SchemaMessage
-from bus.protocol.generator.parse import PRIVATE_APIS, read_apis, read_logs
+from bus.protocol.generator.parse import KAFKAS_APIS, PRIVATE_APIS, read_apis, read_logs
+from bus.protocol.generator.selection import is_generated
 from bus.protocol.generator.types import snake
 
 WORDS = ["", "a", "京A12345", "data.vehicle", "x" * 130, "ключ", "é" * 70]
@@ -35,14 +36,16 @@ class Codec(NamedTuple):
 
 
 def all_codecs() -> Iterator[Codec]:
-    """Every message of the tables."""
+    """Every message of the tables that is generated."""
     for api in read_apis():
+        if not is_generated(api.name):
+            continue
         module = import_module(f"bus.protocol.generated.{snake(api.name)}")
         yield Codec(api.request, module, module.REQUEST_DECODERS, module.REQUEST_ENCODERS)
         yield Codec(api.response, module, module.RESPONSE_DECODERS, module.RESPONSE_ENCODERS)
     for name, messages in read_logs().items():
-        module = import_module(f"bus.protocol.generated.{name}")
-        for message in messages:
+        for message in filter(lambda one: is_generated(one.name), messages):
+            module = import_module(f"bus.protocol.generated.{name}")
             stem = snake(message.name).upper()
             decoders, encoders = f"{stem}_DECODERS", f"{stem}_ENCODERS"
             yield Codec(message, module, getattr(module, decoders), getattr(module, encoders))
@@ -109,8 +112,15 @@ class Maker:
 
 @pytest.fixture(scope="session")
 def codecs() -> list[Codec]:
-    """Every message of the tables with its functions."""
+    """Every message of the tables that is generated, with its functions."""
     return list(all_codecs())
+
+
+@pytest.fixture(scope="session")
+def messages_of_kafka() -> list[SchemaMessage]:
+    """Every message of Kafka's in the tables, generated or not."""
+    apis = [message for api in read_apis(KAFKAS_APIS) for message in (api.request, api.response)]
+    return [*apis, *(message for messages in read_logs().values() for message in messages)]
 
 
 @pytest.fixture(scope="session")

@@ -24,13 +24,8 @@ PACKAGES = {
     "metadata_records": "org.apache.kafka.common.metadata",
     "group_records": "org.apache.kafka.coordinator.group.generated",
     "transaction_records": "org.apache.kafka.coordinator.transaction.generated",
-    "share_records": "org.apache.kafka.coordinator.share.generated",
-    "storage_records": "org.apache.kafka.server.log.remote.metadata.storage.generated",
 }
-ELSEWHERE = {
-    "QuorumStateData": "org.apache.kafka.raft.generated.QuorumStateData",
-    "AbortedTxn": "org.apache.kafka.common.message.AbortedTxn",
-}
+ELSEWHERE = {"QuorumStateData": "org.apache.kafka.raft.generated.QuorumStateData"}
 
 
 @pytest.fixture(scope="session")
@@ -54,16 +49,15 @@ def _descriptions(jar: Path) -> Iterator[dict[str, Any]]:
 
 
 def test_the_tables_have_every_message_of_kafka_and_no_other(
-    codecs_of_kafka: list[Any], descriptions: dict[str, Any]
+    messages_of_kafka: list[SchemaMessage], descriptions: dict[str, Any]
 ) -> None:
-    assert {codec.message.name for codec in codecs_of_kafka} == descriptions.keys()
+    assert {message.name for message in messages_of_kafka} == descriptions.keys()
 
 
 def test_every_version_has_the_layout_of_the_jars(
-    codecs_of_kafka: list[Any], descriptions: dict[str, Any]
+    messages_of_kafka: list[SchemaMessage], descriptions: dict[str, Any]
 ) -> None:
-    for codec in codecs_of_kafka:
-        message: SchemaMessage = codec.message
+    for message in messages_of_kafka:
         theirs = descriptions[message.name]
         first, last = _range(theirs["validVersions"])
         assert (message.versions.first, message.versions.last) == (first, last), message.name
