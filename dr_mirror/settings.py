@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from bus.settings import BusSettings, NotNegative, PageOfMetrics, Positive, Secret
-from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.picture_policy import PicturePolicy
+from dr_mirror.plan.proof_pace import ProofPace
 from dr_mirror.plan.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
 from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 

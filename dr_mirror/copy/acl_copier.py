@@ -15,7 +15,7 @@ from bus.protocol.apis import ApiKey
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.copy.links import CopyContext
-from dr_mirror.plan.acls import SHOWN, AclPlan, AclRules, AclStatus, plan_acls
+from dr_mirror.plan.acls import COPIED, SHOWN, AclPlan, AclRules, AclStatus, plan_acls
 from dr_mirror.plan.groups import GroupSelection
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class AclCopier:
             frozenset(self._copied()), self._groups.selects, self._context.names,
             others_write=self._context.settings.target_api == "mirror_append",
         )  # fmt: skip
-        plan = plan_acls(self._source.acls(), self._target.acls(), rules)
+        plan = plan_acls(self._source.acls(COPIED), self._target.acls(COPIED), rules)
         if plan.create:
             self._target.create_acls(plan.create)
             log.info("mirror: %d ACLs were created at the target", len(plan.create))

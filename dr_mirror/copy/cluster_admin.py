@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from bus.client.admin import commands, queries, site_keys
 from bus.client.admin.config_resources import TOPIC, AlterConfigOp, ConfigChanges
 from bus.client.admin.site_keys import SiteKeys
-from bus.client.model import TopicDescription, TopicPartition
+from bus.client.model import AclBinding, StoredReplica, TopicDescription, TopicPartition
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY, ConfirmedBy, SiteConfirmation
 from bus.contracts.site_epoch import SiteEpoch
 from bus.domain.site_epochs import Confirm, FormerPrimaryFence
 from bus.errors import BusError
+from bus.protocol.acls import Resource
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from bus.protocol.generated.describe_acls import DescribeAclsRequest
@@ -26,8 +27,6 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsResource,
 )
 from bus.settings import BusSettings
-from dr_mirror.copy.log_directories import StoredReplica
-from dr_mirror.plan.acls import COPIED, Acl
 from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.plan.topics import MirrorTopic, TopicPlan
 
@@ -147,11 +146,11 @@ class ClusterAdmin:
             if not held.future and (name := self._names.at_source(partition.topic)) is not None
         }
 
-    def acls(self) -> list[Acl]:
-        """All of topics and groups. Raises BusError: SECURITY_DISABLED where there is no
+    def acls(self, resources: Iterable[Resource]) -> list[AclBinding]:
+        """All of these kinds of resources. Raises BusError: SECURITY_DISABLED where there is no
         authorizer."""
-        found: list[Acl] = []
-        for resource in COPIED:
+        found: list[AclBinding] = []
+        for resource in resources:
             request = DescribeAclsRequest(
                 resource, None, ANY, principal_filter=None, host_filter=None, operation=ANY,
                 permission_type=ANY,
@@ -159,14 +158,16 @@ class ClusterAdmin:
             answer = self._client.request(ApiKey.DESCRIBE_ACLS, request)
             queries.raise_for_error(answer.error_code, answer.error_message)
             found += [
-                Acl(one.resource_type, one.resource_name, one.pattern_type, acl.principal, acl.host,
-                    acl.operation, acl.permission_type)
+                AclBinding(
+                    one.resource_type, one.resource_name, one.pattern_type, acl.principal,
+                    acl.host, acl.operation, acl.permission_type,
+                )
                 for one in answer.resources
                 for acl in one.acls
             ]  # fmt: skip
         return found
 
-    def create_acls(self, acls: Iterable[Acl]) -> None:
+    def create_acls(self, acls: Iterable[AclBinding]) -> None:
         """Raises BusError where one is refused."""
         request = CreateAclsRequest([AclCreation(*each) for each in acls])
         answer = self._client.request_controller(ApiKey.CREATE_ACLS, request)

@@ -1,7 +1,7 @@
 """Asks the edges of `mirror.edge_urls`, over HTTP, with bounds on time and size.
 
-In: addresses. Out: bytes of their answers. Raises `EdgeUnavailable`. Core: `dr_mirror.plan.edges`.
-Never: a redirect followed, a proxy used.
+In: addresses. Out: bytes of their answers. Raises `EdgeUnavailable`. Core:
+`dr_mirror.plan.edge_status`. Never: a redirect followed, a proxy used.
 """
 
 from __future__ import annotations

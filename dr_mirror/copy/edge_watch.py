@@ -1,7 +1,7 @@
 """Keeps the newest answer of every edge of `mirror.edge_urls`.
 
-In: addresses. Out: an `EdgeStatus` each. Core: `dr_mirror.plan.edges`. Never: a wait of one edge
-for another, an end because one does not answer.
+In: addresses. Out: an `EdgeStatus` each. Core: `dr_mirror.plan.edge_status`. Never: a wait of one
+edge for another, an end because one does not answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.edge_client import EdgeClient, EdgeUnavailable
-from dr_mirror.plan.edges import EdgeStatus, edge_status
+from dr_mirror.plan.edge_status import EdgeStatus, edge_status
 
 EVERY_S = 2.0
 

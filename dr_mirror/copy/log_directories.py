@@ -11,20 +11,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
-from bus.client.model import TopicPartition
+from bus.client.model import StoredReplica, TopicPartition
 from bus.errors import BusError
 
 KEEP_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class StoredReplica:
-    """One replica on one broker."""
-
-    directory: str = ""
-    size_bytes: int = -1
 
 
 AskStored = Callable[[int], Mapping[TopicPartition, StoredReplica]]

@@ -15,7 +15,6 @@ from types import MappingProxyType
 
 from bus.client.model import TopicPartition
 from dr_mirror.copy.one_writer_file import OneWriterFile
-from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.pictures import (
     MAX_SHOWN,
     CopyOutcome,
@@ -26,6 +25,7 @@ from dr_mirror.plan.pictures import (
     next_comparison_ms,
     next_try_ms,
 )
+from dr_mirror.plan.proof_pace import ProofPace
 
 VERSION = 1
 _TOPIC_IDS = """

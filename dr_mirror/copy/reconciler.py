@@ -36,7 +36,7 @@ from dr_mirror.copy.replica_sides import (
     is_supported,
 )
 from dr_mirror.plan.pace import LinkLimit
-from dr_mirror.plan.partition_copy import NO_NODE, PartitionCopy
+from dr_mirror.plan.partition_copy import NO_NODE, PartitionCopy, lag_s
 from dr_mirror.plan.partition_proof import (
     BLOCK_OFFSETS,
     DifferingRange,
@@ -46,7 +46,6 @@ from dr_mirror.plan.partition_proof import (
     ProofTask,
 )
 from dr_mirror.plan.proof_status import ProofStatus, TopicProofTotals, proof_status
-from dr_mirror.plan.status import lag_s
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import NamedTuple
 
 import msgspec
 
+from bus.client.model import AclBinding
 from bus.protocol.acls import Operation, Pattern, Permission, Resource
 from dr_mirror.plan.topic_names import TopicNames
 
@@ -24,27 +23,6 @@ SHOWN = 20
 """Of those that a person has to look at, in a status."""
 ANY_NAME = "*"
 COPIED = (Resource.TOPIC, Resource.GROUP)
-
-
-class Acl(NamedTuple):
-    """One binding, in Kafka's numbers."""
-
-    resource: int
-    name: str
-    pattern: int
-    principal: str
-    host: str
-    operation: int
-    permission: int
-
-    @property
-    def text(self) -> str:
-        """For a person."""
-        permission = _word(Permission, self.permission)
-        operation = _word(Operation, self.operation)
-        pattern = "…" if self.pattern == Pattern.PREFIXED else ""
-        where = f"{_word(Resource, self.resource)} {self.name}{pattern}"
-        return f"{permission} {operation} {where}: {self.principal}, host {self.host}"
 
 
 class AclStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,13 +53,15 @@ class AclRules:
 class AclPlan:
     """What to create, and what to tell."""
 
-    create: tuple[Acl, ...]
+    create: tuple[AclBinding, ...]
     carried: int
-    by_hand: tuple[Acl, ...]
-    only_at_target: tuple[Acl, ...]
+    by_hand: tuple[AclBinding, ...]
+    only_at_target: tuple[AclBinding, ...]
 
 
-def plan_acls(source: Collection[Acl], target: Collection[Acl], rules: AclRules) -> AclPlan:
+def plan_acls(
+    source: Collection[AclBinding], target: Collection[AclBinding], rules: AclRules
+) -> AclPlan:
     """Compares both sides; all in a fixed order."""
     held = set(target)
     wanted = {found for each in source if (found := _at_target(each, rules)) is not None}
@@ -96,7 +76,7 @@ def plan_acls(source: Collection[Acl], target: Collection[Acl], rules: AclRules)
     )
 
 
-def _at_target(acl: Acl, rules: AclRules) -> Acl | None:
+def _at_target(acl: AclBinding, rules: AclRules) -> AclBinding | None:
     """None: it does not concern what is copied, or is not to be there."""
     if acl.pattern != Pattern.LITERAL:
         return None
@@ -113,7 +93,7 @@ def _at_target(acl: Acl, rules: AclRules) -> Acl | None:
     return None if acl.operation == Operation.WRITE else named
 
 
-def _is_pattern(acl: Acl, rules: AclRules) -> bool:
+def _is_pattern(acl: AclBinding, rules: AclRules) -> bool:
     """Whether it covers something that is copied, and perhaps more."""
     if acl.pattern == Pattern.LITERAL and acl.name != ANY_NAME:
         return False
@@ -125,13 +105,6 @@ def _is_pattern(acl: Acl, rules: AclRules) -> bool:
     )
 
 
-def _lets_read(acl: Acl) -> bool:
+def _lets_read(acl: AclBinding) -> bool:
     reads = acl.operation in (Operation.READ, Operation.ALL)
     return reads and acl.permission == Permission.ALLOW and acl.pattern == Pattern.LITERAL
-
-
-def _word(kind: type[IntEnum], number: int) -> str:
-    try:
-        return kind(number).name
-    except ValueError:
-        return str(number)

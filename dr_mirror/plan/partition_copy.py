@@ -23,6 +23,7 @@ from dr_mirror.plan.resume import ResumePoint, SourceOffsets
 from dr_mirror.plan.states import MirrorState
 
 NO_NODE = -1
+_HEARD = (MirrorState.COPYING, MirrorState.HOLE)
 
 
 class FetchedFrame:
@@ -278,3 +279,16 @@ class PartitionCopy:
     def _mark_caught_up(self) -> None:
         if self._marker is not None and self.acknowledged >= self._marker[1]:
             self.caught_up_ms, self._marker = self._marker[0], None
+
+
+def lag_s(copy: PartitionCopy, now_ms: int, answered_ms: int) -> float:
+    """How old the oldest record can be that the target lacks; -1: not known.
+
+    While the source is heard and nothing is behind: 0. Else the time since the target had all that
+    the source had.
+    """
+    is_complete = copy.lag_records == 0
+    if is_complete and copy.copying and copy.state in _HEARD:
+        return 0.0
+    caught_up_ms = max(copy.caught_up_ms, answered_ms if is_complete else -1)
+    return -1.0 if caught_up_ms < 0 else max(now_ms - caught_up_ms, 0) / 1000

@@ -21,6 +21,7 @@ from enum import Enum
 import msgspec
 
 from bus.client.model import TopicPartition
+from dr_mirror.plan.proof_pace import ProofPace
 
 BLOCK_OFFSETS = 1_000
 """Mostly a megabyte or less, so that a broker's answer holds whole blocks; a difference is then
@@ -44,15 +45,6 @@ class ProofKind(Enum):
     SCRUB = "scrub"
     AGAIN = "again"
     """What differed when it was read last."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProofPace:
-    """What the settings say, in milliseconds."""
-
-    recent_ms: int
-    interval_ms: int
-    scrub_ms: int
 
 
 @dataclass(frozen=True, slots=True)

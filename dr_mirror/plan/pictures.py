@@ -14,8 +14,8 @@ import msgspec
 
 from bus.contracts.pictures import picture_names as names_in_record
 from bus.contracts.topics import DAY_MS, EVENT_ALARM
-from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.picture_policy import PicturePolicy
+from dr_mirror.plan.proof_pace import ProofPace
 
 MAX_PICTURES = 8
 """Of one record: the contracts know three addresses in one."""

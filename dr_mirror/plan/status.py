@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from dr_mirror.plan.acls import AclStatus
-from dr_mirror.plan.edges import EdgeStatus, rpo_through_edges_s
-from dr_mirror.plan.partition_copy import PartitionCopy
+from dr_mirror.plan.edge_status import EdgeStatus, rpo_through_edges_s
+from dr_mirror.plan.partition_copy import PartitionCopy, lag_s
 from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus
 from dr_mirror.plan.site_state import StateStatus
@@ -20,7 +20,6 @@ from dr_mirror.plan.states import MirrorState
 from dr_mirror.plan.topics import ClusterPair, TopicPlan
 
 NO_ACLS = AclStatus()
-_HEARD = (MirrorState.COPYING, MirrorState.HOLE)
 
 
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,19 +110,6 @@ def partition_status(copy: PartitionCopy, now_ms: int, answered_ms: int) -> Part
         copied_bytes=copy.copied_bytes,
         source_heard_ms=answered_ms,
     )
-
-
-def lag_s(copy: PartitionCopy, now_ms: int, answered_ms: int) -> float:
-    """How old the oldest record can be that the target lacks; -1: not known.
-
-    While the source is heard and nothing is behind: 0. Else the time since the target had all that
-    the source had.
-    """
-    is_complete = copy.lag_records == 0
-    if is_complete and copy.copying and copy.state in _HEARD:
-        return 0.0
-    caught_up_ms = max(copy.caught_up_ms, answered_ms if is_complete else -1)
-    return -1.0 if caught_up_ms < 0 else max(now_ms - caught_up_ms, 0) / 1000
 
 
 def mirror_status(

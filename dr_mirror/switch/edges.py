@@ -1,7 +1,8 @@
 """Refines the report of a forced switch by what edges have sent to the new primary.
 
 In: the report's folder, addresses of edges. Out: a statement for each edge that has moved. Core:
-`dr_mirror.plan.edges`. Never: a statement of an edge that is still moving, or of an earlier move.
+`dr_mirror.plan.switch_loss`. Never: a statement of an edge that is still moving, or of an earlier
+move.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from bus.contracts.sent_again import SentAgain, SentAgainError, decode_sent_agai
 from bus.contracts.site_epoch import SiteEpochError, parse_site_epoch
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.edge_client import EdgeClient, EdgeUnavailable
-from dr_mirror.plan.edges import edge_statement
+from dr_mirror.plan.switch_loss import edge_statement
 from dr_mirror.plan.switch_report import EDGE, FORCED, REJOINED, ReportError, SwitchStatement
 from dr_mirror.switch.report_file import ReportFile, all_statements, newest_report
 

@@ -22,8 +22,8 @@ from bus.settings import SiteSettings
 from dr_mirror.console_password import PASSWORD, console_password
 from dr_mirror.copy.site_counts import CountsUnavailable, console_client, lacking_at
 from dr_mirror.plan.counts import DeviceLack, hours_around
-from dr_mirror.plan.edges import SwitchLoss, switch_loss
 from dr_mirror.plan.states import Language
+from dr_mirror.plan.switch_loss import SwitchLoss, switch_loss
 from dr_mirror.plan.switch_report import (
     EDGE,
     FORCED,

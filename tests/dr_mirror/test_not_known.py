@@ -16,10 +16,10 @@ from bus.settings import BusSettings
 from deploy.settings import load
 from dr_mirror import cli, counts_cli
 from dr_mirror.copy.verify import PartitionComparison
-from dr_mirror.plan.edges import switch_loss
 from dr_mirror.plan.pictures import PictureStatus
 from dr_mirror.plan.proof_status import ProofStatus
 from dr_mirror.plan.status import MirrorStatus, TopicStatus, mirror_status
+from dr_mirror.plan.switch_loss import switch_loss
 from dr_mirror.plan.switch_report import (
     EDGE,
     FORCED,

@@ -8,8 +8,8 @@ import pytest
 
 from bus.client.model import TopicPartition
 from dr_mirror.copy.picture_file import PictureFile, PictureFileError
-from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.pictures import CopyOutcome, PictureCheck, TriedPicture
+from dr_mirror.plan.proof_pace import ProofPace
 
 PACE = ProofPace(3_600_000, 60_000, 86_400_000)
 PLACE = TopicPartition("data.vehicle", 1)

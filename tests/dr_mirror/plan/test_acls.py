@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from bus.client.model import AclBinding
 from bus.protocol.acls import Operation, Pattern, Permission, Resource
-from dr_mirror.plan.acls import Acl, AclRules, plan_acls
+from dr_mirror.plan.acls import AclRules, plan_acls
 from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
 
 READ, WRITE, ALL = Operation.READ, Operation.WRITE, Operation.ALL
@@ -16,8 +17,8 @@ READ, WRITE, ALL = Operation.READ, Operation.WRITE, Operation.ALL
 def acl(
     operation: int, name: str = "data.vehicle", *, resource: int = Resource.TOPIC,
     pattern: int = Pattern.LITERAL, permission: int = Permission.ALLOW,
-) -> Acl:  # fmt: skip
-    return Acl(resource, name, pattern, "User:app", "*", operation, permission)
+) -> AclBinding:  # fmt: skip
+    return AclBinding(resource, name, pattern, "User:app", "*", operation, permission)
 
 
 def rules(*, others_write: bool = False, names: TopicNames = SAME_NAMES) -> AclRules:
@@ -55,7 +56,7 @@ def test_what_is_there_is_not_made_again_and_what_is_more_is_named_and_kept():
         (acl(READ, "*", resource=Resource.GROUP), True),
     ],
 )
-def test_patterns_are_for_a_person_to_decide(one: Acl, named: bool):
+def test_patterns_are_for_a_person_to_decide(one: AclBinding, named: bool):
     """They may cover more at the target."""
     found = plan_acls([one], [], rules())
     assert found.create == ()

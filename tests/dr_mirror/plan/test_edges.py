@@ -16,14 +16,8 @@ from bus.contracts.sent_again import (
     union,
 )
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
-from dr_mirror.plan.edges import (
-    FRESH_MS,
-    EdgeStatus,
-    edge_statement,
-    edge_status,
-    rpo_through_edges_s,
-    switch_loss,
-)
+from dr_mirror.plan.edge_status import FRESH_MS, EdgeStatus, edge_status, rpo_through_edges_s
+from dr_mirror.plan.switch_loss import edge_statement, switch_loss
 from dr_mirror.plan.switch_report import FORCED, REJOINED, PartitionStatement, statement
 from ingest.spool import Delivered
 from ingest.spool.sent_again import MAX_RANGES, SentAgainPlaces

@@ -16,9 +16,9 @@ from dr_mirror.plan.partition_proof import (
     HeldBounds,
     PartitionProof,
     ProofKind,
-    ProofPace,
     ProofTask,
 )
+from dr_mirror.plan.proof_pace import ProofPace
 from dr_mirror.plan.proof_status import TopicProofTotals, proof_status
 
 PACE = ProofPace(recent_ms=12_000, interval_ms=1_000, scrub_ms=40_000)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from bus.contracts.pictures import is_safe_name
 from bus.contracts.topics import DATA_TOPICS, DATA_VEHICLE, EVENT_ALARM
-from dr_mirror.plan.partition_proof import ProofPace
 from dr_mirror.plan.picture_policy import PicturePolicy
 from dr_mirror.plan.pictures import (
     GIVE_UP_MS,
@@ -22,6 +21,7 @@ from dr_mirror.plan.pictures import (
     next_try_ms,
     picture_names,
 )
+from dr_mirror.plan.proof_pace import ProofPace
 
 NAME = "20261010/c/r-vehicle.jpg"
 ADDRESS = f"http://10.1.0.7:8650/pictures/{NAME}"

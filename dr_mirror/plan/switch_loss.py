@@ -1,13 +1,12 @@
-"""What the edges of a site keep for the other one, and what that makes of RPO and report. Pure.
+"""What edges that have moved make of a forced switch: what is lost of what was missing. Pure.
 
-In: answers of edges, the report of a forced switch. Out: an `EdgeStatus` each, the RPO through
-edges, a statement for the report. Never: an edge that does not answer taken for one that keeps all;
-a record taken off what is missing that no edge has named.
+In: the report of a forced switch, what edges sent again. Out: a statement for the report, a
+`SwitchLoss`. Never: a record taken off what is missing that no edge has named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -22,60 +21,6 @@ from dr_mirror.plan.switch_report import (
     SwitchStatement,
     statement,
 )
-
-FRESH_MS = 30_000
-"""An edge that was not heard for so long may keep nothing by now."""
-
-
-class EdgeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One edge of `mirror.edge_urls`. `heard_ms`: when it answered last, -1: never. `sends_to`:
-    `home` or `second`. `uncovered_records`: deleted before the other site had them. `problem`: why
-    it says nothing of a second site; empty: it does."""
-
-    url: str
-    heard_ms: int = -1
-    sends_to: str = ""
-    kept_records: int = 0
-    uncovered_records: int = 0
-    problem: str = ""
-
-    def covers(self, now_ms: int) -> bool:
-        """Whether nothing that came through this edge would be lost with the primary."""
-        is_fresh = self.heard_ms >= 0 and now_ms - self.heard_ms <= FRESH_MS
-        return is_fresh and not self.problem and not self.uncovered_records
-
-
-class _SecondSite(msgspec.Struct, frozen=True, kw_only=True):
-    active: str
-    kept_records: int
-    uncovered_records: int
-
-
-class _Answer(msgspec.Struct, frozen=True, kw_only=True):
-    second_site: _SecondSite | None = None
-
-
-def edge_status(url: str, answer: bytes, now_ms: int) -> EdgeStatus:
-    """What an edge's `/v1/status` says of its second site."""
-    try:
-        found = msgspec.json.decode(answer, type=_Answer).second_site
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return EdgeStatus(url=url, problem=f"its answer cannot be read: {error}")
-    if found is None:
-        problem = "it has no second site: edge.second_site_bootstrap_servers"
-        return EdgeStatus(url=url, heard_ms=now_ms, problem=problem)
-    return EdgeStatus(
-        url=url, heard_ms=now_ms, sends_to=found.active, kept_records=found.kept_records,
-        uncovered_records=found.uncovered_records,
-    )  # fmt: skip
-
-
-def rpo_through_edges_s(rpo_s: float, edges: Sequence[EdgeStatus], now_ms: int) -> float:
-    """Of what came through these edges: 0 while each keeps what the other site lacks, else that of
-    the mirror. -1: not known, or there are none."""
-    if not edges:
-        return -1.0
-    return 0.0 if all(edge.covers(now_ms) for edge in edges) else rpo_s
 
 
 def edge_statement(
