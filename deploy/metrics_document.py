@@ -13,8 +13,8 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.settings import DispatcherSettings
-from dr_mirror.metrics import MirrorMetrics
 from dr_mirror.settings import MirrorSettings
+from dr_mirror.status.metrics import MirrorMetrics
 from monitor.settings import WatchSettings
 from monitor.watch.metrics import WatchMetrics
 from spark_apps.progress.metrics import StreamsMetrics

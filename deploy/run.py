@@ -258,7 +258,7 @@ def _watch(settings: Settings) -> int:
 def _mirror(settings: Settings) -> int:
     import uvloop
 
-    from dr_mirror.service import MirrorNotConfigured, serve
+    from dr_mirror.service.role import MirrorNotConfigured, serve
 
     try:
         tasks.run(serve(settings.site, settings.mirror), loop_factory=uvloop.new_event_loop)

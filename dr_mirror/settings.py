@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from bus.settings import BusSettings, NotNegative, PageOfMetrics, Positive, Secret
-from dr_mirror.plan.picture_policy import PicturePolicy
-from dr_mirror.plan.proof_pace import ProofPace
-from dr_mirror.plan.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
-from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
+from dr_mirror.policy.picture_policy import PicturePolicy
+from dr_mirror.policy.proof_pace import ProofPace
+from dr_mirror.policy.selection import BLACK_LIST, WHITE_LIST, SelectionError, TopicSelection
+from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
 
 Streams = Annotated[int, msgspec.Meta(ge=1, le=16)]
 """Connections to each broker of the source over which records are fetched at once."""

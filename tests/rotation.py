@@ -23,7 +23,7 @@ Member = TypeVar("Member")
 MARKER = "rotates"
 ALWAYS = frozenset(
     {
-        "tests/dr_mirror/test_copying.py",
+        "tests/dr_mirror/copy/test_copying.py",
         "tests/processes/cluster/test_stories.py",
         "tests/processes/test_product.py",
         "tests/simulation/test_seeds_kraft.py",
@@ -102,7 +102,7 @@ class Story:
 def packages_of_story(name: str) -> tuple[str, ...]:
     """The packages whose changes call for this story.
 
-    >>> packages_of_story("tests/dr_mirror/test_switch.py")
+    >>> packages_of_story("tests/dr_mirror/switch/test_switch.py")
     ('dr_mirror',)
     """
     path = name.split("::")[0].removeprefix("tests/")

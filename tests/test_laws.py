@@ -49,6 +49,7 @@ VIOLATIONS = {
     "packages": ("bus.limits", "broker.settings"),
     "read-side": ("monitor.ports", "ingest.edge.app"),
     "mirror": ("dr_mirror.settings", "broker.settings"),
+    "mirror-packages": ("dr_mirror.copy.context", "dr_mirror.status.metrics"),
     "read-only": ("alarm.cli", "ingest.store.open"),
     "jobs": ("spark_apps.queries.sink", "alarm.dispatch"),
     "sites": ("ingest.edge.sites.site_route", "ingest.edge.forwarder"),

@@ -18,7 +18,7 @@ from deploy.reconcile.open_stores import open_operations, open_records, picture_
 from deploy.settings import Settings
 from deploy.two_sites.balance import SiteRecords, Via
 from deploy.two_sites.lost_logs import lost_tails
-from dr_mirror.plan.switch_report import EDGE, FORCED
+from dr_mirror.report.plan.switch_report import EDGE, FORCED
 from ingest.senders.simulator.ground_truth import RecordLine, read_acknowledged, truth_files
 from ingest.store.port import PageRequest, Query, RecordReader
 

@@ -35,8 +35,8 @@ from deploy.two_sites.collect import read_records
 from deploy.two_sites.first_stored import AcknowledgedEnds, StoredPositions
 from deploy.two_sites.layout import SitePlan, two_sites
 from deploy.up import check_not_running, describe, stop_on_signals
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.status_file import StatusUnavailable, read_status, status_path
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path
 from ingest.store.port import StoreError
 
 TIME_S = 120.0

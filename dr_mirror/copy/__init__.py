@@ -1,1 +1,1 @@
-"""The copying: connections to both clusters, fetching, appending, resuming."""
+"""The copying of records: connections to both clusters, fetching, appending, resuming."""

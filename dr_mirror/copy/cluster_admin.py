@@ -1,6 +1,6 @@
 """What one of the two clusters holds, and the changes a plan makes to it. Blocking; for a thread.
 
-In: brokers, plans. Out: `ClusterView`. Raises BusError. Core: `dr_mirror.plan.topics`.
+In: brokers, plans. Out: `ClusterView`. Raises BusError. Core: `dr_mirror.topics.topics`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bus.protocol.generated.describe_configs import (
     DescribeConfigsResource,
 )
 from bus.settings import BusSettings
-from dr_mirror.plan.topic_names import SAME_NAMES, TopicNames
-from dr_mirror.plan.topics import MirrorTopic, TopicPlan
+from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
+from dr_mirror.topics.topics import MirrorTopic, TopicPlan
 
 ANY = 1
 """Of a filter of ACLs: all patterns, operations, permissions."""

@@ -28,8 +28,8 @@ from bus.records.codecs import Compression
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from dr_mirror.copy.cluster_channels import ClusterChannels
-from dr_mirror.copy.links import CopyContext
-from dr_mirror.plan.confirmed import ConfirmedOffsets, confirmed_records
+from dr_mirror.copy.context import CopyContext
+from dr_mirror.copy.plan.confirmed import ConfirmedOffsets, confirmed_records
 from dr_mirror.settings import MirrorSettings
 
 log = logging.getLogger(__name__)

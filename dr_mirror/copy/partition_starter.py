@@ -1,7 +1,7 @@
 """How a partition begins: both ends, the claim at the target, the last batch compared.
 
 In: a partition with leaders on both sides. Out: it is copied from where the target ends, or
-`NotStarted` with a named state. Core: `dr_mirror.plan.resume`. Never: a state of its own.
+`NotStarted` with a named state. Core: `dr_mirror.copy.plan.resume`. Never: a state of its own.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from bus.protocol.generated.mirror_append import (
     TopicMirrorAppend,
 )
 from bus.records.batch import RecordsError, header_at
-from dr_mirror.copy.links import CopyContext, state_of_lost
-from dr_mirror.plan.append_errors import state_of
-from dr_mirror.plan.batches import first_batch
-from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
-from dr_mirror.plan.partition_copy import PartitionCopy
-from dr_mirror.plan.requests import EARLIEST, LATEST, one_list_offsets
-from dr_mirror.plan.resume import (
+from dr_mirror.copy.context import CopyContext, state_of_lost
+from dr_mirror.copy.plan.append_errors import state_of
+from dr_mirror.copy.plan.batches import first_batch
+from dr_mirror.copy.plan.fetch_session import FetchFrom, one_fetch
+from dr_mirror.copy.plan.partition_copy import PartitionCopy
+from dr_mirror.copy.plan.requests import EARLIEST, LATEST, one_list_offsets
+from dr_mirror.copy.plan.resume import (
     SourceOffsets,
     TargetOffsets,
     difference_at,
     resume_point,
 )
-from dr_mirror.plan.states import MirrorState
+from dr_mirror.topics.states import MirrorState
 
 log = logging.getLogger(__name__)
 

@@ -16,14 +16,14 @@ from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.records.batch import RecordsError
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.copy.links import CopyContext, state_of_lost
-from dr_mirror.plan.batches import BatchRun, SplitBatch, batch_run
-from dr_mirror.plan.committed import READ_COMMITTED, committed_runs
-from dr_mirror.plan.fetch_session import ConsumerFetchSession
-from dr_mirror.plan.pace import backoff_s
-from dr_mirror.plan.partition_copy import FetchedFrame, PartitionCopy
-from dr_mirror.plan.resume import SourceOffsets
-from dr_mirror.plan.states import MirrorState
+from dr_mirror.copy.context import CopyContext, state_of_lost
+from dr_mirror.copy.plan.batches import BatchRun, SplitBatch, batch_run
+from dr_mirror.copy.plan.committed import READ_COMMITTED, committed_runs
+from dr_mirror.copy.plan.fetch_session import ConsumerFetchSession
+from dr_mirror.copy.plan.pace import backoff_s
+from dr_mirror.copy.plan.partition_copy import FetchedFrame, PartitionCopy
+from dr_mirror.copy.plan.resume import SourceOffsets
+from dr_mirror.topics.states import MirrorState
 
 IDLE_WAIT_MS = 500
 """A fetch waits so long at the source for records."""

@@ -20,10 +20,10 @@ from bus.protocol.generated.mirror_append import (
     TopicMirrorAppend,
 )
 from bus.runtime.tasks import spawn
-from dr_mirror.copy.links import CopyContext, state_of_lost
-from dr_mirror.plan.append_errors import state_of
-from dr_mirror.plan.partition_copy import PartitionAppend, PartitionCopy
-from dr_mirror.plan.states import MirrorState
+from dr_mirror.copy.context import CopyContext, state_of_lost
+from dr_mirror.copy.plan.append_errors import state_of
+from dr_mirror.copy.plan.partition_copy import PartitionAppend, PartitionCopy
+from dr_mirror.topics.states import MirrorState
 
 MAX_REQUESTS = 8
 """Appends under way on one connection; each waits for all in-sync replicas of the target."""

@@ -13,7 +13,7 @@ from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.errors import BusError
 from dr_mirror.copy.cluster_admin import ClusterAdmin
-from dr_mirror.plan.topics import MirrorTopic
+from dr_mirror.topics.topics import MirrorTopic
 
 log = logging.getLogger(__name__)
 

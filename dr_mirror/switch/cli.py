@@ -22,23 +22,23 @@ from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
-from dr_mirror.plan.states import Language
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.switch_report import ReportError, SwitchStatement
-from dr_mirror.status_file import StatusUnavailable, read_status, status_path
+from dr_mirror.report.gaps_cli import gaps
+from dr_mirror.report.plan.switch_report import ReportError, SwitchStatement
+from dr_mirror.report.report_cli import report, show_statement
+from dr_mirror.report.report_file import ReportFile, reports_folder
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch.copy_anew_cli import copy_anew
 from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
-from dr_mirror.switch.gaps_cli import gaps
 from dr_mirror.switch.new_second_site import NewSecondSite
+from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.planned import PlannedSwitch
 from dr_mirror.switch.primary_cli import primary
 from dr_mirror.switch.rejoin import Rejoin
-from dr_mirror.switch.report_cli import report, show_statement
-from dr_mirror.switch.report_file import ReportFile, reports_folder
 from dr_mirror.switch.site_client import EpochRefused, SiteClient
 from dr_mirror.switch.steps import OnStep, SwitchLimits, SwitchRefused, SwitchUnfinished
+from dr_mirror.topics.states import Language
 
 TEXTS: dict[Language, dict[str, str]] = {
     "en": {

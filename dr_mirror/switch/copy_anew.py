@@ -22,13 +22,13 @@ from bus.client.model import TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.errors import BusError, ErrorCode
 from bus.files.durable_file import replace_durably
-from dr_mirror.plan.states import MirrorState, state_named
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.topics import MirrorTopic
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import OnStep, SwitchRefused, SwitchUnfinished
 from dr_mirror.switch.tail_file import TailFile
+from dr_mirror.topics.states import MirrorState, state_named
+from dr_mirror.topics.topics import MirrorTopic
 
 ANOTHER = frozenset({
     MirrorState.RECREATED_AT_SOURCE, MirrorState.SOURCE_TRUNCATED, MirrorState.TARGET_TRUNCATED,

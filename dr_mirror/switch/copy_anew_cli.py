@@ -16,12 +16,12 @@ from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json
 from bus.errors import BusError, ErrorCode
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.plan.states import Language
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.status_file import FRESH_MS, StatusUnavailable, read_status, status_path
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.status.status_file import FRESH_MS, StatusUnavailable, read_status, status_path
 from dr_mirror.switch.copy_anew import CopyAnew
 from dr_mirror.switch.site_client import EpochRefused, SiteClient
 from dr_mirror.switch.steps import SwitchRefused, SwitchUnfinished
+from dr_mirror.topics.states import Language
 
 _TEXTS: dict[Language, dict[str, str]] = {
     "en": {

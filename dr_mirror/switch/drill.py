@@ -1,7 +1,7 @@
 """A drill: a planned switch to the other site and back, with the times it took.
 
 In: two planned switches, the mirror's status. Out: a `DrillProtocol`, appended to a file. Core:
-`dr_mirror.plan.switch`. Never: a way back before the mirror has turned round and copied all.
+`dr_mirror.switch.plan.switch`. Never: a way back before the mirror has turned round and copied all.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 
 from bus.runtime.wall_clock import now_ms
 from bus.settings import SiteSettings
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.plan.switch import status_obstacles
-from dr_mirror.plan.switch_report import SwitchStatement
-from dr_mirror.status_file import FRESH_MS, StatusUnavailable
+from dr_mirror.report.plan.switch_report import SwitchStatement
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.status.status_file import FRESH_MS, StatusUnavailable
+from dr_mirror.switch.plan.switch import status_obstacles
 from dr_mirror.switch.steps import SwitchLimits, SwitchRefused, SwitchUnfinished
 
 POLL_S = 0.2

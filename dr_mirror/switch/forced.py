@@ -1,8 +1,8 @@
 """A forced switch: the primary does not answer, the other site takes over as it is.
 
 In: the new primary, the mirror's last status. Out: a `SwitchStatement` that says what is missing as
-far as it is known. Core: `dr_mirror.plan.forced`. Never: a question to the former primary, and
-never an end that another mirror can still move.
+far as it is known. Core: `dr_mirror.switch.plan.forced`. Never: a question to the former primary,
+and never an end that another mirror can still move.
 
 1. what was heard of the former primary last goes into the report · 2. the site epoch · 3. a newer
 generation fences the mirror, every leader says where its log ends · 4. transactions that the former
@@ -21,19 +21,17 @@ from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteEpochs
 from bus.errors import ErrorCode
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.plan.forced import (
+from dr_mirror.report.plan.switch_report import FORCED, HEARD, SwitchStatement, statement
+from dr_mirror.report.report_file import ReportFile
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.switch.plan.forced import (
     OpenTransaction,
     abort_marker,
     forced_partitions,
     heard_partitions,
     open_transactions,
 )
-from dr_mirror.plan.generations import GENERATION_KEY, next_generation
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.switch_report import FORCED, HEARD, SwitchStatement, statement
-from dr_mirror.plan.topics import MirrorTopic
-from dr_mirror.switch.report_file import ReportFile
+from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import (
     Claims,
@@ -46,6 +44,8 @@ from dr_mirror.switch.steps import (
     is_replicated,
     partitions_of,
 )
+from dr_mirror.topics.generations import GENERATION_KEY, next_generation
+from dr_mirror.topics.topics import MirrorTopic
 
 
 class ForcedSwitch:

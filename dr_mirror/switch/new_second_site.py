@@ -16,11 +16,10 @@ from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.plan.generations import GENERATION_KEY, next_generation
-from dr_mirror.plan.selection import TopicSelection
-from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.switch_report import FORCED, REJOINED, SwitchStatement, statement
-from dr_mirror.switch.report_file import ReportFile
+from dr_mirror.policy.selection import TopicSelection
+from dr_mirror.report.plan.switch_report import FORCED, REJOINED, SwitchStatement, statement
+from dr_mirror.report.report_file import ReportFile
+from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import (
     OnStep,
@@ -29,6 +28,7 @@ from dr_mirror.switch.steps import (
     check_serves_mirror,
     partitions_of,
 )
+from dr_mirror.topics.generations import GENERATION_KEY, next_generation
 
 
 class NewSecondSite:

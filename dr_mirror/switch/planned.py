@@ -1,8 +1,8 @@
 """A planned switch: both sites answer, nothing is lost.
 
 In: both sites, the mirror's status. Out: a `SwitchStatement`; steps are reported as they are done.
-Core: `dr_mirror.plan.switch`. Never: a step that cannot be repeated: after a kill at any moment the
-same command finishes what was begun.
+Core: `dr_mirror.switch.plan.switch`. Never: a step that cannot be repeated: after a kill at any
+moment the same command finishes what was begun.
 
 1. checks · 2. the site epoch at the former primary, in one request with the fence of its topics,
 which closes them to records and to groups' commits · 3. every leader there confirms the fence and
@@ -23,10 +23,17 @@ from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteEpochs
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.plan.generations import generation_of
-from dr_mirror.plan.selection import TopicSelection
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.plan.switch import (
+from dr_mirror.policy.selection import TopicSelection
+from dr_mirror.report.plan.switch_report import (
+    PLANNED,
+    SwitchStatement,
+    drained_partitions,
+    statement,
+)
+from dr_mirror.report.report_file import ReportFile
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.status.status_file import FRESH_MS
+from dr_mirror.switch.plan.switch import (
     Obstacle,
     PartitionEnd,
     TopicHandover,
@@ -36,15 +43,6 @@ from dr_mirror.plan.switch import (
     topic_handovers,
     undrained,
 )
-from dr_mirror.plan.switch_report import (
-    PLANNED,
-    SwitchStatement,
-    drained_partitions,
-    statement,
-)
-from dr_mirror.plan.topics import MirrorTopic
-from dr_mirror.status_file import FRESH_MS
-from dr_mirror.switch.report_file import ReportFile
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import (
     POLL_S,
@@ -57,6 +55,8 @@ from dr_mirror.switch.steps import (
     named,
     refresh,
 )
+from dr_mirror.topics.generations import generation_of
+from dr_mirror.topics.topics import MirrorTopic
 
 GROUPS_TIMEOUT_S = 10.0
 COMMITS_ON_THEIR_WAY_MS = 500

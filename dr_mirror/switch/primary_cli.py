@@ -2,7 +2,7 @@
 
 In: settings, the words of an operator. Out: a table or JSON; with --force a confirmation in the
 cluster's metadata; exit status 1 where a site waits to be confirmed, or was not. Core:
-`dr_mirror.plan.confirmation`. Never: another site epoch; that is `mirror switch`.
+`dr_mirror.switch.plan.confirmation`. Never: another site epoch; that is `mirror switch`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bus.client.admin.own_name import own_name
 from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation, reason_text
 from bus.errors import BusError
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.plan.confirmation import SiteStanding, force_obstacle
-from dr_mirror.plan.states import Language
-from dr_mirror.switch.report_cli import local_time
+from dr_mirror.report.report_cli import local_time
+from dr_mirror.switch.plan.confirmation import SiteStanding, force_obstacle
 from dr_mirror.switch.site_client import EpochRefused, SiteClient, retried
+from dr_mirror.topics.states import Language
 
 CONFIRM_TIMEOUT_S = 15.0
 HERE = "here"

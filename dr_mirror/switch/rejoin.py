@@ -1,9 +1,9 @@
 """The way back of a former primary: what only it has goes into files, then it becomes a mirror.
 
 In: both sites, the report of the forced switch. Out: a `SwitchStatement` with what was missing, to
-the record. Core: `dr_mirror.plan.tail`. Never: a log that is cut before its file is on the device
-and its records' ids are on the former primary's `control.mirror-tails`, or while another site epoch
-is in force at the primary.
+the record. Core: `dr_mirror.switch.plan.tail`. Never: a log that is cut before its file is on the
+device and its records' ids are on the former primary's `control.mirror-tails`, or while another
+site epoch is in force at the primary.
 
 1. the former primary takes the site epoch, and its topics are bound to the primary · 2. per
 partition: where the logs part, its own tail into a file, the ids of its rows, the cut; keys of
@@ -40,13 +40,11 @@ from bus.errors import BusError, ErrorCode
 from bus.records.record import Record
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from dr_mirror.copy.block_comparison import BlockComparison
-from dr_mirror.copy.replica_sides import ReplicaSide, SideError
-from dr_mirror.copy.verify import SideReader
-from dr_mirror.plan.generations import GENERATION_KEY, next_generation
-from dr_mirror.plan.selection import TopicSelection
-from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.switch_report import (
+from dr_mirror.policy.selection import TopicSelection
+from dr_mirror.proof.block_comparison import BlockComparison
+from dr_mirror.proof.replica_sides import ReplicaSide, SideError
+from dr_mirror.proof.verify import SideReader
+from dr_mirror.report.plan.switch_report import (
     FORCED,
     REJOINED,
     TAIL,
@@ -54,9 +52,9 @@ from dr_mirror.plan.switch_report import (
     SwitchStatement,
     statement,
 )
-from dr_mirror.plan.tail import common_end, has_rows, tail_parts
-from dr_mirror.plan.topics import MirrorTopic
-from dr_mirror.switch.report_file import ReportFile
+from dr_mirror.report.report_file import ReportFile
+from dr_mirror.switch.plan.switch import Obstacle
+from dr_mirror.switch.plan.tail import common_end, has_rows, tail_parts
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import (
     Claims,
@@ -71,6 +69,8 @@ from dr_mirror.switch.steps import (
     partitions_of,
 )
 from dr_mirror.switch.tail_file import TailFile
+from dr_mirror.topics.generations import GENERATION_KEY, next_generation
+from dr_mirror.topics.topics import MirrorTopic
 
 BLOCK_OFFSETS = 10_000
 PRIMARY = 0

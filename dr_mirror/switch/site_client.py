@@ -59,16 +59,16 @@ from bus.records.codecs import Compression
 from bus.records.record import Record
 from bus.settings import BusSettings
 from dr_mirror.copy.cluster_admin import TOPICS_AT_ONCE, ClusterAdmin, ClusterView
-from dr_mirror.plan.fetch_session import FetchFrom, one_fetch
-from dr_mirror.plan.groups import GroupOffsets
-from dr_mirror.plan.requests import (
+from dr_mirror.copy.plan.fetch_session import FetchFrom, one_fetch
+from dr_mirror.copy.plan.requests import (
     EARLIEST,
     LATEST,
     commit_of_group,
     committed_offsets,
     offsets_of_groups,
 )
-from dr_mirror.plan.topics import MirrorTopic
+from dr_mirror.groups.plan.groups import GroupOffsets
+from dr_mirror.topics.topics import MirrorTopic
 
 CLIENT_ID = "databus-mirror-switch"
 CONNECT_TIMEOUT_MS = 3_000

@@ -13,9 +13,9 @@ from typing import Any
 
 from bus.client.model import TopicPartition
 from bus.errors import BusError, ErrorCode
-from dr_mirror.plan.switch import Obstacle
-from dr_mirror.plan.topics import MirrorTopic
+from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient
+from dr_mirror.topics.topics import MirrorTopic
 
 POLL_S = 0.02
 NAMED = 10

@@ -1,8 +1,8 @@
 """The file that keeps what only a former primary has of one partition, before its log is cut.
 
 In: fetched batches. Out: JSON lines, and a file beside them with their SHA-256 as `sha256sum -c`
-reads it; both on the device when `finish` returns. Core: `dr_mirror.plan.tail`. Never: half a file
-under its name.
+reads it; both on the device when `finish` returns. Core: `dr_mirror.switch.plan.tail`. Never: half
+a file under its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO, Any
 from bus.client.model import TopicPartition
 from bus.files.durable_file import sync_folder
 from bus.protocol.wire import Buffer
-from dr_mirror.plan.tail import end_of_batches, tail_lines
+from dr_mirror.switch.plan.tail import end_of_batches, tail_lines
 
 SUFFIX = ".jsonl"
 

@@ -1,7 +1,7 @@
 """Two sites for the tests of the mirror: a source, our broker as target, the role as a process.
 
-In: folders. Out: raw batches of both sides, the mirror's own status. Never: a mirror inside the test's
-process; what is killed is what `databus run mirror` starts.
+In: folders. Out: raw batches of both sides, the mirror's own status. Never: a mirror inside the
+test's process; what is killed is what `databus run mirror` starts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from bus.records.batch import iter_batches
 from deploy.paths import PROJECT_ROOT
 from deploy.testservers.databus_cluster import ZOOKEEPER, RunningCluster, start_cluster
 from deploy.testservers.process import JavaServer
-from dr_mirror.plan.status import MirrorStatus
-from dr_mirror.status_file import StatusUnavailable, read_status
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.status.status_file import StatusUnavailable, read_status
 
 WAIT_S = 60.0
 POLL_S = 0.05

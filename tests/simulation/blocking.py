@@ -188,7 +188,9 @@ class LoopOfAnotherThread:
 def surroundings(loop: VirtualLoop) -> Iterator[None]:
     """Gives the mirror's modules the world's time, sockets and ports."""
     from bus.client.wire import sync_client
-    from dr_mirror.copy import cluster_channels, mirror, site_confirmer, verify
+    from dr_mirror.copy import cluster_channels
+    from dr_mirror.proof import verify
+    from dr_mirror.service import mirror, site_confirmer
     from dr_mirror.switch import cli, rejoin
 
     virtual = VirtualTime(loop)

@@ -17,13 +17,13 @@ from unittest.mock import patch
 
 from bus.errors import BusError
 from bus.settings import SiteSettings
-from dr_mirror import service
-from dr_mirror.copy.edge_watch import EdgeWatch
-from dr_mirror.copy.mirror import Mirror
-from dr_mirror.metrics import MirrorMetrics
-from dr_mirror.plan.switch_report import ReportError, SwitchStatement
+from dr_mirror.edges.edge_watch import EdgeWatch
+from dr_mirror.report.plan.switch_report import ReportError, SwitchStatement
+from dr_mirror.service import role
+from dr_mirror.service.mirror import Mirror
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.status_file import StatusUnavailable, read_status, status_path
+from dr_mirror.status.metrics import MirrorMetrics
+from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch import cli
 from dr_mirror.switch.copy_anew import CopiedAnew, CopyAnew
 from dr_mirror.switch.site_client import EpochRefused
@@ -78,8 +78,8 @@ class MirrorMachine:
         life.deathbed += [self.world.loop.bury, lambda: self.world.network.process_died(life)]
         self.world.trace(f"{life} starts")
         clock = enter(self.world, life, MIRROR_HOST)
-        shown, edges = service.StatusPage(MirrorMetrics()), EdgeWatch(())
-        copying = service._copy_always(self.site, self.settings, shown, edges)
+        shown, edges = role.StatusPage(MirrorMetrics()), EdgeWatch(())
+        copying = role._copy_always(self.site, self.settings, shown, edges)
         clock.spawn(copying, name="mirror")
 
     @contextmanager
@@ -91,7 +91,7 @@ class MirrorMachine:
             self._made.append(self.mirror)
             return self.mirror
 
-        with patch.object(service, "Mirror", make):
+        with patch.object(role, "Mirror", make):
             yield
 
     def kill(self) -> None:

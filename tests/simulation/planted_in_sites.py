@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from broker.handlers import k10001_mirror_append
 from bus.client.kafka.mirrored_ends import MirroredEnds
 from bus.client.kafka.topic_follower import TopicFollower
-from dr_mirror.copy import mirror, partition_starter
-from dr_mirror.plan import forced
+from dr_mirror.copy import partition_starter
+from dr_mirror.service import mirror
 from dr_mirror.switch import forced as forced_switch
+from dr_mirror.switch.plan import forced
 from dr_mirror.switch.site_client import SiteClient
 from dr_mirror.switch.tail_file import TailFile
 from ingest.spool import Spool

@@ -17,7 +17,7 @@ from bus.contracts.mirror_tails import decode_tail
 from bus.contracts.topics import CONTROL_MIRROR_TAILS
 from bus.records.batch import iter_batches
 from bus.records.read import read_records
-from dr_mirror.plan.tail import tail_parts
+from dr_mirror.switch.plan.tail import tail_parts
 from tests.simulation.cluster import SimCluster
 from tests.simulation.machine import SimMachine
 from tests.simulation.mirror_machine import MirrorMachine

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dr_mirror.plan.switch_report import SwitchStatement
+from dr_mirror.report.plan.switch_report import SwitchStatement
 from dr_mirror.settings import MirrorSettings
 from tests.checker import rules
 from tests.checker.history import Ack, Fail, HistoryEvent, SendEvent

@@ -1,7 +1,8 @@
-"""What a mirror tells of records that its source deleted before they were copied, beside what happened.
+"""What a mirror tells of records that its source deleted before they were copied, beside what
+happened.
 
-In: a topic of a world with two sites. Out: sentences. Never: the mirror's word for what is lost: the
-target's own log says where it went on.
+In: a topic of a world with two sites. Out: sentences. Never: the mirror's word for what is lost:
+the target's own log says where it went on.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from broker.replica.mirrored import PartitionMirror
-from dr_mirror.plan.partition_copy import PartitionCopy
-from dr_mirror.plan.resume import ResumePoint
+from dr_mirror.copy.plan.partition_copy import PartitionCopy
+from dr_mirror.copy.plan.resume import ResumePoint
 
 MOST_RECORDS = 5
 """Of a batch of the topic."""

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED
-from dr_mirror.plan.states import MirrorState
 from dr_mirror.switch.copy_anew import ANOTHER, CopiedAnew
+from dr_mirror.topics.states import MirrorState
 from tests.checker.history import HistoryEvent
 from tests.simulation.admin import SimAdmin
 from tests.simulation.producer import ProducerKind, SimProducer

@@ -31,9 +31,9 @@ from deploy.bench.mirror.sides import (
     pair_of_ours,
 )
 from deploy.errors import OperatorError
-from dr_mirror.plan.status import MirrorStatus
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.status_file import StatusUnavailable, read_status
+from dr_mirror.status.plan.status import MirrorStatus
+from dr_mirror.status.status_file import StatusUnavailable, read_status
 
 WARM_S = 10
 RECORDS = 300_000

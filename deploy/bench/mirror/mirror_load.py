@@ -27,8 +27,8 @@ from bus.protocol.apis import ApiKey
 from bus.protocol.wire import Buffer
 from bus.records.read import read_all
 from bus.settings import BusSettings
-from dr_mirror.plan.committed import READ_COMMITTED
-from dr_mirror.plan.fetch_session import ConsumerFetchSession, FetchFrom
+from dr_mirror.copy.plan.committed import READ_COMMITTED
+from dr_mirror.copy.plan.fetch_session import ConsumerFetchSession, FetchFrom
 
 PARTITIONS = 10
 PERIOD_S = 0.01

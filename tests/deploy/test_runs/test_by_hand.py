@@ -26,13 +26,13 @@ def test_every_run_has_a_seed_of_its_own_and_a_line_and_a_failure_is_the_exit_st
         seeds.append(seed)
         return next(statuses)
 
-    keep = keeper(["tests/dr_mirror/test_faults.py"], record)
+    keep = keeper(["tests/dr_mirror/copy/test_faults.py"], record)
     assert repeat(run, 4, new_seeds(), keep) == 3
     found = lines(record)
     assert [one.outcome for one in found] == ["passed", "failed", "passed", "exit status 3"]
     assert [one.seed for one in found] == seeds
     assert len(set(seeds)) == 4
-    assert {one.tests for one in found} == {("tests/dr_mirror/test_faults.py",)}
+    assert {one.tests for one in found} == {("tests/dr_mirror/copy/test_faults.py",)}
     assert repeat(lambda _: 0, 1, new_seeds(), keeper(["x"], record)) == 0
     assert len(lines(record)) == 5, "what was kept stays"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bus.domain.kinds import KIND_OF_TOPIC
 from deploy.settings import load
 from deploy.two_sites.first_stored import AcknowledgedEnds, last_growth_ms
-from tests.dr_mirror.test_copying import create
+from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.two_sites import start_site, wait_until
 
 FACE, CAR = ("data.face", 0), ("data.vehicle", 0)

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from bus.contracts import headers
 from deploy.testservers.databus_cluster import start_cluster
 from deploy.two_sites.lost_logs import lost_tails
-from tests.dr_mirror.test_copying import create
+from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.two_sites import ALONE
 
 TOPIC = "data.vehicle"

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dr_mirror.copy.site_counts import CountsUnavailable, compare_counts, counts_of, lacking_at
-from dr_mirror.plan.counts import (
+from dr_mirror.report.plan.counts import (
     HOUR_MS,
     SETTLED_MS,
     DeviceCount,
@@ -21,6 +20,7 @@ from dr_mirror.plan.counts import (
     lacking_devices,
     settled_hours,
 )
+from dr_mirror.report.site_counts import CountsUnavailable, compare_counts, counts_of, lacking_at
 from monitor.api.services import ConsoleServices
 from tests.monitor.api.test_charts import PLANTED, plant_disagreement
 

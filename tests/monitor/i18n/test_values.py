@@ -21,7 +21,7 @@ from bus.domain.plates import NO_PLATE_WORDS
 from deploy.child import RoleState
 from deploy.roles import ROLES
 from deploy.state_file import SUPERVISOR
-from dr_mirror.plan.states import MirrorState
+from dr_mirror.topics.states import MirrorState
 from ingest.normalise.record import _PERSONS
 from ingest.senders.simulator import names
 from monitor.api.views import raw_json

@@ -1,0 +1,1 @@
+"""ACLs of copied topics and groups, copied beside the records."""

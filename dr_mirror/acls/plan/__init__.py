@@ -1,0 +1,1 @@
+"""Which ACLs the target should have. Pure."""

@@ -1,0 +1,1 @@
+"""Decisions of the copying: where a partition resumes, what is fetched and appended next. Pure."""

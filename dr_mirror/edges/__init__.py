@@ -1,0 +1,1 @@
+"""The edges of a site, which keep what the other site lacks."""

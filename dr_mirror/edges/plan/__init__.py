@@ -1,0 +1,1 @@
+"""What edges keep, and what that makes of the RPO. Pure."""

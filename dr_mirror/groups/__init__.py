@@ -1,0 +1,1 @@
+"""Groups' offsets, copied beside the records."""

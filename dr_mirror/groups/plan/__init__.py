@@ -1,0 +1,1 @@
+"""Which groups' offsets are committed at the target. Pure."""

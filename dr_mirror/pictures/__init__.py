@@ -1,0 +1,1 @@
+"""Pictures of records, copied from edge to edge and compared there."""

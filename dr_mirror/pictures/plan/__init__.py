@@ -1,0 +1,1 @@
+"""Which pictures are copied, and when one is tried again. Pure."""

@@ -1,1 +1,0 @@
-"""Decisions of the mirror: lists, topics, where a partition resumes, what is copied next. Pure."""

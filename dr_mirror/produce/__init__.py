@@ -1,0 +1,1 @@
+"""An ordinary target: Apache Kafka, or our broker as any client sees it."""

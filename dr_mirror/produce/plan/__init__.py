@@ -1,0 +1,1 @@
+"""What an ordinary target is sent, and what its answers mean. Pure."""

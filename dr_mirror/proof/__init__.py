@@ -1,0 +1,1 @@
+"""The comparison of both sites, at once and all the time: what is proven, and what differs."""

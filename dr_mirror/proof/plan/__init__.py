@@ -1,0 +1,1 @@
+"""What is proven of both sites, and what is compared next. Pure."""

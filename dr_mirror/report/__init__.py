@@ -1,0 +1,1 @@
+"""What a switch of the primary has lost: its report, its gaps, the counts of both sites."""

@@ -1,0 +1,1 @@
+"""What a switch has lost, as values. Pure."""

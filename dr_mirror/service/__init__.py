@@ -1,0 +1,1 @@
+"""The role `mirror`: its process, and which way it copies."""

@@ -1,0 +1,1 @@
+"""What people and commands have made at the primary, carried to the other site."""

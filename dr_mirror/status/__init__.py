@@ -1,0 +1,1 @@
+"""What the mirror says of itself: its file, its page, its metrics."""

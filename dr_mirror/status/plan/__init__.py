@@ -1,0 +1,1 @@
+"""Status and report of the mirror, as values. Pure."""

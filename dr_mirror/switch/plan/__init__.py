@@ -1,0 +1,1 @@
+"""What a switch does next, by what both sites answer. Pure."""

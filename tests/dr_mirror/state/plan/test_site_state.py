@@ -1,0 +1,165 @@
+"""What people and commands have made: every kind is carried or has a reason, the newest wins."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from alarm.dispatch.operations import OperationsStore
+from bus.client.model import ConsumedRecord
+from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
+from bus.contracts.topics import TOPICS, Flow
+from bus.notify.acknowledgements import Acknowledgements
+from bus.settings import SiteSettings
+from dr_mirror.state.plan.site_state import (
+    NOT_CARRIED,
+    STATE,
+    Merge,
+    NewestOfKeys,
+)
+from monitor.accounts.database import AccountDatabase
+
+RULES = next(kind for kind in STATE if kind.name == "rules")
+REGISTER = next(kind for kind in STATE if kind.name == "register")
+
+
+def tables(path: Path) -> set[str]:
+    with sqlite3.connect(path) as db:
+        rows = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    return {name for (name,) in rows if not name.startswith("sqlite_")}
+
+
+def test_every_topic_and_table_of_state_is_carried_or_says_why_not(tmp_path: Path) -> None:
+    """A new one has to be decided about, here."""
+    site = SiteSettings(data_dir=str(tmp_path))
+    operations = tmp_path / "operations.db"
+    OperationsStore(operations).close()
+    accounts = AccountDatabase(tmp_path)
+    with accounts.transaction() as db:
+        db.execute("SELECT 1")
+    acknowledged = Acknowledgements(site)
+    acknowledged.add("a", "me", 1)
+    there = {name for name, topic in TOPICS.items() if topic.flow in (Flow.CONTROL, Flow.EVENT)}
+    there |= tables(operations) | tables(accounts.path)
+    there |= tables(tmp_path / "notices" / "acknowledged.db")
+    carried = {kind.topic for kind in STATE}
+    assert carried.isdisjoint(NOT_CARRIED)
+    assert there == carried | set(NOT_CARRIED)
+    assert all(NOT_CARRIED.values())
+
+
+def test_every_state_is_a_topic_of_one_partition_that_keeps_the_newest_or_the_order() -> None:
+    for kind in STATE:
+        topic = TOPICS[kind.topic]
+        assert topic.partitions == 1
+        assert topic.compacted == (kind.merge is Merge.NEWEST)
+
+
+def record(
+    topic: str, key: str | None, value: object, *, offset: int, at_ms: int = 1,
+    origin: MirrorOrigin | None = None,
+) -> ConsumedRecord:  # fmt: skip
+    headers = [(MIRROR_ORIGIN, origin.value)] if origin else []
+    return ConsumedRecord(
+        topic, 0, offset, at_ms, None if key is None else key.encode(),
+        None if value is None else msgspec.json.encode(value), headers,
+    )  # fmt: skip
+
+
+def carry(kind, primary: Sequence[ConsumedRecord], target: list[ConsumedRecord]) -> NewestOfKeys:
+    """One mirror's life: read what is there, carry what is due."""
+    state = NewestOfKeys(kind)
+    for one in target:
+        state.on_target(one)
+    for one in primary:
+        if state.is_due(one, "A"):
+            origin = MirrorOrigin("A", one.offset)
+            carried = one._replace(offset=len(target), headers=[(MIRROR_ORIGIN, origin.value)])
+            target.append(carried)
+            state.on_target(carried)
+    return state
+
+
+def newest(kind, records: Sequence[ConsumedRecord]) -> dict[bytes | None, int | None]:
+    found: dict[bytes | None, int | None] = {}
+    for one in records:
+        version = kind.version(one)
+        if version is not None and one.key is not None:
+            found[one.key] = max(found.get(one.key) or -1, version)
+    return found
+
+
+def test_the_other_site_gets_the_newest_of_each_key_and_keeps_what_it_has_newer(
+    dice: random.Random,
+) -> None:
+    """Random edits at both, over restarts of the mirror; nothing is carried twice."""
+    for _ in range(200):
+        primary, target = list[ConsumedRecord](), list[ConsumedRecord]()
+        for _ in range(4):
+            for _ in range(dice.randrange(6)):
+                primary.append(record(
+                    RULES.topic, dice.choice("abc"), {"version": dice.randrange(30)},
+                    offset=len(primary),
+                ))  # fmt: skip
+            if dice.random() < 0.4:
+                own = {"version": dice.randrange(30)}
+                target.append(record(RULES.topic, dice.choice("abc"), own, offset=len(target)))
+            carry(RULES, primary, target)
+            before = len(target)
+            state = carry(RULES, primary, target)
+            assert len(target) == before, "a restart carries nothing again"
+            ours, theirs = newest(RULES, target), newest(RULES, primary)
+            assert all((ours[key] or 0) >= (theirs[key] or 0) for key in theirs)
+            own_newer = {
+                key for key, version in theirs.items()
+                if (ours[key] or 0) > (version or 0)
+            }  # fmt: skip
+            assert state.newer_there <= own_newer
+
+
+def test_two_edits_in_one_millisecond_end_with_the_later_one() -> None:
+    edits = [record(REGISTER.topic, "device/1", {"n": n}, offset=n, at_ms=5) for n in range(3)]
+    target: list[ConsumedRecord] = []
+    carry(REGISTER, edits[:2], target)
+    carry(REGISTER, edits, target)
+    assert target[-1].value == edits[-1].value
+
+
+def test_what_came_from_another_site_is_not_carried_on() -> None:
+    foreign = record(
+        RULES.topic, "a", {"version": 9}, offset=0, origin=MirrorOrigin("B", 4)
+    )  # fmt: skip
+    target: list[ConsumedRecord] = []
+    carry(RULES, [foreign], target)
+    assert target == []
+
+
+def test_what_is_no_version_is_left_where_it_is() -> None:
+    """Anybody may write to a topic."""
+    strange = [
+        record(RULES.topic, "a", ["no object"], offset=0),
+        record(RULES.topic, "a", {"version": "x"}, offset=1),
+        record(RULES.topic, "a", None, offset=2),
+        record(RULES.topic, None, {"version": 1}, offset=3),
+        record(RULES.topic, "a", 1, offset=4)._replace(value=b"\xff{"),
+    ]
+    target: list[ConsumedRecord] = []
+    carry(RULES, strange, target)
+    assert target == []
+
+
+def test_any_bytes_are_an_origin_or_none(dice: random.Random) -> None:
+    for _ in range(500):
+        one = MirrorOrigin("".join(dice.choices("abcXYZ09_-", k=dice.randrange(1, 23))),
+                           dice.randrange(10**17))  # fmt: skip
+        assert parse_origin(one.value) == one
+        data = bytearray(one.value)
+        data[dice.randrange(len(data))] = dice.randrange(256)
+        found = parse_origin(bytes(data))
+        assert found is None or found.value == bytes(data)
+    assert parse_origin(None) is None
+    assert parse_origin(b"a:01") is None
