@@ -16,9 +16,10 @@ import uvicorn
 from bus.domain.retention import RetentionSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.arrivals import ArrivalMeter
+from ingest.edge.edge import Edge
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.protocol import EdgeProtocol
-from ingest.edge.routes import Edge, create_app
+from ingest.edge.routes import create_app
 from ingest.edge.sites.epoch_confirmer import EpochConfirmer
 from ingest.edge.sites.second_site import SecondSite
 from ingest.edge.sites.site_route import SiteRoute

@@ -168,3 +168,11 @@ def _unknown_part(part: FormPart) -> BadForm:
         known = ", ".join([RECORD_PART, *INLINE_PICTURES])
         what, what_zh = f"is not known; known are {known}", f"未知；可用：{known}"
     return BadForm(f"{called} {what}", f"{called_zh}{what_zh}")
+
+
+def body_start(request: Request) -> BodyStart:
+    """What has been read of this request's body."""
+    if not hasattr(request.state, "body_start"):
+        request.state.body_start = BodyStart()
+    start: BodyStart = request.state.body_start
+    return start

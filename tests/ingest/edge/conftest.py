@@ -13,7 +13,8 @@ from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
 from deploy.testservers.databus import RunningBroker, start_broker
 from ingest.edge.app import open_edge
-from ingest.edge.routes import Edge, create_app
+from ingest.edge.edge import Edge
+from ingest.edge.routes import create_app
 from ingest.settings import EdgeSettings, PictureSettings
 
 NO_BUS = BusSettings(bootstrap_servers="127.0.0.1:1")  # the bus is away; the edge must not care

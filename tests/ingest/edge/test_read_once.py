@@ -21,8 +21,8 @@ from bus.domain.device_message import Unreadable, read, read_object
 from bus.domain.kinds import KEYS_OF_KIND
 from bus.domain.parsed_message import ParsedMessage
 from ingest.edge.admission import PostedRecord, RequestInfo, admit
+from ingest.edge.edge import Edge
 from ingest.edge.responses import records_response
-from ingest.edge.routes import Edge
 from ingest.normalise import diagnostics, field_faults
 from tests.ingest.edge.test_routes import GOOD, JPEG, headers_of, spooled, text
 

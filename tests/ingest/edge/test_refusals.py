@@ -20,9 +20,10 @@ from bus.contracts.topics import QUARANTINE_RECORDS
 from bus.domain.times import HOUR_MS, MINUTE_MS
 from ingest.edge import refusals
 from ingest.edge.body_start import MAX_BYTES, BodyStart
+from ingest.edge.edge import Edge
 from ingest.edge.refusal_recorder import TALLY
 from ingest.edge.refusals import KeptBytes, RefusalTable, RefusedRequest
-from ingest.edge.routes import ROUTES, Edge, create_app
+from ingest.edge.routes import ROUTES, create_app
 from ingest.normalise.foreign import HIKVISION
 from ingest.settings import EdgeSettings
 from monitor.i18n import texts

@@ -19,10 +19,11 @@ from uvicorn.server import ServerState
 from bus.domain.parsed_message import ParsedMessage
 from bus.runtime import wall_clock
 from ingest.edge import protocol
+from ingest.edge.edge import Edge
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.refusal_recorder import TALLY
 from ingest.edge.responses import MAX_EXPLAINED
-from ingest.edge.routes import ROUTES, Edge, create_app
+from ingest.edge.routes import ROUTES, create_app
 from ingest.normalise.diagnostics import MessageContext, explain_message
 from ingest.settings import EdgeSettings
 

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from bus.contracts.keys import RECOGNITION, UNREADABLE
+from ingest.edge.edge import Edge
 from ingest.edge.refusal_recorder import TALLY
-from ingest.edge.routes import Edge, create_app
+from ingest.edge.routes import create_app
 from ingest.settings import EdgeSettings
 from ingest.spool import SpoolEntry
 from tests.ingest.pictures.hostile_names import HOSTILE_NAMES
@@ -336,7 +337,7 @@ async def test_a_request_that_stumbles_is_answered_500_and_counted(
     def stumble(*_: object) -> None:
         raise KeyError("planted")
 
-    monkeypatch.setattr("ingest.edge.routes.admit", stumble)
+    monkeypatch.setattr("ingest.edge.edge.admit", stumble)
     transport = httpx.ASGITransport(app=create_app(edge), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://edge") as client:
         answer = await client.post("/v1/records/vehicle", json={"车牌号码": "京A12345"})

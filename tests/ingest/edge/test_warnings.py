@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from ingest.edge import warned_devices
-from ingest.edge.routes import Edge
+from ingest.edge.edge import Edge
 from ingest.normalise.diagnostics import explain
 from ingest.settings import EdgeSettings
 from ingest.spool import SpoolEntry
