@@ -31,7 +31,7 @@ PATH = re.compile(rf"(?:{'|'.join(TOP)})(?:/[\w.-]+)+/?")
 NAMED = re.compile(r"`([\w/]+\.py)`(?: \| | )((?:`[A-Za-z_][\w.]*`(?:, )?)+)")
 STEP = re.compile(rf"\d+\. {NAMED.pattern}")
 OTHER_WALK = "The broker: the walk of a produced batch."
-WALKS, STEPS, ROWS = 5, 80, 60
+WALKS, STEPS, ROWS = 6, 95, 60
 
 
 @cache

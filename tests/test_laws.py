@@ -51,6 +51,7 @@ VIOLATIONS = {
     "mirror": ("dr_mirror.settings", "broker.settings"),
     "mirror-packages": ("dr_mirror.copy.context", "dr_mirror.status.metrics"),
     "read-only": ("alarm.cli", "ingest.store.open"),
+    "console-store": ("monitor.api.views", "ingest.store.sqlite"),
     "jobs": ("spark_apps.queries.sink", "alarm.dispatch"),
     "sites": ("ingest.edge.sites.site_route", "ingest.edge.forwarder"),
     "monitor": ("monitor.api.views", "monitor.watch.bounds"),

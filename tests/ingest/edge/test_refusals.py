@@ -258,7 +258,7 @@ def test_every_reason_has_a_name_in_both_languages(language: str) -> None:
         code
         for text in sources
         for code in re.findall(
-            r'_problem\(\s*\d+,\s*"([a-z-]+)"|Problem\(\s*error="([a-z-]+)"|reason, text = "([a-z-]+)"',
+            r'\bproblem\(\s*\d+,\s*"([a-z-]+)"|Problem\(\s*error="([a-z-]+)"|reason, text = "([a-z-]+)"',
             text,
         )
     }
