@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from alarm.dispatch import recorder
+from alarm.dispatch import site_takeover
 from alarm.dispatch.carried_incidents import CarriedIncident, ended_by_takeover
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
@@ -189,7 +189,7 @@ async def test_incidents_of_the_former_primary_end_once_when_its_site_is_replace
 ) -> None:
     """In shadow none ends, of this site none ever; nobody is told of the end, and it has the header
     of what it ends, so that it is not carried back."""
-    monkeypatch.setattr(recorder, "SETTLED_S", 0.2)
+    monkeypatch.setattr(site_takeover, "SETTLED_S", 0.2)
     world = secondary
     async with world.running():
         carry(world, 7, "first")
@@ -218,7 +218,7 @@ async def test_an_end_that_was_said_and_not_stored_is_not_said_again(
     broker: RunningBroker, secondary: DispatchWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a kill between the two; the recorder begins again with what the store has."""
-    monkeypatch.setattr(recorder, "SETTLED_S", 0.2)
+    monkeypatch.setattr(site_takeover, "SETTLED_S", 0.2)
     world, failed = secondary, []
     apply = OperationsStore.apply
 

@@ -1,0 +1,101 @@
+"""What a batch of the topics that the recorder reads changes in the operations store.
+
+In: records of `READ`, the commands known so far, the topics' ids. Out: `BatchChanges`, positions.
+Never: the store, the bus, a clock.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from alarm.dispatch.carried_incidents import CarriedIncident
+from alarm.dispatch.decide import raised
+from alarm.dispatch.operations import BatchChanges
+from alarm.rules import NewestCommands
+from alarm.watchlist_reader import command_of
+from bus.client.kafka.consumer import BEGINNING
+from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
+from bus.contracts.commands import WatchCommand
+from bus.contracts.mirror_origin import MIRROR_ORIGIN
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_ACKNOWLEDGED,
+    EVENT_ALARM,
+    EVENT_INCIDENT,
+    EVENT_NOTIFIED,
+)
+from ingest.store.port import Position
+from ingest.store.positions import valid_positions
+
+log = logging.getLogger(__name__)
+
+RECORDER = "recorder"
+READ = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, CONTROL_WATCHLIST)
+# The watch list is read from its beginning: it is a state.
+KEPT = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED)
+
+
+def changes_of(
+    messages: Sequence[ConsumedRecord],
+    newest: NewestCommands,
+    cluster: ClusterIdentity,
+    shadow_since_ms: int | None,
+    notify_since_ms: int,
+    now_ms: int,
+) -> BatchChanges:
+    """A notice that would be given up at its first failure is not made at all (`notify_since_ms`):
+    a file that was lost is filled from a month of alarms."""
+    found = raised(one for one in messages if one.header(MIRROR_ORIGIN) is None)
+    foreign = raised(one for one in messages if one.header(MIRROR_ORIGIN) is not None)
+    for reason in [*found.unreadable, *foreign.unreadable]:
+        log.error("%s", reason)
+    return BatchChanges(
+        commands=_commands(messages, newest),
+        alarms=found.alarms,
+        incidents=found.incidents,
+        shadow_since_ms=shadow_since_ms,
+        foreign_alarms=foreign.alarms,
+        foreign_incidents=[
+            CarriedIncident(one, foreign.origins[one.incident_id]) for one in foreign.incidents
+        ],
+        foreign_notified=foreign.notified,
+        notified=found.notified,
+        acknowledged=[*found.acknowledged, *foreign.acknowledged],
+        positions=_positions(messages, cluster),
+        notify_since_ms=notify_since_ms,
+        now_ms=now_ms,
+    )
+
+
+def starting_positions(
+    stored: Iterable[Position], cluster: ClusterIdentity
+) -> dict[TopicPartition, int]:
+    """The stored positions that are still valid in this cluster, else the beginning: what is stored
+    already is known by its id."""
+    valid = valid_positions(stored, cluster)
+    read = [partition for partition in cluster.partitions if partition[0] in READ]
+    return {TopicPartition(*partition): valid.get(partition, BEGINNING) for partition in read}
+
+
+def _commands(messages: Iterable[ConsumedRecord], newest: NewestCommands) -> list[WatchCommand]:
+    """Those that change the rules in force."""
+    read = (command_of(each) for each in messages if each.topic == CONTROL_WATCHLIST)
+    return [command for command in read if command is not None and newest.apply(command)]
+
+
+def _positions(messages: Sequence[ConsumedRecord], cluster: ClusterIdentity) -> list[Position]:
+    ends = {
+        (m.topic, m.partition): m.offset + 1 for m in messages if m.topic in KEPT
+    }  # ascending: the last one counts
+    return [
+        Position(
+            application=RECORDER,
+            cluster_id=cluster.cluster_id,
+            topic=topic,
+            topic_id=cluster.topic_ids[topic],
+            partition=partition,
+            end_offset=end_offset,
+        )
+        for (topic, partition), end_offset in sorted(ends.items())
+    ]
