@@ -17,8 +17,9 @@ from bus.client.kafka import mirrored_ends, topic_follower
 from bus.runtime import periodic_thread
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
+from ingest.edge import forwarder
 from ingest.edge.forwarder import SpoolForwarder
-from ingest.edge.sites import epoch_confirmer, forwarder, second_site
+from ingest.edge.sites import epoch_confirmer, second_site
 from ingest.edge.sites.epoch_confirmer import EpochConfirmer
 from ingest.edge.sites.second_site import SecondSite
 from ingest.edge.sites.site_route import SiteRoute
