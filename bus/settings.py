@@ -1,6 +1,6 @@
 """Settings that every package shares: who we are and where the bus is.
 
-In: values that `deploy.settings` has read and merged. Out: frozen objects.
+In: values that `deploy.settings.composed` has read and merged. Out: frozen objects.
 Never: reading files or the environment.
 """
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from deploy.role_command import parse_role_command, run_role
+from deploy.roles.role_command import parse_role_command, run_role
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import typer
 from bus.errors import check
 from deploy.command_table import COMMANDS, CommandRow
 from deploy.errors import OperatorError
-from deploy.settings_sources import SettingsError
+from deploy.settings.sources import SettingsError
 
 HELP = """The surveillance data bus: camera to operator on one machine.
 
@@ -58,7 +58,7 @@ def read_settings(
     """Compose the settings once; every command finds them in `ctx.obj`."""
     if any(word in ("--help", "-h") for word in sys.argv[1:]):
         return
-    from deploy import settings as settings_module  # the list of commands needs none
+    from deploy.settings import composed as settings_module  # the list of commands needs none
 
     flags = [*(assign or []), *([f"site.data_dir={data_dir}"] if data_dir else [])]
     ctx.obj = settings_module.load(config, flags)

@@ -26,7 +26,7 @@ from deploy.cluster.layout import (
     ControllerKind,
     plan,
 )
-from deploy.demo_folders import arrangement, folder_of, new_folder_of_two_sites
+from deploy.demo.folders import arrangement, folder_of, new_folder_of_two_sites
 from deploy.distributed.layout import (
     FIRST_HBASE_PORT,
     FIRST_SPARK_PORT,
@@ -35,7 +35,7 @@ from deploy.distributed.layout import (
 )
 from deploy.distributed.layout import plan as distributed_plan
 from deploy.errors import OperatorError
-from deploy.settings import Settings, with_changes
+from deploy.settings.composed import Settings, with_changes
 
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
@@ -119,7 +119,7 @@ def demo(
     Brokers, controller and HBase make another arrangement, with data of its own below `demo/`.
     """
     from bus.runtime import tasks
-    from deploy import demo as work
+    from deploy.demo import one_site as work
 
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
     settings = with_changes(ctx.obj, {k: v for k, v in changes.items() if v is not None})
@@ -131,7 +131,7 @@ def demo(
                 "--sites 2 has three brokers and one Spark driver at each site; leave out"
                 " --brokers, --kill-broker-at, --spark-workers and --region-servers"
             )
-        from deploy.two_sites.demo import TIME_S, demo_sites
+        from deploy.demo.two_sites.demo import TIME_S, demo_sites
 
         settings = _with_data_in(settings, new_folder_of_two_sites(settings.site.data_path))
         run = demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
@@ -184,14 +184,14 @@ def up(
 ) -> None:
     """Start broker, edge, streams, dispatcher, console and watch, and keep them alive."""
     from bus.runtime import tasks
-    from deploy import up as work
+    from deploy.product import up as work
 
     raise typer.Exit(work.detach(ctx.obj) if detach else tasks.run(work.up(ctx.obj)))
 
 
 def down(ctx: typer.Context) -> None:
     """Stop what `up` or `demo` started on this data directory, cleanly, and wait for it."""
-    from deploy import up as work
+    from deploy.product import up as work
 
     typer.echo("stopped" if work.down(ctx.obj) else "nothing runs on this data directory")
 
@@ -202,7 +202,7 @@ def status(ctx: typer.Context, as_json: AsJson = False) -> None:
 
     A process that has died says what it ended with. With --json also where its log is.
     """
-    from deploy.status import ended_with, roles_with_backlog
+    from deploy.product.status import ended_with, roles_with_backlog
 
     rows = roles_with_backlog(ctx.obj)
     if as_json:
@@ -238,7 +238,7 @@ def logs(
     follow: Annotated[bool, typer.Option("-f", help="Go on printing what comes.")] = False,
 ) -> None:
     """The end of one role's log."""
-    from deploy import logs as work
+    from deploy.product import logs as work
 
     settings: Settings = ctx.obj
     work.show(settings.site.data_path / "log", role, lines, follow)
@@ -251,7 +251,7 @@ def run(
     ],
 ) -> None:
     """One role in the foreground: what the supervisor, systemd and compose start."""
-    from deploy import run as work
+    from deploy.roles import run as work
 
     raise typer.Exit(work.run(role, ctx.obj))
 
@@ -342,7 +342,7 @@ def simulate(
 
     Exit status 1 if a world was not sound; its seed gives the same world again.
     """
-    from deploy import simulate as work
+    from deploy.test_runs import simulate as work
 
     words = ["--seeds", seeds, "--controller", controller, "--jobs", str(jobs), *ctx.args]
     words += ["--sites", str(sites)]
@@ -405,7 +405,7 @@ def backup(
     hbase_shell: HbaseShellCommand = "hbase shell -n",
 ) -> None:
     """Save records, alarms, incidents, accounts, rules and register while everything runs."""
-    from deploy import backup as work
+    from deploy.backup import backup as work
 
     manifest = work.backup(
         ctx.obj, folder, with_records=not without_records, hbase_shell=hbase_shell
@@ -427,7 +427,7 @@ def restore(
     hbase_shell: HbaseShellCommand = "hbase shell -n",
 ) -> None:
     """Put a backup into the data directory of a product that does not run."""
-    from deploy import backup as work
+    from deploy.backup import backup as work
 
     manifest = work.restore(ctx.obj, folder, replace=replace, hbase_shell=hbase_shell)
     for file in manifest.files:
@@ -455,9 +455,9 @@ def size(
     Memory and disks too. From the costs of a record that `bench` has measured; docs/sizing.md says
     on what, and what is only assumed.
     """
-    from deploy import size as work
     from deploy.bench.run import KEPT
-    from deploy.size_costs import measured_costs, sources
+    from deploy.sizing import size as work
+    from deploy.sizing.costs import measured_costs, sources
 
     try:
         demand = work.Demand(
@@ -487,7 +487,7 @@ def package(
     ] = None,
 ) -> None:
     """Make the one zip of our packages for Spark's --py-files."""
-    from deploy import package as work
+    from deploy.roles import package as work
 
     typer.echo(str(work.build_zip(target)))
 
@@ -514,7 +514,7 @@ def _toml(value: Any) -> str:
 
 def config(ctx: typer.Context, as_json: AsJson = False) -> None:
     """The settings in force by section, after file, variables and flags; `***` is a secret."""
-    from deploy.settings_shown import shown_tables
+    from deploy.settings.shown import shown_tables
 
     tables = shown_tables(ctx.obj)
     if as_json:
@@ -542,8 +542,8 @@ def screenshots(
     In English and in Chinese. Look at them before they are committed; the demo has to have run for
     some minutes, so that charts and lists are full.
     """
-    from deploy import screenshots as work
-    from deploy.roles import console_endpoint
+    from deploy.documentation import screenshots as work
+    from deploy.roles.table import console_endpoint
     from deploy.setup.test_packages import ensure_test_packages
 
     ensure_test_packages()

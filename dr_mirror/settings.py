@@ -1,6 +1,6 @@
 """The settings of the mirror, table `[mirror]`.
 
-In: values that `deploy.settings` has read. Out: a frozen object. Never: reading files.
+In: values that `deploy.settings.composed` has read. Out: a frozen object. Never: reading files.
 """
 
 from __future__ import annotations

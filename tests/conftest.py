@@ -17,12 +17,12 @@ import pytest
 
 from broker.disk.real_guard import REFUSE
 from deploy.errors import Unavailable
+from deploy.servers.hbase import Hbase, start_hbase
+from deploy.servers.kafka import start_kafka
+from deploy.servers.process import JavaServer
+from deploy.servers.zookeeper import start_zookeeper
 from deploy.setup.java import ensure_java
 from deploy.test_runs.outcomes import OUTCOMES_VARIABLE, Outcomes
-from deploy.testservers.hbase import Hbase, start_hbase
-from deploy.testservers.kafka import start_kafka
-from deploy.testservers.process import JavaServer
-from deploy.testservers.zookeeper import start_zookeeper
 from tests.rotation import skip_what_is_not_drawn
 
 SEED = int(os.environ.get("DATABUS_SEED") or random.SystemRandom().randrange(1 << 32))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.small_disk import CannotMount, ResizableDisk
+from deploy.servers.small_disk import CannotMount, ResizableDisk
 
 
 @contextmanager

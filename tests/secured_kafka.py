@@ -10,8 +10,8 @@ import pytest
 
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
-from deploy.testservers.kafka import start_kafka
-from deploy.testservers.process import JavaServer
+from deploy.servers.kafka import start_kafka
+from deploy.servers.process import JavaServer
 from tests.tls_files import TlsFiles
 
 PASSWORDS = {"PLAIN": 'it\'s "quoted", with \\ and = and ;', "SCRAM-SHA-512": "scram-secret"}

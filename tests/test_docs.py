@@ -12,7 +12,7 @@ import typer.testing
 
 from deploy.cli import app, mount_commands
 from deploy.paths import PACKAGES, PROJECT_ROOT
-from deploy.roles import ROLES
+from deploy.roles.table import ROLES
 
 READMES = (PROJECT_ROOT / "README.md", PROJECT_ROOT / "README.zh.md")
 PAGES = (

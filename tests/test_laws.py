@@ -33,7 +33,7 @@ REAL_PORTS = (
     "broker/clock/real.py", "broker/disk/real.py", "broker/disk/real_guard.py",
     "broker/network/real.py",
     # the process itself: signals, arguments, exit status
-    "broker/server/process.py", "deploy/testservers/databus.py", "deploy/testservers/databus_cluster.py",
+    "broker/server/process.py", "deploy/servers/databus.py", "deploy/servers/databus_cluster.py",
     "broker/cli.py",
 )  # fmt: skip
 LONGEST_FUNCTION_LINES = 60

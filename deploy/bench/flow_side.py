@@ -23,8 +23,8 @@ from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.state_file import read_state
-from deploy.testservers.process import free_port
+from deploy.servers.process import free_port
+from deploy.supervisor.state_file import read_state
 from ingest.store.port import PageRequest, Query
 
 BACKLOG = "backlog"

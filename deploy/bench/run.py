@@ -26,7 +26,7 @@ from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.settings_sources import unknown
+from deploy.settings.sources import unknown
 
 DOCUMENT = PROJECT_ROOT / "docs" / "benchmarks.md"
 KEPT = PROJECT_ROOT / "docs" / "benchmarks.json"

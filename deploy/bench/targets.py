@@ -18,8 +18,8 @@ import psutil
 
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.kafka import start_kafka
-from deploy.testservers.process import accepts, free_port
+from deploy.servers.kafka import start_kafka
+from deploy.servers.process import accepts, free_port
 
 READY_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30

@@ -20,7 +20,7 @@ from deploy.cluster.layout import (
     ControllerKind,
     plan,
 )
-from deploy.settings import Settings
+from deploy.settings.composed import Settings
 
 if TYPE_CHECKING:
     from deploy.cluster.status import ClusterStatus
@@ -119,7 +119,7 @@ def status(
 @app.command()
 def down(ctx: typer.Context) -> None:
     """Stop what `cluster up` started on this data directory, and wait for it."""
-    from deploy import up as work
+    from deploy.product import up as work
 
     typer.echo("stopped" if work.down(ctx.obj) else "nothing runs on this data directory")
 

@@ -12,11 +12,11 @@ import sys
 import uuid
 from collections.abc import Mapping
 
-from deploy.child import Child, ServiceEndpoint
 from deploy.cluster.layout import HOST, BrokerNode, ClusterPlan, ControllerKind, ZooKeeperNode
 from deploy.cluster.zookeeper import write_config
-from deploy.roles import ROLES, environment
-from deploy.settings import Settings, with_changes
+from deploy.roles.table import ROLES, environment
+from deploy.settings.composed import Settings, with_changes
+from deploy.supervisor.child import Child, ServiceEndpoint
 
 READY_LINE = " ready on "
 PORT_OPTION = "--port"

@@ -10,8 +10,8 @@ from typing import Any
 
 from deploy.cluster.layout import ClusterPlan, plan_options
 from deploy.cluster.processes import cluster_processes
-from deploy.settings import Settings
-from deploy.up import check_not_running, in_the_background, supervise
+from deploy.settings.composed import Settings
+from deploy.supervisor.supervise import check_not_running, in_the_background, supervise
 
 
 async def up(settings: Settings, plan: ClusterPlan) -> int:

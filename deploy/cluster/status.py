@@ -16,8 +16,8 @@ from bus.client.model import PartitionDescription, TopicDescription
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError
 from deploy.cluster.layout import DEFAULT_BROKERS, ClusterPlan, ControllerKind, plan
-from deploy.settings import Settings
-from deploy.state_file import is_held, read_state
+from deploy.settings.composed import Settings
+from deploy.supervisor.state_file import is_held, read_state
 
 CLIENT_ID = "databus-cluster"
 ASK_TIMEOUT_MS = 5_000

@@ -6,14 +6,14 @@ Never: starting anything.
 
 from __future__ import annotations
 
-from deploy.child import Child
 from deploy.distributed.hbase import THRIFT_NAME, hbase_processes
 from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan
 from deploy.distributed.spark import spark_processes
 from deploy.distributed.tables import NAME as TABLES
 from deploy.distributed.tables import tables_process
-from deploy.roles import ALARM_STREAMS, STREAMS, driver_name
-from deploy.settings import Settings, with_changes
+from deploy.roles.table import ALARM_STREAMS, STREAMS, driver_name
+from deploy.settings.composed import Settings, with_changes
+from deploy.supervisor.child import Child
 
 STORE_NAME = "city"
 

@@ -12,14 +12,14 @@ import os
 import sys
 from pathlib import Path
 
-from deploy.child import Child, ServiceEndpoint
 from deploy.cluster.layout import HOST
 from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, SparkPlan
 from deploy.errors import Unavailable
-from deploy.roles import ROLES, driver_name, environment
-from deploy.run import end_with_the_supervisor
-from deploy.settings import Settings
+from deploy.roles.run import end_with_the_supervisor
+from deploy.roles.table import ROLES, driver_name, environment
+from deploy.settings.composed import Settings
 from deploy.setup.java import java_home
+from deploy.supervisor.child import Child, ServiceEndpoint
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"

@@ -17,8 +17,8 @@ from deploy.cluster.layout import HOST
 from deploy.distributed.layout import EXECUTOR_MEMORY
 from deploy.distributed.spark import spark_home
 from deploy.paths import PROJECT_ROOT
-from deploy.run import end_with_the_supervisor, job_settings
-from deploy.settings import Settings, load_arguments
+from deploy.roles.run import end_with_the_supervisor, job_settings
+from deploy.settings.composed import Settings, load_arguments
 from spark_apps.session.session import java_options
 from spark_apps.settings import JobSettings
 

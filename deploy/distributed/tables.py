@@ -16,13 +16,14 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 
-from deploy.child import Child
 from deploy.distributed.layout import HbasePlan
 from deploy.errors import Unavailable
-from deploy.roles import environment
-from deploy.run import end_with_the_supervisor
-from deploy.settings import Settings, load_arguments
-from deploy.testservers.hbase_shell import run_shell, shell_jars
+from deploy.roles.run import end_with_the_supervisor
+from deploy.roles.table import environment
+from deploy.servers.hbase_shell import run_shell
+from deploy.settings.composed import Settings, load_arguments
+from deploy.setup.server_jars import hbase_shell_jars
+from deploy.supervisor.child import Child
 from ingest.store.hbase.tables import REGIONS
 from ingest.store.open import hbase_connection, hbase_statements
 from spark_apps.session.retry import retry
@@ -76,7 +77,7 @@ def main(words: list[str]) -> None:
     end_with_the_supervisor()
     work = partial(make_tables, load_arguments(arguments), Path(folder), int(regions))
     try:
-        shell_jars()
+        hbase_shell_jars()
         made = retry(work, threading.Event(), NAME, WAIT_S)
         print(f"made {made} tables of {regions} regions", flush=True)
     except Unavailable as error:

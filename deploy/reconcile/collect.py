@@ -24,6 +24,7 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
 )
 from bus.domain.kinds import KINDS
+from deploy.open_stores import open_operations, open_records
 from deploy.reconcile.balance import (
     AcceptedDifference,
     AlarmTotals,
@@ -34,9 +35,8 @@ from deploy.reconcile.balance import (
     balance,
 )
 from deploy.reconcile.edge_status import edge_untold
-from deploy.reconcile.open_stores import open_operations, open_records
 from deploy.reconcile.topic_totals import PutAside, TopicTotals, read_topic_totals, read_up_to
-from deploy.settings import Settings
+from deploy.settings.composed import Settings
 from ingest.senders.simulator.ground_truth import (
     VALID,
     RecordLine,

@@ -26,12 +26,12 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
 )
 from deploy.errors import OperatorError
+from deploy.open_stores import open_operations, open_records
 from deploy.reconcile import topic_totals
 from deploy.reconcile.edge_status import edge_backlog
-from deploy.reconcile.open_stores import open_operations, open_records
-from deploy.roles import ALARM_STREAMS, STREAMS
-from deploy.settings import Settings
-from deploy.stages import INGEST, STAGES, stages_of
+from deploy.roles.stages import INGEST, STAGES, stages_of
+from deploy.roles.table import ALARM_STREAMS, STREAMS
+from deploy.settings.composed import Settings
 from ingest.store.port import StoreError
 
 POLL_S = 0.4

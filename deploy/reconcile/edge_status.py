@@ -11,7 +11,7 @@ from http.client import HTTPException
 
 import msgspec
 
-from deploy.settings import Settings, edge_url
+from deploy.settings.composed import Settings, edge_url
 
 TIMEOUT_S = 3.0
 

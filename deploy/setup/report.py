@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from deploy.errors import Unavailable
 from deploy.setup.jars import ensure_maven, spark_connector_jars
 from deploy.setup.java import ensure_java
-from deploy.testservers.kafka import kafka_jars, shell_jars
-from deploy.testservers.mirror_maker import mirror_maker_jars
-from deploy.testservers.zookeeper import zookeeper_jars
+from deploy.setup.server_jars import (
+    kafka_jars,
+    metadata_shell_jars,
+    mirror_maker_jars,
+    zookeeper_jars,
+)
 
 PIECES: tuple[tuple[str, Callable[[], object]], ...] = (
     ("Java 17 or 21", ensure_java),

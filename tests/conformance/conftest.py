@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.testservers.databus import RunningBroker, start_broker
-from deploy.testservers.kafka import start_kafka
+from deploy.servers.databus import RunningBroker, start_broker
+from deploy.servers.kafka import start_kafka
 from tests.conformance.frame_recorder import FrameRecorder
 
 MEMORY = Path("/dev/shm")

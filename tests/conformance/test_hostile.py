@@ -16,7 +16,7 @@ from broker.handlers.registry import SERVED, version_range
 from bus.protocol.apis import APIS
 from bus.protocol.frames import encode_request
 from deploy.bench.hostile_client import connect_unread, fetches
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 
 
 def connect(bootstrap: str) -> socket.socket:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
-from deploy.testservers.kafka import run_tool
-from deploy.testservers.zookeeper import start_ensemble
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.kafka import run_tool
+from deploy.servers.zookeeper import start_ensemble
 from tests.rotation import drawn
 
 pytestmark = [

@@ -17,8 +17,8 @@ from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import decode_response
 from bus.protocol.generated.api_versions import ApiVersionsRequest
 from deploy.errors import Unavailable
-from deploy.testservers.databus import BrokerStartError, RunningBroker, start_broker
-from deploy.testservers.kafka import run_tool, start_kafka
+from deploy.servers.databus import BrokerStartError, RunningBroker, start_broker
+from deploy.servers.kafka import run_tool, start_kafka
 from tests.broker.handlers.test_every_version import FrameSocket
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(240)]

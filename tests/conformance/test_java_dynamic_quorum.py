@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.databus import spawn_broker
-from deploy.testservers.databus_cluster import RunningCluster, free_port, start_cluster
-from deploy.testservers.kafka import run_tool
+from deploy.servers.databus import spawn_broker
+from deploy.servers.databus_cluster import RunningCluster, free_port, start_cluster
+from deploy.servers.kafka import run_tool
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
 TOOL_TIMEOUT_S = 120

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
-from deploy.testservers.kafka import run_tool
-from deploy.testservers.zookeeper import start_ensemble
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.kafka import run_tool
+from deploy.servers.zookeeper import start_ensemble
 from tests.rotation import drawn
 
 pytestmark = [

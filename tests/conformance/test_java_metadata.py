@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from deploy.setup.server_jars import metadata_shell_jars
 
 from broker.controller.decisions import cluster
 from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -15,7 +16,7 @@ from broker.metadata.versions import MAX_LEVEL
 from bus.records.batch import iter_batches
 from bus.records.read import read_records
 from deploy.errors import Unavailable
-from deploy.testservers.kafka import SHELL, new_cluster_id, run_tool, shell_jars
+from deploy.servers.kafka import SHELL, new_cluster_id, run_tool
 from tests.broker.controller.kraft.node_world import NodeWorld, write
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -107,7 +108,7 @@ def test_the_metadata_shell_reads_the_log_and_its_snapshot(
 ) -> None:
     """It shows a tree with the values of the last records."""
     try:
-        shell_jars()
+        metadata_shell_jars()
     except Unavailable as missing:
         pytest.skip(str(missing))
     [file] = directory_for_the_shell.glob(pattern)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from deploy.testservers.databus import RunningBroker
-from deploy.testservers.kafka import run_tool
+from deploy.servers.databus import RunningBroker
+from deploy.servers.kafka import run_tool
 
 NewTopic = Callable[..., str]
 Tool = Callable[..., str]

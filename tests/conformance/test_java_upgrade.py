@@ -16,9 +16,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.metadata.versions import MIN_LEVEL
-from deploy.testservers.databus import PROJECT_ROOT
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
-from deploy.testservers.kafka import run_tool
+from deploy.servers.databus import PROJECT_ROOT
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.kafka import run_tool
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 

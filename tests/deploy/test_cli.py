@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from deploy.cli import command_of, global_first
 from deploy.commands import mount
 from deploy.errors import OperatorError
-from deploy.settings import load
+from deploy.settings.composed import load
 
 
 @pytest.mark.parametrize(

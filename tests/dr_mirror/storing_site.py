@@ -14,8 +14,8 @@ from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.headers import RECORD_ID
 from bus.domain.record_identity import identity_on_bus
 from bus.settings import BusSettings
-from deploy.testservers.databus_cluster import RunningCluster
-from deploy.two_sites.collect import stored_ids
+from deploy.demo.two_sites.collect import stored_ids
+from deploy.servers.databus_cluster import RunningCluster
 from ingest.store.open import open_store
 from ingest.store.port import Position, RecordStore, StoreBatch
 from ingest.store.positions import epoch_marks, valid_positions

@@ -31,8 +31,8 @@ from bus.protocol.generated.list_offsets import (
 from bus.protocol.generated.metadata import MetadataRequest
 from bus.records.batch import iter_batches
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus_cluster import ZOOKEEPER, RunningCluster, start_cluster
-from deploy.testservers.process import JavaServer
+from deploy.servers.databus_cluster import ZOOKEEPER, RunningCluster, start_cluster
+from deploy.servers.process import JavaServer
 from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import StatusUnavailable, read_status
 

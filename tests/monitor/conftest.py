@@ -20,7 +20,7 @@ sys.path.insert(
 from console_city import fill_store
 from console_services import client_of, make_services, signed
 
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from monitor.accounts import passwords, store
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.api.app import create_api

@@ -11,7 +11,7 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
-from deploy.state_file import supervised  # noqa: E402
+from deploy.supervisor.state_file import supervised  # noqa: E402
 from ingest.pictures.store import PictureStore  # noqa: E402
 from ingest.store.open import open_store  # noqa: E402
 from monitor.serve import serve  # noqa: E402

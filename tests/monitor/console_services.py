@@ -13,7 +13,7 @@ from console_city import ListedAlarms, alarms, incidents
 from fastapi import FastAPI
 
 from bus.settings import BusSettings, SiteSettings
-from deploy.state_file import supervised
+from deploy.supervisor.state_file import supervised
 from ingest.pictures.store import PictureStore
 from ingest.store.open import open_store
 from monitor.api.services import ConsoleServices, build_services

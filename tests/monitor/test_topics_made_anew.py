@@ -25,7 +25,7 @@ from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from monitor.live import live_consumer
 from monitor.live.live_consumer import LiveConsumer
 from monitor.live.live_hub import LiveHub

@@ -21,9 +21,9 @@ from typing import Any
 from deploy.paths import PROJECT_ROOT
 from deploy.reconcile import collect
 from deploy.reconcile.balance import Reconciliation
-from deploy.settings import load
-from deploy.state_file import is_held, read_state
-from deploy.testservers.process import free_port
+from deploy.servers.process import free_port
+from deploy.settings.composed import load
+from deploy.supervisor.state_file import is_held, read_state
 from ingest.senders.simulator.ground_truth import read_truth, truth_files
 from ingest.store.open import open_store
 from ingest.store.port import Counts, RecordReader, StoreError

@@ -22,12 +22,12 @@ from running_product import Demo, RunningProduct
 from test_hbase import stored
 
 from deploy.cluster.layout import ControllerKind
-from deploy.demo_folders import arrangement, folder_of
+from deploy.demo.folders import arrangement, folder_of
 from deploy.distributed.layout import CORES, plan
 from deploy.distributed.processes import STORE_NAME
 from deploy.distributed.tables import NAME as TABLES
-from deploy.roles import driver_name
-from deploy.testservers.process import free_range
+from deploy.roles.table import driver_name
+from deploy.servers.process import free_range
 from ingest.store.hbase.columns import read_ledger
 from ingest.store.open import hbase_connection
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bus.runtime.tasks import FAILED_STATUS
-from deploy.testservers.process import free_port
+from deploy.servers.process import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -56,17 +56,17 @@ IN_A_BROKER = {
 
 ROLE = """
 import msgspec
-import deploy.run
-from deploy.settings import compose
-from deploy.settings_sources import from_flags
+import deploy.roles.run
+from deploy.settings.composed import compose
+from deploy.settings.sources import from_flags
 from pathlib import Path
-deploy.run._topics_in_the_background = lambda _: None
+deploy.roles.run._topics_in_the_background = lambda _: None
 
 {plant}
 
 flags = ["site.data_dir=" + sys.argv[1], "bus.bootstrap_servers=127.0.0.1:1",
          "edge.port=" + sys.argv[2], "console.port=" + sys.argv[2]]
-sys.exit(deploy.run.run({role!r}, compose(from_flags(flags), base=Path(sys.argv[1]))))
+sys.exit(deploy.roles.run.run({role!r}, compose(from_flags(flags), base=Path(sys.argv[1]))))
 """
 
 IN_A_ROLE = {

@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.errors import KafkaStorageError
 
-from deploy.testservers.databus import RunningBroker, start_broker
-from deploy.testservers.small_disk import ResizableDisk
+from deploy.servers.databus import RunningBroker, start_broker
+from deploy.servers.small_disk import ResizableDisk
 from tests.own_disk import own_disk
 
 pytestmark = pytest.mark.slow

@@ -39,9 +39,9 @@ from running_product import Demo, RunningProduct, eventually, leaves_nothing, st
 from bus.contracts.headers import Reason
 from deploy.reconcile.balance import Reconciliation
 from deploy.reconcile.drain import stages_of_roles
-from deploy.settings import load
-from deploy.state_file import is_held
-from deploy.testservers.small_disk import CannotMount, ResizableDisk
+from deploy.servers.small_disk import CannotMount, ResizableDisk
+from deploy.settings.composed import load
+from deploy.supervisor.state_file import is_held
 from ingest.store.port import PageRequest, Query, RejectedRow
 from tests.rotation import drawn
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from running_product import RunningProduct
 
-from deploy.state_file import is_held
+from deploy.supervisor.state_file import is_held
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient, NewTopic
 from slow_fsync import CannotTrace, check_strace, slow_fsync
 
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
 STALL_MS = 120_000  # longer than the rounds take; it ends with the block

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from tests.processes.slow_fsync import CannotTrace, check_strace, slow_fsync
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from bus.contracts.alarms import Incident
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.process import free_port
+from deploy.servers.process import free_port
 from ingest.store.port import PageRequest, StoreUnavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -35,9 +35,9 @@ from bus.contracts.topics import (
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
 from deploy.reconcile.topic_totals import read_topic_totals
+from deploy.servers.databus import start_broker
+from deploy.servers.hbase import Hbase
 from deploy.setup.jars import spark_connector_jars
-from deploy.testservers.databus import start_broker
-from deploy.testservers.hbase import Hbase
 from ingest.store.hbase.columns import read_ledger
 from ingest.store.open import hbase_connection, open_store
 from ingest.store.port import RecordReader

@@ -30,8 +30,8 @@ from bus.contracts.register import Register
 from bus.domain.times import DAY_MS, HOUR_MS, local_time
 from bus.settings import BusSettings, SiteSettings
 from deploy.distributed.spark import MASTER, WORKER, spark_environment, spark_home
-from deploy.package import build_zip
-from deploy.testservers.process import free_port
+from deploy.roles.package import build_zip
+from deploy.servers.process import free_port
 from ingest.normalise import ClockLimits
 from ingest.store.hbase.writer import HbaseStore
 from ingest.store.open import hbase_connection

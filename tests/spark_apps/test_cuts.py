@@ -14,7 +14,7 @@ from bus.client.wire.sync_client import SyncClient
 from bus.contracts.mirror_cuts import CUTS_KEY, LogCut, TopicCuts
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from spark_apps.source import cuts
 from spark_apps.source.cuts import CutWatch, LogsWereCut
 

@@ -11,8 +11,8 @@ import pytest
 
 from bus.contracts.register import Register
 from bus.settings import BusSettings, SiteSettings
-from deploy.testservers.hbase import Hbase
-from deploy.testservers.tcp_proxy import TcpProxy
+from deploy.servers.hbase import Hbase
+from deploy.servers.tcp_proxy import TcpProxy
 from ingest.store.hbase.writer import HbaseStore
 from ingest.store.open import hbase_connection, open_store
 from spark_apps.apps.ingest import store_batch

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from deploy.distributed.spark import spark_environment
-from deploy.package import build_zip
-from deploy.testservers.small_disk import ResizableDisk
+from deploy.roles.package import build_zip
+from deploy.servers.small_disk import ResizableDisk
 from spark_apps.session.job_failures import FULL_DISK
 from tests.own_disk import own_disk
 from tests.spark_apps.conftest import INTO_HBASE, DriverProcess

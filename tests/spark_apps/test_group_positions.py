@@ -15,7 +15,7 @@ from bus.client.model import ClusterIdentity, TopicPartition
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from spark_apps.source.group_positions import GroupPositions
 
 A, B = TopicPartition(DATA_FACE, 0), TopicPartition(DATA_FACE, 1)

@@ -14,7 +14,7 @@ from bus.contracts.alarms import Incident
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import EVENT_INCIDENT, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from spark_apps.publish.incidents import read_incidents, still_open
 
 

@@ -17,11 +17,11 @@ from bus.client.kafka.admin import Admin
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
+from deploy.servers.databus import start_broker
+from deploy.servers.hbase import Hbase
+from deploy.servers.small_disk import ResizableDisk
+from deploy.servers.tcp_proxy import TcpProxy
 from deploy.setup.jars import spark_connector_jars
-from deploy.testservers.databus import start_broker
-from deploy.testservers.hbase import Hbase
-from deploy.testservers.small_disk import ResizableDisk
-from deploy.testservers.tcp_proxy import TcpProxy
 from ingest.store.port import StoreUnavailable
 from tests.own_disk import own_disk
 from tests.spark_apps.conftest import DriverProcess

@@ -17,7 +17,7 @@ from bus.contracts.topics import METER_LATENCY, METER_QUALITY
 from bus.domain.times import MINUTE_MS, minute_of
 from bus.runtime.wall_clock import now_ms
 from deploy.reconcile.topic_totals import read_topic_totals
-from deploy.testservers.process import free_port
+from deploy.servers.process import free_port
 from monitor.models.histogram import bucket_of
 from spark_apps.publish.incidents import read_incidents
 from tests.spark_apps.conftest import DriverProcess

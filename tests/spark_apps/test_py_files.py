@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.errors import Unavailable
-from deploy.package import build_zip
+from deploy.roles.package import build_zip
 from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import java_home
 

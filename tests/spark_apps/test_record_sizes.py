@@ -17,7 +17,7 @@ from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicAndPartition, TopicPartition
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from spark_apps.batches.message import OffsetRanges
 from spark_apps.batches.record_sizes import (
     LARGEST_BYTES,

@@ -15,8 +15,8 @@ from bus.contracts.topics import TOPICS
 from bus.domain.times import DAY_MS
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus import start_broker
-from deploy.testservers.hbase import Hbase
+from deploy.servers.databus import start_broker
+from deploy.servers.hbase import Hbase
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordReader
 from tests.spark_apps.repeated_tasks import (

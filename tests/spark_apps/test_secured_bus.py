@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.process import JavaServer
+from deploy.servers.process import JavaServer
 from tests.secured_kafka import bus_of, secured_broker
 from tests.spark_apps.conftest import DriverProcess, driver_on
 from tests.tls_files import TlsFiles

@@ -14,7 +14,7 @@ import pytest
 from bus.settings import BusSettings, SiteSettings
 from deploy.distributed.spark import spark_environment
 from deploy.distributed.submit import command_of
-from deploy.package import build_zip
+from deploy.roles.package import build_zip
 from ingest.settings import StoreSettings
 from spark_apps.apps.registry import APPLICATIONS
 from spark_apps.settings import JobSettings, StreamsSettings

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from deploy.errors import Unavailable
-from deploy.package import build_zip
 from deploy.paths import PROJECT_ROOT
+from deploy.roles.package import build_zip
 from deploy.setup.java import java_home
 from spark_apps.session.warm_up import slots_asked_for, wait_for_slots
 from tests.spark_apps.repeated_tasks import cluster

@@ -15,9 +15,9 @@ import psutil
 
 from deploy.bench.targets import KAFKA, OURS
 from deploy.cluster.layout import ControllerKind
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
-from deploy.testservers.kafka_cluster import KafkaCluster, start_kafka_cluster
-from deploy.testservers.zookeeper import start_zookeeper
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.kafka_cluster import KafkaCluster, start_kafka_cluster
+from deploy.servers.zookeeper import start_zookeeper
 
 NODES = (1, 2, 3)
 LARGE_MACHINE_BYTES = 16 << 30

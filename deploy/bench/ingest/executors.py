@@ -30,7 +30,7 @@ from deploy.bench.ingest.role_processes import (
     tree_of,
 )
 from deploy.errors import OperatorError
-from deploy.testservers.process import free_range
+from deploy.servers.process import free_range
 
 RECORDS = 150_000
 HELD_RECORDS = 12_000

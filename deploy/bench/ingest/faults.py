@@ -21,8 +21,8 @@ from deploy.bench.ingest.product import Arrangement, Product, running
 from deploy.bench.ingest.sending import answer_of, start_devices, want_plate
 from deploy.bench.ingest.watchers import alarms
 from deploy.errors import OperatorError
-from deploy.testservers.hbase import start_hbase
-from deploy.testservers.small_disk import CannotMount, ResizableDisk
+from deploy.servers.hbase import start_hbase
+from deploy.servers.small_disk import CannotMount, ResizableDisk
 
 WARM_UP_S, SPAN_S = 40.0, 60.0
 RATE, HIT_EVERY = 500, 25

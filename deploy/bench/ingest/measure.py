@@ -41,8 +41,8 @@ from deploy.bench.report import FIGURES, Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, role
 from deploy.errors import OperatorError
-from deploy.roles import ROLES
-from deploy.settings_sources import unknown
+from deploy.roles.table import ROLES
+from deploy.settings.sources import unknown
 from ingest.store.port import Query
 
 PREFIX = "ingest-"

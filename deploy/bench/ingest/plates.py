@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
-from deploy.testservers.hbase import start_hbase
+from deploy.servers.hbase import start_hbase
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Position, Query, RecordRow, StoreBatch
 

@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from deploy.cluster.layout import ControllerKind
-from deploy.demo_folders import arrangement as demo_arrangement
-from deploy.demo_folders import folder_of
+from deploy.demo.folders import arrangement as demo_arrangement
+from deploy.demo.folders import folder_of
 from deploy.distributed.layout import DistributedPlan, plan
 from deploy.distributed.processes import STORE_NAME
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.state_file import read_state
-from deploy.testservers.process import free_port, free_range
+from deploy.servers.process import free_port, free_range
+from deploy.supervisor.state_file import read_state
 
 READY_TIMEOUT_S = 300.0  # a city's servers on two cores
 STOP_TIMEOUT_S = 240.0

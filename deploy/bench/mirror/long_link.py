@@ -30,7 +30,7 @@ from deploy.bench.mirror.sides import (
 )
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.delayed_link import DelayedLink
+from deploy.servers.delayed_link import DelayedLink
 
 ONE_WAY_S = 0.025
 WARM_S = 20

@@ -21,9 +21,9 @@ from bus.client.admin import commands
 from bus.client.wire.sync_client import SyncClient
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
-from deploy.testservers.kafka import start_kafka
-from deploy.testservers.mirror_maker import ALIAS, start_mirror_maker
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.kafka import start_kafka
+from deploy.servers.mirror_maker import ALIAS, start_mirror_maker
 
 TOPIC, PARTITIONS = "data.vehicle", 10
 TASKS = 2

@@ -9,7 +9,7 @@ import pytest
 
 from alarm.dispatch.operations import OperationsStore
 from bus.notify.notice_plan import NoticePlan
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker
 
 

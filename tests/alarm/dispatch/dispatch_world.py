@@ -38,7 +38,7 @@ from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from ingest.pictures.alarm_copies import AlarmCopies
 from ingest.pictures.store import PictureStore
 from ingest.store.port import PageRequest, StoreUnavailable

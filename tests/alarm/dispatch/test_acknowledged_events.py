@@ -15,7 +15,7 @@ from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import EVENT_ACKNOWLEDGED
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.wall_clock import now_ms
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 
 

@@ -24,7 +24,7 @@ from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import DATA_VEHICLE, EVENT_INCIDENT, TOPICS
 from bus.notify.notice_plan import NoticePlan
 from bus.runtime.wall_clock import now_ms
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from ingest.store.port import PageRequest, Position, StoreUnavailable
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 from tests.alarm.dispatch.test_operations import incident

@@ -18,7 +18,7 @@ from bus.client.kafka.admin import Admin
 from bus.contracts.alarms import Alarm
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, DAY_MS, EVENT_ALARM, EVENT_CANDIDATE
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 
 NOW_MS = 20_000 * DAY_MS
 

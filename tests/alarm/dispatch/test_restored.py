@@ -22,7 +22,7 @@ from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import DIGEST, SENT, Notice
 from bus.notify.notice_text import notice_text
 from bus.runtime.wall_clock import now_ms
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from tests.alarm.dispatch.dispatch_world import NOTICES, DispatchWorld, until
 from tests.alarm.dispatch.test_operations import alarm, incident
 

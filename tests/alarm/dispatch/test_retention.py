@@ -17,8 +17,8 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.topics import DAY_MS
 from bus.domain.retention import DATA_TOPICS_DAYS, RetentionSettings
 from bus.notify.notice_plan import NoticePlan
-from deploy.settings import load
-from deploy.settings_sources import SettingsError
+from deploy.settings.composed import load
+from deploy.settings.sources import SettingsError
 from ingest.store.port import PageRequest
 from tests.alarm.dispatch.test_operations import alarm, incident
 

@@ -23,7 +23,7 @@ from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT, TOPICS
 from bus.errors import BusError
 from bus.runtime import wall_clock
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from ingest.store.port import PageRequest
 from tests.alarm.dispatch.dispatch_world import (
     RECORD,

@@ -24,7 +24,7 @@ from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_NOTIFIED, TOPICS
 from bus.notify.notice_text import notice_text
 from bus.runtime.wall_clock import now_ms
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 from tests.alarm.dispatch.test_operations import alarm, incident
 

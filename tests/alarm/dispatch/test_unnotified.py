@@ -16,7 +16,7 @@ from bus.client.model import TopicPartition
 from bus.contracts.alarms import Notified
 from bus.contracts.topics import EVENT_NOTIFIED
 from bus.notify.notice_plan import NoticePlan
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 from tests.alarm.dispatch.test_operations import alarm
 

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from deploy.setup.server_jars import kafka_jars
 
 from broker.config.key import LIST, ConfigKey
 from broker.config.keys import (
@@ -16,9 +17,8 @@ from broker.config.keys import (
     Dynamic,
     is_foreign,
 )
+from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
-from deploy.testservers.kafka import kafka_jars
-from deploy.testservers.process import class_path
 
 pytestmark = pytest.mark.java
 

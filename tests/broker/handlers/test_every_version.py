@@ -16,7 +16,7 @@ from bus.protocol.generated.metadata import MetadataRequest
 from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from bus.records.build import build_batch
 from bus.records.record import Record
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 
 REQUEST_OF = {key: APIS[key].name + "Request" for key in advertised_ranges()}
 CASES = [

@@ -20,7 +20,7 @@ from bus.protocol.generated.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from tests.broker.handlers.test_every_version import FrameSocket
 
 

@@ -25,7 +25,7 @@ from bus.protocol.generated import (
     unregister_broker,
     update_features,
 )
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from tests.broker.handlers.test_every_version import FrameSocket
 
 Ask = Callable[[int, Any], Any]

@@ -18,7 +18,7 @@ from bus.errors import ErrorCode
 from bus.records.batch import HEADER_BYTES, check_crc, iter_batches, seal
 from bus.records.compression import Compression
 from bus.records.read import read_records
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 
 NOW_MS = 1_760_000_000_000
 Batch = Callable[..., bytearray]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from deploy.setup.server_jars import kafka_jars
 
 from broker.config.views import TopicConfig
 from broker.disk.real import RealDisk
@@ -15,9 +16,8 @@ from broker.log.validation import AppendOrigin
 from bus.records.build import build_batch
 from bus.records.control import end_txn_marker
 from bus.records.record import Record
+from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
-from deploy.testservers.kafka import kafka_jars
-from deploy.testservers.process import class_path
 
 pytestmark = pytest.mark.java
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bus.client.wire.sync_client import SyncClient
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
 
 PROPERTIES = {
     "site.number": "7",

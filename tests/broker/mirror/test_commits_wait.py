@@ -19,6 +19,7 @@ import aiokafka
 import kafka
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from deploy.setup.server_jars import kafka_jars
 
 from bus.client.admin import commands
 from bus.client.wire.sync_client import SyncClient
@@ -30,10 +31,9 @@ from bus.protocol.generated.describe_configs import (
 )
 from bus.records.build import build_batch
 from bus.records.record import Record
+from deploy.servers.databus_cluster import RunningCluster
+from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
-from deploy.testservers.databus_cluster import RunningCluster
-from deploy.testservers.kafka import kafka_jars
-from deploy.testservers.process import class_path
 from tests.broker.mirror.client import SET, create_mirrored, mirror, set_topic
 
 BROKER_KIND = 4

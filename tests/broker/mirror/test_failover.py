@@ -22,7 +22,7 @@ from bus.records.batch import assign, header_at, iter_batches
 from bus.records.build import build_batch
 from bus.records.control import end_txn_marker
 from bus.records.record import Record
-from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
+from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
 from tests.broker.mirror.client import create_mirrored, error_of, leader_of, mirror, truncate
 
 TOPIC = "copied"

@@ -29,7 +29,7 @@ from bus.records.batch import assign
 from bus.records.build import build_batch
 from bus.records.control import end_txn_marker
 from bus.records.record import Record
-from deploy.testservers.databus_cluster import RunningCluster
+from deploy.servers.databus_cluster import RunningCluster
 from tests.broker.handlers.test_every_version import FrameSocket
 from tests.broker.mirror.client import (
     THERE,

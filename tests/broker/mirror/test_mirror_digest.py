@@ -19,7 +19,7 @@ from bus.protocol.generated.mirror_digest import (
     TopicMirrorDigest,
 )
 from bus.records.batch import iter_batches
-from deploy.testservers.databus_cluster import RunningCluster
+from deploy.servers.databus_cluster import RunningCluster
 from tests.broker.mirror.client import create_mirrored, mirror
 from tests.broker.mirror.test_mirror_append import NODE, at
 

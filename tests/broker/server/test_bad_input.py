@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.databus import PROJECT_ROOT, log_path, spawn_broker
-from deploy.testservers.databus_cluster import (
+from deploy.servers.databus import PROJECT_ROOT, log_path, spawn_broker
+from deploy.servers.databus_cluster import (
     RunningCluster,
     free_port,
     new_cluster_id,

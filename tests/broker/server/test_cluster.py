@@ -29,8 +29,8 @@ from bus.protocol.generated.incremental_alter_configs import (
 )
 from bus.protocol.generated.init_producer_id import InitProducerIdRequest
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
-from deploy.testservers.databus import spawn_broker
-from deploy.testservers.databus_cluster import (
+from deploy.servers.databus import spawn_broker
+from deploy.servers.databus_cluster import (
     RunningCluster,
     free_port,
     new_cluster_id,

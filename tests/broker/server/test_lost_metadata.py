@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.testservers.databus import BrokerStartError, RunningBroker, start_broker
+from deploy.servers.databus import BrokerStartError, RunningBroker, start_broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 WAIT_S = 30.0

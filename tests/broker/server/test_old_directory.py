@@ -19,7 +19,7 @@ from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import decode_response
 from bus.protocol.generated.unregister_controller import UnregisterControllerRequest
 from bus.protocol.generated.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from tests.broker.handlers.test_every_version import FrameSocket
 
 FOLDER = Path(__file__).parent

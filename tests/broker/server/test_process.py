@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient
 
 from broker.settings import SettingError, split
-from deploy.testservers.databus import PROJECT_ROOT, RunningBroker, start_broker
+from deploy.servers.databus import PROJECT_ROOT, RunningBroker, start_broker
 
 READ_TIMEOUT_S = 60  # a machine under load reads a hundred thousand records slowly
 

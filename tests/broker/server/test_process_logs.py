@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.server.process_logs import ModuleLogFile, close_logs, open_logs
 from bus.runtime.log_format import FORMAT, PerLineFormatter
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 
 
 def test_each_module_has_its_file_and_the_rest_goes_to_the_server_log(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from bus.client.register_follower import RegisterFollower
 from bus.contracts.register import Checkpoint, Device, District, Register, encode_register
 from bus.settings import BusSettings, SiteSettings
 from deploy.cli import mount_commands
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
 

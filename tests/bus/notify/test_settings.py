@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.settings import load
-from deploy.settings_sources import SettingsError
+from deploy.settings.composed import load
+from deploy.settings.sources import SettingsError
 
 MAIL = ["notices.mail_host=localhost", "notices.mail_from=a@b.org", 'notices.mail_to=["c@d.org"]']
 

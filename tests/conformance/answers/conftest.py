@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 
 MEMORY = Path("/dev/shm")
 

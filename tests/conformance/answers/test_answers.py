@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from deploy.testservers.databus import RunningBroker
-from deploy.testservers.process import JavaServer
+from deploy.servers.databus import RunningBroker
+from deploy.servers.process import JavaServer
 from tests.conformance.answers import (
     rows_cluster,
     rows_configs,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 
 PROGRAM = [sys.executable, "-m", "deploy.bench.cameras", "--connections=40", "--rate=10"]
 

@@ -10,9 +10,9 @@ from deploy.cluster.layout import ControllerKind, plan
 from deploy.cluster.processes import cluster_id, cluster_processes, cluster_settings
 from deploy.cluster.run import about
 from deploy.cluster.status import plan_of
-from deploy.roles import DEMO, children
-from deploy.settings import load
-from deploy.state_file import StateFile
+from deploy.roles.table import DEMO, children
+from deploy.settings.composed import load
+from deploy.supervisor.state_file import StateFile
 
 HOME = Path("/data")
 

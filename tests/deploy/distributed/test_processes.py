@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from bus.domain.retention import RetentionSettings
-from deploy.child import Child
 from deploy.cluster.layout import ControllerKind
 from deploy.cluster.layout import plan as cluster_plan
-from deploy.demo import planned
+from deploy.demo.one_site import planned
 from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan, SparkPlan, plan
 from deploy.distributed.submit import command_of
 from deploy.distributed.tables import NAME, missing, regions_for
-from deploy.settings import Settings, load
+from deploy.settings.composed import Settings, load
+from deploy.supervisor.child import Child
 from ingest.store.open import hbase_statements
 from spark_apps.apps.registry import APPLICATIONS
 from spark_apps.settings import JobSettings, StreamsSettings

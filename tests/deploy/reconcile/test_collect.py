@@ -17,8 +17,8 @@ from bus.contracts.topics import DATA_VEHICLE, METER_SENT, TOPICS
 from bus.settings import BusSettings
 from deploy.reconcile import collect
 from deploy.reconcile.topic_totals import read_topic_totals
-from deploy.settings import Settings, load
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
+from deploy.settings.composed import Settings, load
 from ingest.store.open import open_store
 from ingest.store.port import Position, StoreBatch
 from tests.ingest.store.made import MINUTE, quality, row, sent

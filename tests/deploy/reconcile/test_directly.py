@@ -20,8 +20,8 @@ from bus.contracts.topics import DATA_TOPICS, DATA_VEHICLE, METER_ARRIVED, TOPIC
 from bus.settings import BusSettings
 from deploy.reconcile import collect
 from deploy.reconcile.balance import FlowReconciliation
-from deploy.settings import Settings, load
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
+from deploy.settings.composed import Settings, load
 from ingest.store.open import open_store
 from ingest.store.port import Position
 from spark_apps.apps.ingest import store_batch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deploy.reconcile import drain
-from deploy.settings import load
+from deploy.settings.composed import load
 
 
 async def test_whoever_does_not_want_to_wait_need_not(

@@ -13,7 +13,7 @@ from bus.contracts.headers import KIND
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, QUARANTINE_RECORDS, TOPICS
 from bus.settings import BusSettings
 from deploy.reconcile.topic_totals import PutAside, read_topic_totals
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from ingest.store.port import Position
 
 MEANT = (DATA_VEHICLE, DATA_FACE, DATA_VEHICLE, DATA_FACE, DATA_FACE)

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 )
 
 from deploy.errors import Unavailable
-from deploy.testservers.kafka import start_kafka
-from deploy.testservers.process import JavaServer
+from deploy.servers.kafka import start_kafka
+from deploy.servers.process import JavaServer
 from dr_mirror.acls.acl_copier import EVERY_S
 from tests.dr_mirror.two_sites import MirrorProcess, wait_until
 

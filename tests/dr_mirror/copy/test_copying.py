@@ -24,7 +24,7 @@ from bus.protocol.generated.delete_records import (
     DeleteRecordsTopic,
 )
 from bus.records.read import read_records
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
 from tests.dr_mirror.two_sites import (
     SOURCE_PROPERTIES,
     MirrorProcess,

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.testservers.process import JavaServer
+from deploy.servers.process import JavaServer
 from tests.dr_mirror.two_sites import TwoSites, mirrored, start_target, wait_until
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]

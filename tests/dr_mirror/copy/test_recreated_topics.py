@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from bus.contracts import headers
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus_cluster import RunningCluster
+from deploy.servers.databus_cluster import RunningCluster
 from tests.dr_mirror.copy.test_copying import create, delete
 from tests.dr_mirror.two_sites import TwoSites, mirrored, start_site, wait_until
 

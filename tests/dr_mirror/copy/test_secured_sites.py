@@ -16,8 +16,8 @@ from confluent_kafka.admin import (
 )
 
 from bus.settings import BusSettings
-from deploy.testservers.databus_cluster import RunningCluster
-from deploy.testservers.process import JavaServer
+from deploy.servers.databus_cluster import RunningCluster
+from deploy.servers.process import JavaServer
 from tests.dr_mirror.two_sites import MirrorProcess, SiteReader, start_target, wait_until
 from tests.secured_kafka import bus_of, secured_broker
 from tests.tls_files import TlsFiles

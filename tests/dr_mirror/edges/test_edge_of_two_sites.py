@@ -30,8 +30,8 @@ from bus.contracts.meters import Arrived
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, DATA_VEHICLE, METER_ARRIVED, TOPICS
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
-from deploy.testservers.process import free_port
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.process import free_port
 from dr_mirror.status.plan.status import MirrorStatus
 from ingest.normalise import Envelope, normalise
 from ingest.store.open import open_store

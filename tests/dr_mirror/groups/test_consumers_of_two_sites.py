@@ -13,8 +13,8 @@ from bus.client.admin import commands, queries
 from bus.client.admin.commands import ElectionType
 from bus.client.model import PartitionDescription, TopicPartition
 from bus.client.wire.sync_client import SyncClient
-from deploy.testservers.databus_cluster import RunningCluster
-from deploy.testservers.kafka import run_tool
+from deploy.servers.databus_cluster import RunningCluster
+from deploy.servers.kafka import run_tool
 from tests.dr_mirror.copy.test_copying import committed, consumer, create, read_and_commit
 from tests.dr_mirror.two_sites import (
     TwoSites,

@@ -12,7 +12,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from dr_mirror.pictures.picture_file import PictureFile
 from dr_mirror.pictures.picture_replicator import PictureReplicator
 from dr_mirror.policy.picture_policy import PicturePolicy

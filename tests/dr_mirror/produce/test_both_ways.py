@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from deploy.testservers.databus_cluster import RunningCluster
-from deploy.testservers.process import JavaServer
+from deploy.servers.databus_cluster import RunningCluster
+from deploy.servers.process import JavaServer
 from tests.dr_mirror.produce.test_to_apache_kafka import (
     _committed,
     _is_committed,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from deploy.testservers.databus_cluster import RunningCluster
+from deploy.servers.databus_cluster import RunningCluster
 from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.switch.test_switch import PARTITIONS, TOPIC, both_sites, send_one
 from tests.dr_mirror.two_sites import wait_until

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.settings import load
+from deploy.settings.composed import load
 from dr_mirror import cli
 from dr_mirror.pictures.plan.pictures import PictureStatus
 from dr_mirror.proof.plan.proof_status import ProofStatus

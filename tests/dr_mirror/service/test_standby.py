@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
 from tests.dr_mirror.copy.test_copying import SendingCity, create
 from tests.dr_mirror.two_sites import (
     SOURCE_PROPERTIES,

@@ -26,7 +26,7 @@ from bus.contracts.topics import (
     TOPICS,
 )
 from bus.settings import BusSettings
-from deploy.testservers.databus_cluster import RunningCluster
+from deploy.servers.databus_cluster import RunningCluster
 from dr_mirror.state import state_carrier
 from dr_mirror.state.state_carrier import StateCarrier
 from tests.dr_mirror.switch.test_switch import both_sites

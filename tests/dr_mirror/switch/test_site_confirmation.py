@@ -21,7 +21,7 @@ from bus.protocol.generated.produce import (
 from bus.records.build import build_batch
 from bus.records.record import Record
 from bus.settings import BusSettings
-from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
+from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.edges.test_edge_of_two_sites import EdgeOfTwoSites

@@ -26,7 +26,7 @@ from bus.records.read import read_records
 from bus.records.record import Record
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
+from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.copy.plan.requests import commit_of_group
 from tests.broker.mirror.client import leader_of, mirror

@@ -11,7 +11,7 @@ import pytest
 from bus.client.kafka.admin import Admin
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings, SiteSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from ingest.edge.app import open_edge
 from ingest.edge.edge import Edge
 from ingest.edge.routes import create_app

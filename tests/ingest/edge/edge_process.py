@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from deploy.testservers.process import free_port
+from deploy.servers.process import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = """

@@ -21,7 +21,7 @@ from bus.contracts import topics
 from bus.contracts.meters import Arrived
 from bus.contracts.register import Register
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from ingest.edge.arrivals import ArrivalMeter
 from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.sites.site_route import Site, SiteRoute

@@ -16,7 +16,7 @@ from bus.client.model import TopicPartition
 from bus.contracts import topics
 from bus.errors import ErrorCode
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from ingest.edge.forwarder import ProducerSession, SpoolForwarder
 from ingest.edge.sites.site_route import SiteRoute
 from ingest.spool import Queued, Spool, SpoolEntry

@@ -17,7 +17,7 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.topics import TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from tests.ingest.edge.edge_process import EdgeProcess
 
 

@@ -14,7 +14,7 @@ from bus.client.kafka.producer import Producer
 from bus.contracts.mirror import MirrorConfirmed
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from ingest.edge.sites.second_site import SecondSite
 from ingest.edge.sites.site_route import HOME, SECOND, SiteRoute
 from ingest.spool import Place, Spool

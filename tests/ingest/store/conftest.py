@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.hbase import Hbase
+from deploy.servers.hbase import Hbase
 from ingest.store.open import open_store
 from ingest.store.port import RecordStore
 

@@ -15,7 +15,7 @@ from bus.client.model import ConsumedRecord, TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.topics import CONTROL_ACCOUNTS, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from monitor.accounts.carried import CarriedAccounts
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.site_accounts import SiteAccounts

@@ -19,7 +19,7 @@ from bus.contracts.commands import WatchCommand
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
 from bus.runtime.wall_clock import now_ms
-from deploy.state_file import StateFile
+from deploy.supervisor.state_file import StateFile
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import AccountRole
 from monitor.api.incidents import incident_page

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.contracts.register import Checkpoint, Device, District, Register
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from monitor.accounts.roles import AccountRole, ConsolePrincipal
 from monitor.api.app import create_api
 from monitor.api.register import MAX_FILE_BYTES

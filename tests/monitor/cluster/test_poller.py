@@ -10,7 +10,7 @@ import pytest
 from bus.client.admin import commands
 from bus.client.wire.sync_client import SyncClient
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from monitor.cluster.events import ClusterEvent
 from monitor.cluster.poller import ClusterPoller
 from monitor.cluster.snapshot import ClusterSnapshot

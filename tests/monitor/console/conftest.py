@@ -11,9 +11,9 @@ from console_city import alarms, fill_store, incidents
 from console_traffic import make_topics, producer, send_events, send_records
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
-from deploy.screenshots import FLAGS
+from deploy.documentation.screenshots import FLAGS
+from deploy.servers.databus import RunningBroker
 from deploy.setup.test_packages import CHROMIUM
-from deploy.testservers.databus import RunningBroker
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore

@@ -15,7 +15,7 @@ from console_traffic import producer, send_events, send_records
 
 from bus.contracts.mirror_tails import MirrorTail, encode_tail
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, DATA_VEHICLE
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 

@@ -11,8 +11,16 @@ import pytest
 from console_browser import ConsoleProcess
 from PIL import Image
 
+from deploy.documentation.screenshots import (
+    DEMO,
+    HEIGHT,
+    LANGUAGES,
+    MAX_BYTES,
+    MIN_BYTES,
+    WIDTH,
+    file_name,
+)
 from deploy.paths import PROJECT_ROOT
-from deploy.screenshots import DEMO, HEIGHT, LANGUAGES, MAX_BYTES, MIN_BYTES, WIDTH, file_name
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 

@@ -13,7 +13,7 @@ from console_browser import PAGES, ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import MINUTE_MS, PLANTED, alarms, plant_disagreement
 from playwright.sync_api import Page, expect
 
-from deploy.state_file import StateFile
+from deploy.supervisor.state_file import StateFile
 from tests.rotation import drawn
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]

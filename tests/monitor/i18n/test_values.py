@@ -18,9 +18,9 @@ from bus.contracts.alarms import NOT_PRIMARY
 from bus.contracts.headers import Reason, RecordKind
 from bus.contracts.keys import FACE, NO_PLATE, UNREADABLE, VEHICLE, VIDEO
 from bus.domain.plates import NO_PLATE_WORDS
-from deploy.child import RoleState
-from deploy.roles import ROLES
-from deploy.state_file import SUPERVISOR
+from deploy.roles.table import ROLES
+from deploy.supervisor.child import RoleState
+from deploy.supervisor.state_file import SUPERVISOR
 from dr_mirror.topics.states import MirrorState
 from ingest.normalise.record import _PERSONS
 from ingest.senders.simulator import names

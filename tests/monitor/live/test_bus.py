@@ -19,7 +19,7 @@ from bus.contracts.mirror_tails import MirrorTail, encode_tail
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 from ingest.store.port import Position
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.services import ConsoleServices

@@ -18,7 +18,7 @@ from bus.contracts.site_confirmation import (
 )
 from bus.contracts.site_epoch import SITE_EPOCH_KEY, EpochKind, SiteEpoch
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from monitor.watch.confirmation import SiteKeysOfBus, confirmation_condition
 from monitor.watch.questions import OffsetsQuestion
 

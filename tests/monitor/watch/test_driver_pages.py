@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deploy.settings import load
-from deploy.stages import STAGES, stages_of
-from deploy.watch_ports import DISPATCHER, RECORDER
+from deploy.roles.stages import STAGES, stages_of
+from deploy.roles.watch_ports import DISPATCHER, RECORDER
+from deploy.settings.composed import load
 from monitor.watch.driver_pages import DriverPages
 
 STALE_MS = 30_000

@@ -14,8 +14,8 @@ from watch_world import QUICK, WatchWorld, until
 from bus.notify.notifiers import LogNotifier, NotifierError
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
-from deploy.testservers.small_disk import ResizableDisk
+from deploy.servers.databus import RunningBroker, start_broker
+from deploy.servers.small_disk import ResizableDisk
 from monitor.ports import ProcessStatus
 from monitor.watch.heartbeat import LIMIT_MS, read_heartbeat, write_heartbeat
 from tests.own_disk import own_disk

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bus.contracts.alarms import Incident
-from deploy.stages import STAGES
+from deploy.roles.stages import STAGES
 from monitor.ports import ProcessStatus
 from monitor.watch.curve import MinuteTotal
 from monitor.watch.driver_pages import StageTopics

@@ -21,8 +21,8 @@ from bus.notify.notice_plan import NoticePlan
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus import RunningBroker, start_broker
-from deploy.testservers.process import free_port
+from deploy.servers.databus import RunningBroker, start_broker
+from deploy.servers.process import free_port
 from ingest.store.open import open_store
 from ingest.store.port import StoreBatch
 from monitor.settings import WatchSettings

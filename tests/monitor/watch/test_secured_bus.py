@@ -12,7 +12,7 @@ from watch_world import WatchWorld, until
 
 from bus.client.wire.ports import Address
 from bus.errors import BusError
-from deploy.testservers.process import JavaServer
+from deploy.servers.process import JavaServer
 from monitor.ports import ProcessStatus
 from monitor.watch.questions import BrokerQuestion
 from tests.secured_kafka import bus_of, secured_broker

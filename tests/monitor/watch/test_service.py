@@ -28,7 +28,7 @@ from bus.contracts.topics import (
 from bus.notify.notice_plan import NoticePlan
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 from ingest.store.open import open_store
 from ingest.store.port import StoreBatch
 from monitor.ports import ProcessStatus

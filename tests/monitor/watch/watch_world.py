@@ -23,8 +23,8 @@ from bus.contracts.alarms import Incident
 from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_INCIDENT, TOPICS
 from bus.notify.notice_plan import NoticePlan
 from bus.settings import BusSettings, SiteSettings
-from deploy.stages import STAGES
-from deploy.watch_ports import DISPATCHER, RECORDER
+from deploy.roles.stages import STAGES
+from deploy.roles.watch_ports import DISPATCHER, RECORDER
 from ingest.store.open import open_store
 from ingest.store.port import Position
 from monitor.ports import ProcessStatus

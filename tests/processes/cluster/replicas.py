@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.testservers.databus_cluster import RunningCluster
+from deploy.servers.databus_cluster import RunningCluster
 from tests.checker.history import ReplicaStateEvent
 
 # base offset, length of the rest, leader epoch, magic, CRC, attributes, last offset delta

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus_cluster import RunningCluster
+from deploy.servers.databus_cluster import RunningCluster
 from tests.checker import rules
 from tests.checker.history import (
     AnyEvent,

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from deploy.child import ServiceEndpoint
 from deploy.paths import PROJECT_ROOT
+from deploy.supervisor.child import ServiceEndpoint
 
 PATIENCE_S = 180.0
 PORTS_APART = 10  # of the three brokers; `--port` names the first
@@ -69,7 +69,7 @@ def all_registered(rows: list[dict[str, Any]]) -> bool:
 PAGE = PROJECT_ROOT / "docs" / "operations-cluster.md"
 ELSEWHERE = {
     "cluster": "this file",
-    "run": "systemd's and compose's business; tests/deploy/test_units.py",
+    "run": "systemd's and compose's business; tests/deploy/roles/test_units.py",
     "broker": "tests of a directory before its first start",
     "quorum add": "tests/conformance/test_java_dynamic_quorum.py",
     "quorum remove": "tests/conformance/test_java_dynamic_quorum.py",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.process import free_port, free_range
+from deploy.servers.process import free_port, free_range
 from tests.processes.cluster.stories import CONTROLLERS
 from tests.processes.cluster.test_cli import first_port
 

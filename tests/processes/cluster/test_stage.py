@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.process import free_port
+from deploy.servers.process import free_port
 from tests.checker import rules
 from tests.checker.history import Ack, Poll, SendEvent
 from tests.processes.cluster import java_client, test_stories

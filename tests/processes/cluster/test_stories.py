@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.testservers.small_disk import CannotMount
+from deploy.servers.small_disk import CannotMount
 from tests.processes.cluster.networks import CannotNetwork
 from tests.processes.cluster.stage import RunningStory
 from tests.processes.cluster.stories import KINDS, STORIES, ClusterStory

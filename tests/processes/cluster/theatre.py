@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus_cluster import RunningCluster, free_port, start_cluster
-from deploy.testservers.small_disk import ResizableDisk
-from deploy.testservers.zookeeper import start_zookeeper
+from deploy.servers.databus_cluster import RunningCluster, free_port, start_cluster
+from deploy.servers.small_disk import ResizableDisk
+from deploy.servers.zookeeper import start_zookeeper
 from tests.processes.cluster.networks import Networks
 from tests.processes.slow_fsync import check_strace
 

@@ -23,7 +23,7 @@ from bus.domain.times import HOUR_MS, MINUTE_MS, minute_of
 from bus.files.register_file import RegisterFile
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from ingest.store.port import PageRequest, PositionsOverlap, Query
 from ingest.store.sqlite.writer import SqliteStore
 from spark_apps.apps.ingest import Ingest

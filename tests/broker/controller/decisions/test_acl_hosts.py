@@ -9,6 +9,7 @@ from ipaddress import IPv6Address, ip_network
 from pathlib import Path
 
 import pytest
+from deploy.setup.server_jars import kafka_jars
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +18,8 @@ from broker.controller.decisions.decision import RefusedError
 from broker.metadata.versions import CIDR_LEVEL, MAX_LEVEL
 from bus.errors import ErrorCode
 from deploy.errors import Unavailable
+from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
-from deploy.testservers.kafka import kafka_jars
-from deploy.testservers.process import class_path
 
 PROGRAM = """
 import java.io.*;

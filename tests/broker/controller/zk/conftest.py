@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 from kazoo.client import KazooClient
 
-from deploy.testservers.process import JavaServer
+from deploy.servers.process import JavaServer
 from tests.broker.controller.zk.nodes import ZooKeeperTestBroker
 
 _roots = count()

@@ -19,10 +19,10 @@ from bus.client.wire.sync_client import SyncClient
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated import describe_client_quotas
 from deploy.errors import Unavailable
-from deploy.testservers.databus import BrokerStartError, spawn_broker
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
-from deploy.testservers.process import free_port
-from deploy.testservers.zookeeper import ZookeeperEnsemble, start_ensemble
+from deploy.servers.databus import BrokerStartError, spawn_broker
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.process import free_port
+from deploy.servers.zookeeper import ZookeeperEnsemble, start_ensemble
 from tests.broker.controller.zk.test_quotas import RECORDED
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]

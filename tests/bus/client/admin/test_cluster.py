@@ -26,7 +26,7 @@ from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
 from bus.settings import BusSettings, SiteSettings
 from deploy.cli import mount_commands
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
 
 pytestmark = [
     pytest.mark.slow,

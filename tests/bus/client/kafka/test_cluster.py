@@ -10,7 +10,7 @@ from confluent_kafka.admin import NewTopic
 
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, end_offsets
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 
 pytestmark = pytest.mark.slow
 BOUND_S = 20.0

@@ -18,7 +18,7 @@ from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.errors import BusError
 from bus.limits import CLIENT_CLOSE_TIMEOUT_MS
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
 

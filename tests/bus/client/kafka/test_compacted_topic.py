@@ -21,7 +21,7 @@ from bus.client.kafka.compacted_topic import (
 from bus.client.kafka.producer import Producer
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from bus.contracts.site_epoch import SITE_EPOCH_KEY, EpochKind, SiteEpoch
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 
 LOST = "the-lost-cluster-22-chr"
 NOBODY, ITSELF, THE_OTHER = "nobody", "itself", "the other site"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from deploy.paths import PROJECT_ROOT
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 
 ASKED = 300
 QUESTIONS = f"""

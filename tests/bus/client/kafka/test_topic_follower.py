@@ -14,8 +14,8 @@ from bus.client.kafka.cluster import ClusterUnavailable
 from bus.client.kafka.topic_follower import EVERY_S, TopicFollower
 from bus.client.wire import sync_client
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.databus import start_broker
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 BOUND_S = 20.0

@@ -17,7 +17,7 @@ from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
-from deploy.testservers.databus import RunningBroker, start_broker
+from deploy.servers.databus import RunningBroker, start_broker
 
 pytestmark = pytest.mark.slow
 

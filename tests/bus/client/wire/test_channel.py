@@ -14,7 +14,7 @@ from bus.client.wire.channel import Address, ChannelLimits, PeerChannel, PeerErr
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
 from bus.protocol.generated.vote import VoteRequest
-from deploy.testservers.databus import RunningBroker
+from deploy.servers.databus import RunningBroker
 
 LONG_MS = 60_000
 QUICK = ChannelLimits(setup_timeout_ms=60_000, reconnect_backoff_ms=1, reconnect_backoff_max_ms=5)

@@ -16,7 +16,7 @@ from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.settings import BusSettings
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -15,8 +15,8 @@ from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.wire.topic_ids import TopicIds
 from bus.errors import BusError
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
-from deploy.testservers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.databus import start_broker
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -24,7 +24,7 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
     TOPICS,
 )
-from deploy.testservers.databus import PROJECT_ROOT, RunningBroker, start_broker
+from deploy.servers.databus import PROJECT_ROOT, RunningBroker, start_broker
 from ingest.senders.simulator.ground_truth import TruthTotals, read_truth, truth_files
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from bus.client.kafka.consumer import Consumer
 from bus.contracts.headers import RECORD_ID
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from ingest.senders.simulator.bus_uplink import BusRecord, BusUplink
 
 RECORDS = 60

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bus.contracts.meters import Sent
 from bus.contracts.topics import DATA_FACE, DATA_VIDEO, METER_SENT, TOPICS
 from bus.settings import BusSettings
-from deploy.testservers.databus import start_broker
+from deploy.servers.databus import start_broker
 from ingest.pictures.store import PictureStore
 from ingest.senders.replay.bus_sink import BusSink
 from ingest.senders.video.publisher import ReportPublisher

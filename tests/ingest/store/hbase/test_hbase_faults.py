@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from bus.contracts.meters import LatencyCell
-from deploy.testservers.hbase import Hbase
+from deploy.servers.hbase import Hbase
 from ingest.store.hbase import tables
 from ingest.store.hbase.attempt import write_rows
 from ingest.store.hbase.columns import HEAD, HEAD_ROW, read_ledger

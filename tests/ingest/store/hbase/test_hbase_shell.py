@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from deploy.setup.server_jars import hbase_shell_jars
 
 from bus.contracts.meters import LatencyCell
 from bus.domain.retention import RetentionSettings
 from deploy.errors import Unavailable
-from deploy.testservers.hbase import Hbase
-from deploy.testservers.hbase_shell import run_shell, shell_jars
+from deploy.servers.hbase import Hbase
+from deploy.servers.hbase_shell import run_shell
 from ingest.store.hbase import keys
 from ingest.store.hbase.tables import CELLS, CLASSES, LEDGER, REGIONS, create_statements
 from ingest.store.open import hbase_statements, open_store
@@ -32,7 +33,7 @@ Shell = Callable[[list[str]], str]
 def shell(hbase: Hbase) -> Shell:
     """Statements to what the shell says."""
     try:
-        shell_jars()
+        hbase_shell_jars()
     except Unavailable as missing:
         pytest.skip(f"HBase's shell: {missing}")
     return lambda statements: run_shell(hbase.folder / "conf", statements)

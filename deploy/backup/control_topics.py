@@ -1,0 +1,152 @@
+"""The rules and the register as people made them: read from their topics for a backup, and put back
+on topics that lack them.
+
+A restore leaves both in the data directory (`restored`); the dispatcher's next start puts back what
+the topics lack and takes the files away. A rule whose id the topic knows, also as removed, is left
+as it is there; a register is put on an empty topic only. Sent twice they change nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
+from bus.client.kafka.admin import Admin
+from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
+from bus.client.kafka.send_all import KeyedValue, send_all
+from bus.client.register_follower import RegisterFollower
+from bus.client.register_writer import send_entries
+from bus.contracts.commands import WatchCommand
+from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.register import Register, decode_register, encode_register
+from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, TOPICS
+from bus.domain.register_changes import changes, entries_of, register_of
+from bus.errors import BusError, ErrorCode
+from deploy.settings.composed import Settings
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "databus-backup"
+AWAY_S = 5.0  # a bus that does not answer so long is away
+READ_S = 20.0  # a topic of rules or of places is read in one or two
+SEND_S = 60.0
+RETRY_S = 5.0
+AUTHOR = "restore"
+RULES, REGISTER = "rules.json", "register.json"
+
+
+class ControlState(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands on the control topics. `register` is None while its topic is empty."""
+
+    rules: list[WatchCommand]
+    register: Register | None
+
+
+def restored_folder(settings: Settings) -> Path:
+    """Where a restore leaves what the next start puts on the topics."""
+    return settings.site.data_path / "restored"
+
+
+def read_control(settings: Settings) -> ControlState:
+    """The rules in force and the register. Raises `BusError` while the bus is away."""
+    admin = Admin(settings.bus, client_id=CLIENT_ID)
+    try:
+        admin.wait_until_up(AWAY_S)
+    finally:
+        admin.close()
+    try:
+        with closing(_watchlist(settings)) as reader:
+            reader.catch_up()
+            rules = [rule.command for _, rule in sorted(reader.rules.rules.items())]
+    except (CatchUpTimeout, ClusterUnavailable) as error:
+        raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{CONTROL_WATCHLIST}: {error}") from error
+    with closing(_register(settings)) as follower:
+        entries = follower.entries()
+    return ControlState(rules=rules, register=register_of(entries) if entries else None)
+
+
+def encode_rules(rules: Sequence[WatchCommand]) -> bytes:
+    """For people to read, too."""
+    return msgspec.json.format(msgspec.json.encode(rules), indent=1)
+
+
+def put_back(settings: Settings, stopping: threading.Event) -> None:
+    """Put on the topics what a restore has left and they lack; tries until it is there."""
+    folder = restored_folder(settings)
+    steps: dict[Path, Callable[[Settings, bytes], int]] = {
+        folder / RULES: _put_rules, folder / REGISTER: _put_register,
+    }  # fmt: skip
+    if any(path.exists() for path in steps):
+        _wait_for_topics(settings, stopping)
+    for path, put in steps.items():
+        while path.exists() and not stopping.is_set():
+            try:
+                log.info("%s: %d entries are put back", path, put(settings, path.read_bytes()))
+                path.unlink()
+            except (BusError, CatchUpTimeout, ClusterUnavailable) as error:
+                log.warning("%s is not on the bus yet: %s", path, error)
+                stopping.wait(RETRY_S)
+            except msgspec.DecodeError as error:
+                log.error("%s is not readable and put aside: %s", path, error)
+                path.rename(path.with_name(path.name + ".unreadable"))
+
+
+def _wait_for_topics(settings: Settings, stopping: threading.Event) -> None:
+    admin = admin_client(settings.bus)
+    while not stopping.is_set():
+        try:
+            wait_for_topics(admin, (CONTROL_WATCHLIST, CONTROL_REGISTER), stopping)
+            return
+        except ClusterUnavailable as error:
+            log.warning("what was restored waits for the bus: %s", error)
+
+
+def _put_rules(settings: Settings, data: bytes) -> int:
+    wanted = msgspec.json.decode(data, type=list[WatchCommand])
+    with closing(_watchlist(settings)) as reader:
+        reader.catch_up()
+        lacking = [one for one in wanted if one.rule_id not in reader.rules.newest]
+    send_all(
+        settings.bus,
+        CLIENT_ID,
+        CONTROL_WATCHLIST,
+        (KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in lacking),
+        headers=[(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, settings.site.name)],
+        timeout_s=SEND_S,
+        what="rules",
+    )
+    return len(lacking)
+
+
+def _put_register(settings: Settings, data: bytes) -> int:
+    wanted = entries_of(decode_register(data))
+    with closing(_register(settings)) as follower:
+        if follower.entries():
+            return 0
+    planned = changes({}, wanted)
+    send_entries(settings.site, settings.bus, planned.values(), AUTHOR, CLIENT_ID)
+    return len(planned)
+
+
+def _watchlist(settings: Settings) -> WatchlistReader:
+    return WatchlistReader(settings.bus, CLIENT_ID, timeout_s=READ_S)
+
+
+def _register(settings: Settings) -> RegisterFollower:
+    path = settings.site.data_path / REGISTER
+    follower = RegisterFollower(settings.bus, path, CLIENT_ID).start()
+    if not follower.wait_until_read(READ_S):
+        follower.close()
+        raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{CONTROL_REGISTER} could not be read")
+    return follower
+
+
+def register_text(state: ControlState) -> bytes | None:
+    """As the site's own file has it; None while the topic is empty and that file is in force."""
+    return None if state.register is None else encode_register(state.register)
