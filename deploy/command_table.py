@@ -20,85 +20,85 @@ class CommandRow(NamedTuple):
 COMMANDS = (
     CommandRow(
         "demo",
-        "deploy.commands",
+        "deploy.demo.cli",
         "Everything at once: the product, and a living city of cameras that sends to it.",
     ),
     CommandRow(
         "up",
-        "deploy.commands",
+        "deploy.product.cli",
         "Start broker, edge, streams, dispatcher, console and watch, and keep them alive.",
     ),
     CommandRow(
         "down",
-        "deploy.commands",
+        "deploy.product.cli",
         "Stop what `up` or `demo` started on this data directory, cleanly, and wait for it.",
     ),
     CommandRow(
         "status",
-        "deploy.commands",
+        "deploy.product.cli",
         "Every role: its state and since when, its process, how often it was "
         "restarted, how many records wait for it.",
     ),
-    CommandRow("logs", "deploy.commands", "The end of one role's log."),
+    CommandRow("logs", "deploy.product.cli", "The end of one role's log."),
     CommandRow(
         "run",
-        "deploy.commands",
+        "deploy.roles.cli",
         "One role in the foreground: what the supervisor, systemd and compose start.",
     ),
     CommandRow(
         "account",
-        "deploy.commands",
+        "deploy.reconcile.cli",
         "Account for everything in the data directory while the broker runs; status as in `demo`.",
     ),
     CommandRow(
         "test",
-        "deploy.commands",
+        "deploy.test_runs.cli",
         "Run the tests: all of them, or those that the further words (pytest's own) choose.",
     ),
     CommandRow(
         "simulate",
-        "deploy.commands",
+        "deploy.test_runs.cli",
         "Whole clusters with clients in virtual time, with faults drawn from a seed; "
         "all is checked.",
     ),
     CommandRow(
         "bench",
-        "deploy.commands",
+        "deploy.bench.cli",
         "Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.",
     ),
     CommandRow(
         "backup",
-        "deploy.commands",
+        "deploy.backup.cli",
         "Save records, alarms, incidents, accounts, rules and register while everything runs.",
     ),
     CommandRow(
         "restore",
-        "deploy.commands",
+        "deploy.backup.cli",
         "Put a backup into the data directory of a product that does not run.",
     ),
     CommandRow(
         "size",
-        "deploy.commands",
+        "deploy.sizing.cli",
         "How many brokers, executors and region servers a city needs, with the sums behind them.",
     ),
     CommandRow(
         "package",
-        "deploy.commands",
+        "deploy.roles.cli",
         "Make the one zip of our packages for Spark's --py-files.",
     ),
     CommandRow(
         "setup",
-        "deploy.commands",
+        "deploy.setup.cli",
         "Fetch now what the first start would fetch: Java (where we may), connector, test servers.",
     ),
     CommandRow(
         "config",
-        "deploy.commands",
+        "deploy.settings.cli",
         "The settings in force by section, after file, variables and flags; `***` is a secret.",
     ),
     CommandRow(
         "screenshots",
-        "deploy.commands",
+        "deploy.documentation.cli",
         "Take the pictures of the console that README shows, from a demo that runs.",
     ),
     CommandRow("cluster", "deploy.cluster.cli", "A cluster of brokers on this machine."),

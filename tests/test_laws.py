@@ -43,6 +43,8 @@ GENERATED = "bus/protocol/generated"
 Circle = frozenset[str]
 # Circles of imports that are known: none. One that is listed and no longer exists fails the test.
 CIRCLES: Set[Circle] = frozenset()
+# Parts of a package side by side that import each other.
+CIRCLES_OF_PARTS: Set[Circle] = frozenset({frozenset({"broker.replica.fetch", "broker.replica.quotas"})})
 
 # For each contract of .importlinter one import that must break it: who imports, what.
 VIOLATIONS = {
@@ -58,6 +60,7 @@ VIOLATIONS = {
     "watch": ("monitor.watch.bounds", "monitor.api.views"),
     "drivers": ("spark_apps.tasks.judge", "spark_apps.queries.context"),
     "broker": ("broker.log.log", "broker.replica.manager"),
+    "deploy": ("deploy.setup.report", "deploy.servers.kafka"),
     "protocol": ("bus.records.batch", "bus.client.wire.connection"),
     "librdkafka": ("alarm.watchlist_reader", "confluent_kafka"),
     "controllers": ("broker.controller.zk.state_machines", "broker.controller.kraft.raft.roles"),
@@ -246,6 +249,44 @@ def test_each_contract_is_broken_by_an_import_against_it(tmp_path: Path):
 def test_no_modules_import_each_other_in_a_circle():
     """Imports for the type checker and inside functions count: the parts do not know the whole."""
     assert differences(circles(import_graph(PROJECT_ROOT, PACKAGES)), CIRCLES) == []
+
+
+def between_parts(graph: Mapping[str, Set[str]]) -> dict[str, set[str]]:
+    """The same imports between the parts of a package that stand side by side: modules, and packages
+    with all that is in them. A package is no part beside its own parts."""
+    parts: dict[str, set[str]] = {}
+    for importer, imports in graph.items():
+        for imported_module in imports:
+            one, other = importer.split("."), imported_module.split(".")
+            same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+            if same:
+                part, used = ".".join(one[: same + 1]), ".".join(other[: same + 1])
+                parts.setdefault(part, set()).add(used)
+                parts.setdefault(used, set())
+    return parts
+
+
+def test_no_parts_of_a_package_import_each_other():
+    """Neither two packages side by side, nor a package and a module beside it, nor several in a
+    circle: each can be read, and taken away, without what stands above it."""
+    found = circles(between_parts(import_graph(PROJECT_ROOT, PACKAGES)))
+    assert differences(found, CIRCLES_OF_PARTS) == []
+
+
+def test_parts_that_import_each_other_are_found(tmp_path: Path):
+    """No module imports another one in a circle; the two packages do."""
+    for name, text in {
+        "room/a/one": "from room.b.two import x", "room/b/two": "", "room/b/three": "import room.a.four",
+        "room/a/four": "import room.low", "room/low": "",
+    }.items():  # fmt: skip
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    for folder in ("room", "room/a", "room/b"):
+        (tmp_path / folder / "__init__.py").write_text("")
+    graph = import_graph(tmp_path, ["room"])
+    assert circles(graph) == set()
+    assert circles(between_parts(graph)) == {frozenset({"room.a", "room.b"})}
 
 
 @pytest.mark.parametrize(

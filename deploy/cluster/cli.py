@@ -119,9 +119,9 @@ def status(
 @app.command()
 def down(ctx: typer.Context) -> None:
     """Stop what `cluster up` started on this data directory, and wait for it."""
-    from deploy.product import up as work
+    from deploy.supervisor.supervise import down as stop
 
-    typer.echo("stopped" if work.down(ctx.obj) else "nothing runs on this data directory")
+    typer.echo("stopped" if stop(ctx.obj) else "nothing runs on this data directory")
 
 
 def _cells(row: dict[str, object]) -> list[str]:

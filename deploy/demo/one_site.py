@@ -11,7 +11,6 @@ import contextlib
 import time
 
 import msgspec
-from deploy.supervisor.supervise import check_not_running, describe, stop_on_signals
 
 from deploy.cluster.layout import ClusterPlan
 from deploy.cluster.processes import cluster_processes, cluster_settings
@@ -28,6 +27,7 @@ from deploy.roles.table import DEMO, children, console_endpoint
 from deploy.settings.composed import Settings
 from deploy.supervisor.child import Child, RoleState
 from deploy.supervisor.status_line import StatusLine
+from deploy.supervisor.supervise import check_not_running, describe, stop_on_signals
 from deploy.supervisor.supervisor import Supervisor
 from ingest.store.port import PageRequest, StoreError
 from monitor.accounts.errors import AccountsUnavailable

@@ -22,9 +22,9 @@ from spark_apps.settings import StreamsSettings
 
 _HEAD = """# Metrics of the applications
 
-Made from the registries by `python -m deploy.documentation.metrics_document`; do not edit. The brokers' are in
-[metrics.md](metrics.md); edge and console show theirs on their own ports at `/metrics`, each with a
-line of help.
+Made from the registries by `python -m deploy.documentation.metrics_document`; do not edit. The
+brokers' are in [metrics.md](metrics.md); edge and console show theirs on their own ports at
+`/metrics`, each with a line of help.
 
 A process without HTTP of its own shows `/metrics` and `/healthz` on a port for that: 0 in the
 settings takes any that is free, -1 none. A port that is taken is said in the log, and the process

@@ -44,6 +44,12 @@ def console_endpoint(settings: Settings) -> ServiceEndpoint:
     return ServiceEndpoint(settings.console.host, settings.console.port, "console.port")
 
 
+def console_address(settings: Settings) -> str:
+    """Where the console's pages are, in words."""
+    endpoint = console_endpoint(settings)
+    return f"console: http://{endpoint.probe_host}:{endpoint.port}"
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceRole:
     """One kind of process.

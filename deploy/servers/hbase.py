@@ -17,9 +17,8 @@ import happybase
 
 from deploy.errors import Unavailable
 from deploy.servers.process import JavaServer, accepts, free_port, launch
-from deploy.setup.jars import jars_of
+from deploy.setup.server_jars import hbase_jars
 
-POM = Path(__file__).resolve().parent / "hbase.xml"
 MASTER = "org.apache.hadoop.hbase.master.HMaster"
 THRIFT = "org.apache.hadoop.hbase.thrift.ThriftServer"
 READY_TIMEOUT_S = 120  # fifteen seconds on an idle machine
@@ -45,11 +44,6 @@ log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d %p [%t] %c{1}: %m%n
 """
-
-
-def hbase_jars() -> list[Path]:
-    """All jars of HBase and its Thrift server; `Unavailable` where they cannot be had."""
-    return jars_of(POM, "testserver-hbase")
 
 
 class Hbase:

@@ -13,11 +13,9 @@ from pathlib import Path
 from deploy.errors import Unavailable
 from deploy.servers.hbase import OPTIONS
 from deploy.servers.process import class_path
-from deploy.setup.jars import jars_of
 from deploy.setup.java import ensure_java
-from deploy.setup.server_jars import hbase_jars
+from deploy.setup.server_jars import hbase_jars, hbase_shell_jars
 
-POM = Path(__file__).resolve().parent / "hbase-shell.xml"
 TIMEOUT_S = 180.0  # JRuby takes six seconds to begin on an idle machine
 
 # HBase 2.6 has lost what the shell's command `trace` asks for. `hbase shell` itself reads
@@ -34,15 +32,10 @@ STDIN.each_line { |statement| workspace.evaluate(nil, statement) }
 """
 
 
-def shell_jars() -> list[Path]:
-    """What the shell has beyond HBase's jars; `Unavailable` where they cannot be had."""
-    return jars_of(POM, "testserver-hbase-shell")
-
-
 def shell_command(conf: Path) -> list[str]:
     """What starts it; it reads statements from its standard input, one a line."""
     java = [str(ensure_java()), "-Xmx384m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"]
-    jars = class_path([conf, *hbase_jars(), *shell_jars()])
+    jars = class_path([conf, *hbase_jars(), *hbase_shell_jars()])
     return [*java, *OPTIONS, "-cp", jars, "org.jruby.Main", "-e", _STATEMENTS]
 
 

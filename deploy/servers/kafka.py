@@ -14,11 +14,9 @@ from pathlib import Path
 
 from deploy.errors import Unavailable
 from deploy.servers.process import JavaServer, accepts, class_path, free_port, launch
-from deploy.setup.jars import jars_of
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars, metadata_shell_jars
 
-POM = Path(__file__).resolve().parent / "kafka.xml"
-SHELL_POM = Path(__file__).resolve().parent / "kafka-shell.xml"
 SHELL = "kafka-metadata-shell"
 FORMAT_TIMEOUT_S = 60
 TOOL_TIMEOUT_S = 60
@@ -51,16 +49,6 @@ appender.out.target = {target}
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = [%d] %p %m (%c)%n
 """
-
-
-def kafka_jars() -> list[Path]:
-    """All jars of Apache Kafka 4.4 and its tools; `Unavailable` where they cannot be had."""
-    return jars_of(POM, "testserver-kafka")
-
-
-def shell_jars() -> list[Path]:
-    """All jars of kafka-metadata-shell, which is of 4.3; `Unavailable` as there."""
-    return jars_of(SHELL_POM, "testserver-kafka-shell")
 
 
 def start_kafka(
@@ -129,7 +117,7 @@ def run_tool(
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile=file:{_log4j(folder, 'warn', 'SYSTEM_ERR')}",
         "-cp",
-        class_path(shell_jars() if tool == SHELL else kafka_jars()),
+        class_path(metadata_shell_jars() if tool == SHELL else kafka_jars()),
         TOOLS[tool],
         *arguments,
     ]

@@ -8,9 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from deploy.servers.process import JavaServer, free_port, launch
-from deploy.setup.jars import jars_of
+from deploy.setup.server_jars import mirror_maker_jars
 
-POM = Path(__file__).resolve().parent / "mirror-maker.xml"
 MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
 ALIAS = "A"
 CONNECT_HEAP = ("-Xms256M", "-Xmx2G")
@@ -45,11 +44,6 @@ appender.out.name = out
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = [%d] %p %m (%c)%n
 """
-
-
-def mirror_maker_jars() -> list[Path]:
-    """All jars of MirrorMaker 2, Connect included; `Unavailable` where they cannot be had."""
-    return jars_of(POM, "testserver-mirror-maker")
 
 
 def start_mirror_maker(

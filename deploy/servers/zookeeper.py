@@ -1,30 +1,18 @@
 """A real ZooKeeper out of the jars that the pyspark package brings along.
 
-In: a folder of its own. Out: a running server on a free port. Never: used by the product itself.
+In: a folder of its own. Out: a running server on a free port. Never: a city's ensemble.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from functools import partial
 from pathlib import Path
 
-from deploy.errors import Unavailable
 from deploy.servers.process import JavaServer, accepts, free_port, launch
+from deploy.setup.server_jars import zookeeper_jars
 
 MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 ENSEMBLE_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-# With only these it is up in a second and needs half the memory of all 280 jars.
-NEEDED = (
-    "zookeeper",
-    "slf4j",
-    "jul-to-slf4j",
-    "log4j",
-    "netty",
-    "metrics-core",
-    "snappy-java",
-    "commons-io",
-)
 OPTIONS = (
     "-Xms32m",
     "-Xmx128m",
@@ -34,18 +22,6 @@ OPTIONS = (
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dzookeeper.4lw.commands.whitelist=ruok,stat,srvr,mntr",
 )
-
-
-def zookeeper_jars() -> list[Path]:
-    """ZooKeeper's jars inside the installed pyspark; `Unavailable` without it."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise Unavailable("ZooKeeper: the pyspark package that carries its jars is not installed")
-    folder = Path(found.origin).parent / "jars"
-    jars = [jar for jar in sorted(folder.glob("*.jar")) if jar.name.startswith(NEEDED)]
-    if not any(jar.name.startswith("zookeeper-3") for jar in jars):
-        raise Unavailable(f"ZooKeeper: {folder} holds no zookeeper-3*.jar")
-    return jars
 
 
 def start_zookeeper(folder: Path, *, host: str = "127.0.0.1") -> JavaServer:

@@ -23,7 +23,7 @@ PIECES: tuple[tuple[str, Callable[[], object]], ...] = (
     ("Spark's Kafka connector", spark_connector_jars),
     ("Apache Kafka 4.4 (tests and benches)", kafka_jars),
     ("MirrorMaker 2 of Apache Kafka 4.3 (tests and benches)", mirror_maker_jars),
-    ("kafka-metadata-shell of Apache Kafka 4.3 (tests)", shell_jars),
+    ("kafka-metadata-shell of Apache Kafka 4.3 (tests)", metadata_shell_jars),
     ("ZooKeeper (tests)", zookeeper_jars),
 )
 

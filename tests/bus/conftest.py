@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from deploy.setup.server_jars import kafka_jars
 
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
 from deploy.servers.databus import RunningBroker, start_broker
 from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 
 JAVA_FILES = Path(__file__).parent / "java"
 JAVA_TIMEOUT_S = 100

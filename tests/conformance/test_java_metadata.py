@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from deploy.setup.server_jars import metadata_shell_jars
 
 from broker.controller.decisions import cluster
 from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
@@ -17,6 +16,7 @@ from bus.records.batch import iter_batches
 from bus.records.read import read_records
 from deploy.errors import Unavailable
 from deploy.servers.kafka import SHELL, new_cluster_id, run_tool
+from deploy.setup.server_jars import metadata_shell_jars
 from tests.broker.controller.kraft.node_world import NodeWorld, write
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]

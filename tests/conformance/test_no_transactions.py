@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from deploy.setup.server_jars import kafka_jars
 
 from deploy.servers.databus import RunningBroker
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 
 PATIENCE_S = 60
 """How long a client waits that treats the answer as temporary."""

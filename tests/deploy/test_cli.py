@@ -8,8 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from deploy.cli import command_of, global_first
-from deploy.commands import mount
+from deploy.cli import command_of, global_first, mount_commands
 from deploy.errors import OperatorError
 from deploy.settings.composed import load
 
@@ -59,7 +58,7 @@ def test_options_of_the_demo_that_do_not_go_together_are_refused_before_anything
 ):
     """Regression: some were passed over without a word."""
     app = typer.Typer()
-    mount(app)
+    mount_commands(app, lambda row: row.name == "demo")
     settings = load(environment={}, flags=[f"site.data_dir={tmp_path / 'data'}"])
     done = CliRunner().invoke(app, ["demo", *words], obj=settings)
     assert isinstance(done.exception, OperatorError) or done.exit_code == 1

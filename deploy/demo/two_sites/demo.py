@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from deploy.supervisor.supervise import check_not_running, describe, stop_on_signals
 
 from bus.contracts.site_epoch import parse_site_epoch
 from bus.domain.kinds import KIND_OF_TOPIC
@@ -34,6 +33,7 @@ from deploy.reconcile.report import print_reconciliation
 from deploy.roles.prepare import prepare
 from deploy.settings.composed import Settings, with_changes
 from deploy.supervisor.status_line import StatusLine
+from deploy.supervisor.supervise import check_not_running, describe, stop_on_signals
 from deploy.supervisor.supervisor import Supervisor
 from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from deploy.setup.server_jars import kafka_jars
 
 from broker.config.key import LIST, ConfigKey
 from broker.config.keys import (
@@ -19,6 +18,7 @@ from broker.config.keys import (
 )
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 
 pytestmark = pytest.mark.java
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deploy.setup.server_jars import kafka_jars
 
 from broker.config.views import TopicConfig
 from broker.disk.real import RealDisk
@@ -18,6 +17,7 @@ from bus.records.control import end_txn_marker
 from bus.records.record import Record
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 
 pytestmark = pytest.mark.java
 

@@ -19,7 +19,6 @@ import aiokafka
 import kafka
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from deploy.setup.server_jars import kafka_jars
 
 from bus.client.admin import commands
 from bus.client.wire.sync_client import SyncClient
@@ -34,6 +33,7 @@ from bus.records.record import Record
 from deploy.servers.databus_cluster import RunningCluster
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 from tests.broker.mirror.client import SET, create_mirrored, mirror, set_topic
 
 BROKER_KIND = 4

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import pytest
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
-from deploy.setup.server_jars import kafka_jars
 from kafka import KafkaProducer
 
 from bus.client.wire.sync_client import SyncClient
 from deploy.servers.databus_cluster import RunningCluster
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 from tests.broker.mirror.client import create_mirrored, mirror, read_all, set_topic
 
 REFUSALS = 4

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from deploy.setup.server_jars import hbase_shell_jars
 
 from deploy.backup.hbase_snapshots import HbaseShell, put_back_snapshots, take_snapshots
 from deploy.errors import OperatorError, Unavailable
 from deploy.servers.hbase import Hbase
 from deploy.servers.hbase_shell import shell_command
+from deploy.setup.server_jars import hbase_shell_jars
 from ingest.store.hbase import pause
 from ingest.store.hbase.pause import AttemptGate, PauseRequest
 from ingest.store.open import hbase_connection, open_store

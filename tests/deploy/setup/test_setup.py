@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.commands import parse_seconds
+from deploy.durations import parse_seconds
 from deploy.errors import OperatorError, Unavailable
 from deploy.paths import PROJECT_ROOT
 from deploy.setup import jars

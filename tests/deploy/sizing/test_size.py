@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from deploy.bench.report import FIGURES as BENCH_FIGURES
 from deploy.bench.run import KEPT
-from deploy.commands import mount
+from deploy.cli import mount_commands
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.settings.composed import load
@@ -119,7 +119,7 @@ def test_a_number_that_no_city_has_is_refused(option: str, value: str, tmp_path:
     if (option, value) == ("--picture-kib", "0"):
         return  # pictures are kept elsewhere
     app = typer.Typer()
-    mount(app)
+    mount_commands(app, lambda row: row.name == "size")
     words = {"--cameras": "20000", "--rate": "0.5", "--keep": "30d"} | {option: value}
     settings = load(environment={}, flags=[f"site.data_dir={tmp_path}"])
     done = CliRunner().invoke(app, ["size", *itertools.chain(*words.items())], obj=settings)

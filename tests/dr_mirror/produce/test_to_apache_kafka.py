@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from deploy.setup.server_jars import mirror_maker_jars
 
 from deploy.errors import Unavailable
 from deploy.servers.kafka import start_kafka
 from deploy.servers.process import JavaServer, class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import mirror_maker_jars
 from tests.dr_mirror.copy.test_from_apache_kafka import create, producer, read_committed, send
 from tests.dr_mirror.two_sites import MirrorProcess, SiteReader, wait_until
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from deploy.setup.server_jars import kafka_jars
-
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 from tests.checker.history import Ack, AnyEvent, Fail, Poll, SendEvent
 from tests.processes.cluster.history_client import OPS
 

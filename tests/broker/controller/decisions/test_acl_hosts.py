@@ -9,7 +9,6 @@ from ipaddress import IPv6Address, ip_network
 from pathlib import Path
 
 import pytest
-from deploy.setup.server_jars import kafka_jars
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from bus.errors import ErrorCode
 from deploy.errors import Unavailable
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
+from deploy.setup.server_jars import kafka_jars
 
 PROGRAM = """
 import java.io.*;

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from deploy.setup.server_jars import hbase_shell_jars
 
 from bus.contracts.meters import LatencyCell
 from bus.domain.retention import RetentionSettings
 from deploy.errors import Unavailable
 from deploy.servers.hbase import Hbase
 from deploy.servers.hbase_shell import run_shell
+from deploy.setup.server_jars import hbase_shell_jars
 from ingest.store.hbase import keys
 from ingest.store.hbase.tables import CELLS, CLASSES, LEDGER, REGIONS, create_statements
 from ingest.store.open import hbase_statements, open_store
