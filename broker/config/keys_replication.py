@@ -17,6 +17,12 @@ from broker.config.key import (
     key,
 )
 
+# Values of `replica.selector.class` by which consumers may read from followers (KIP-392).
+RACK_AWARE = (
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "RackAwareReplicaSelector",
+)
+
 # fmt: off
 KEYS: tuple[ConfigKey, ...] = (
     key("default.replication.factor", INT, 1,

@@ -17,7 +17,6 @@ from deploy.settings.composed import Settings
 from deploy.supervisor.child import Child, ServiceEndpoint
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
-DEFAULT_METRICS_PORT = 9094
 STREAMS, ALARM_STREAMS = "streams", "streams-watchlist"
 MIRROR = "mirror"
 

@@ -9,11 +9,6 @@ from collections.abc import Mapping
 
 from broker.replica.partition import Partition
 
-RACK_AWARE = (
-    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
-    "RackAwareReplicaSelector",
-)
-
 
 def nearest_replica(
     partition: Partition, rack: str, fetch_offset: int, racks: Mapping[int, str | None]

@@ -23,9 +23,9 @@ from broker.log.future_logs import name_fits
 from broker.log.log import Log
 from broker.log.manager import LogManager, parent_of
 from broker.log.segments import PendingTruncation
+from broker.quotas.replication_quota import ReplicationQuota
 from broker.replica.logdir.move_steps import StepKind, next_step
 from broker.replica.partition import Partition
-from broker.replica.quotas import ReplicationQuota
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.replica")

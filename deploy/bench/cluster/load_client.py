@@ -15,7 +15,6 @@ from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 
 TIMEOUT_S = 900.0
-LINE_TIMEOUT_S = 60.0
 
 
 def run(target: ClusterTarget, program: str, *words: str) -> dict[str, Any]:

@@ -6,11 +6,12 @@ import itertools
 from types import SimpleNamespace
 from typing import Any
 
+from broker.quotas.replication_quota import ReplicationQuota
 from broker.replica.fetch.replica_selector import nearest_replica
 from broker.replica.fetch.session_cache import EVICTION_MS, CachedPartition, FetchSessionCache
 from broker.replica.fetch.session_handler import FetchLimits, FetchSessionHandler
 from broker.replica.leader_state import PartitionLeader
-from broker.replica.quotas import ReplicationQuota, lists_replica
+from broker.replica.quotas import lists_replica
 from bus.errors import ErrorCode
 
 LAG_MS = 1000

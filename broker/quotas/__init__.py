@@ -1,0 +1,1 @@
+"""Rates by which the broker holds back what a quota bounds. See README.md."""
