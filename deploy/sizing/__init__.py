@@ -1,4 +1,4 @@
 """How many brokers, executors and region servers a city needs, from what the bench has measured.
 
-Entry points: `size.size` (pure), `costs.measured_costs`. Never: a measurement.
+Entry points: `size.size`, `costs.measured_costs`. Never: a measurement.
 """
