@@ -130,14 +130,21 @@ def _check_records(found: ScannedBatch, records: bool) -> ScannedBatch | Damage:
 
 
 def _sound_at(read: _ChunkedReader, position: int, size: int) -> ScannedBatch | str:
+    """The file may be shorter than ``size``: truncated since, or cut off by a repair of its file
+    system."""
     if position + HEADER_BYTES > size:
         return "the file ends inside a batch header"
-    header = header_at(read(position, HEADER_BYTES), 0)
+    head = read(position, HEADER_BYTES)
+    if len(head) < HEADER_BYTES:
+        return "the file ends before its log does"
+    header = header_at(head, 0)
     if not is_plausible_header(header):
         return "these bytes are no batch header"
     if position + header.size_bytes > size:
         return "the file ends inside a batch"
     data = read(position, header.size_bytes)
+    if len(data) < header.size_bytes:
+        return "the file ends before its log does"
     if crc32c(data[CRC_FROM:]) != header.crc:
         return "the CRC does not match"
     return ScannedBatch(position, header, data)

@@ -30,7 +30,8 @@ MAX_KNOWN = 10_000
 
 
 class LogScrubber:
-    """Invariant: `_known` are damaged ranges that have been logged."""
+    """Invariant: `_known` are damaged ranges that have been logged, found in this round or in the
+    one before."""
 
     def __init__(
         self, logs: Callable[[], list[Log]], disk: Disk, clock: Clock, bytes_per_second: int
@@ -51,36 +52,65 @@ class LogScrubber:
         """Round after round, until cancelled."""
         while self._bytes_per_second > 0:
             await self._clock.sleep(REST_S)
-            for partition in self._logs():
-                for segment in partition.segments.all[:-1]:
-                    await self._segment(partition, segment)
+            await self._round()
 
-    async def _segment(self, partition: Log, segment: Segment) -> None:
-        size = segment.size_bytes
+    async def _round(self) -> None:
+        """All logs once. What was damaged in the round before and is not any more is forgotten: it
+        was copied again, deleted or truncated, and new damage at its place must be logged."""
+        found: set[tuple[str, int]] = set()
+        for partition in self._logs():
+            for segment in partition.segments.all[:-1]:
+                if self._is_current(partition, segment):
+                    await self._segment(partition, segment, found)
+        self._known &= found
+
+    def _is_current(self, partition: Log, segment: Segment) -> bool:
+        """Whether the path still is the file of this segment, whole. A round takes hours, and its
+        log may have been truncated, shortened by retention, deleted, created again or moved to
+        another directory since: then it holds other segments, or is another log."""
+        return segment in partition.segments.all[:-1] and partition in self._logs()
+
+    async def _segment(
+        self, partition: Log, segment: Segment, found: set[tuple[str, int]]
+    ) -> None:
         try:
             file = self._disk.open(segment.path)
-        except DiskError:
-            return  # deleted meanwhile
-        rest = audit(file, size, segment.base_offset, end_offset=segment.end_offset)
-        try:
-            while True:
-                read_bytes, damaged = await self._disk.run(_audit_piece, rest)
-                if not read_bytes:
-                    return
-                self._read_bytes += read_bytes
-                if segment in partition.segments.all[:-1] and segment.size_bytes == size:
-                    self._report(segment, damaged)
-                await self._clock.sleep(read_bytes / self._bytes_per_second)
         except DiskError as error:
-            log.error("%s cannot be read: %s", segment.path, error)
+            log.error("%s cannot be opened: %s", segment.path, error)
+            return
+        try:
+            await self._read(partition, segment, file, found)
+        except DiskError as error:
+            if self._is_current(partition, segment):
+                log.error("%s cannot be read: %s", segment.path, error)
         finally:
             self._close(file)
 
-    def _report(self, segment: Segment, damaged: list[Damage]) -> None:
+    async def _read(
+        self, partition: Log, segment: Segment, file: File, found: set[tuple[str, int]]
+    ) -> None:
+        """Read the segment to its end, or until its file is another one."""
+        rest = audit(
+            file, segment.size_bytes, segment.base_offset, end_offset=segment.end_offset
+        )
+        while True:
+            read_bytes, damaged = await self._disk.run(_audit_piece, rest)
+            if not read_bytes or not self._is_current(partition, segment):
+                return
+            self._read_bytes += read_bytes
+            self._report(segment, damaged, found)
+            await self._clock.sleep(read_bytes / self._bytes_per_second)
+
+    def _report(
+        self, segment: Segment, damaged: list[Damage], found: set[tuple[str, int]]
+    ) -> None:
         for one in damaged:
             place = (segment.path, one.position)
-            if place not in self._known and len(self._known) < MAX_KNOWN:
+            if place in self._known:
+                found.add(place)
+            elif len(self._known) < MAX_KNOWN:
                 self._known.add(place)
+                found.add(place)
                 log.error(
                     "%s is damaged: %s; docs/operations.md says how to copy it again from "
                     "another replica", segment.path, one,

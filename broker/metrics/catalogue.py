@@ -169,7 +169,7 @@ _LOGS_AND_GROUPS = [
          "Log directories whose disk refused a write within the last minute.", (),
          "more than 0: producers are refused until there is room"),
         ("DamagedBatchCount", GAUGE,
-         "Batches in closed segments found damaged since the start (log.scrub.bytes.per.second).",
+         "Batches in closed segments found damaged when last read (log.scrub.bytes.per.second).",
          (), "more than 0: broker.log names the files; databus broker verify looks at all"),
         ("ScrubbedBytes", GAUGE, "Bytes of closed segments read for that since the start."),
         ("StrayPartitionCount", GAUGE,
