@@ -36,11 +36,16 @@ def read_records(
     check_shape(header)
     if offset + header.size_bytes > len(batch):
         raise RecordsError(ErrorCode.CORRUPT_MESSAGE, "the batch is cut off")
+    body = unpacked(batch, header, offset)
+    return _records(header, body, max_unpacked_bytes if header.compression else len(body))
+
+
+def unpacked(batch: Buffer, header: BatchHeader, offset: int = 0) -> bytes:
+    """The bytes of the records of the whole batch at `offset`."""
     if header.records_count > MAX_RECORDS_PER_BATCH:
         raise RecordsError(ErrorCode.CORRUPT_MESSAGE, f"{header.records_count} records")
     packed = memoryview(batch)[offset + HEADER_BYTES : offset + header.size_bytes]
-    body = decompress(header.compression, packed)
-    return _records(header, body, max_unpacked_bytes if header.compression else len(packed))
+    return decompress(header.compression, packed)
 
 
 def read_all(buf: Buffer) -> Iterator[tuple[BatchHeader, Record]]:
@@ -53,13 +58,19 @@ def read_all(buf: Buffer) -> Iterator[tuple[BatchHeader, Record]]:
 def _records(header: BatchHeader, body: bytes, most: int) -> Iterator[Record]:
     at = 0
     for _ in range(header.records_count):
-        record, at = _record(header, body, at, most)
+        record, at = record_at(header, body, at, most)
         yield record
+    check_end(body, at)
+
+
+def check_end(body: bytes, at: int) -> None:
+    """Refuse a batch with more bytes than its records have."""
     if at != len(body):
         raise _malformed(f"{len(body) - at} bytes after the last record")
 
 
-def _record(header: BatchHeader, body: bytes, at: int, most: int) -> tuple[Record, int]:
+def record_at(header: BatchHeader, body: bytes, at: int, most: int) -> tuple[Record, int]:
+    """The record of at most `most` bytes at a position of the unpacked bytes, and its end."""
     try:
         length, at = zagzig(body, at)
         if length > most:
