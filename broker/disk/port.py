@@ -76,9 +76,6 @@ class File(Protocol):
     def always_block(self) -> None:
         """From now on ``read_now`` reads as ``read`` does: non-blocking reads make no progress."""
 
-    def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
-        """Fill ``buffer`` from ``position``; returns how many bytes, fewer only at the end."""
-
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes."""
 

@@ -141,17 +141,6 @@ class RealFile:
     def always_block(self) -> None:
         self._supports_nowait = False
 
-    def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
-        view = memoryview(buffer)
-        total = 0
-        with _typed_errors(self.path):
-            while total < len(view):
-                got = os.preadv(self._fd, [view[total:]], position + total)
-                if not got:
-                    break
-                total += got
-        return total
-
     def truncate(self, size: int) -> None:
         try:
             os.ftruncate(self._fd, size)

@@ -23,9 +23,6 @@ class ConnectionControl(Protocol):
     def limit_read(self, wanted_bytes: int) -> int:
         """How many bytes a read for this connection may return now; 0 still means one batch."""
 
-    def expect_response(self, size_bytes: int) -> None:
-        """A read of this size is under way elsewhere; 0: it is over, its response follows."""
-
     def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
         """The client is a broker; an id from 0 on says which one fetches, at most `most_bytes` at a
         time."""
@@ -49,9 +46,6 @@ class NoConnection:
     def limit_read(self, wanted_bytes: int) -> int:
         """All of it."""
         return wanted_bytes
-
-    def expect_response(self, size_bytes: int) -> None:
-        """Not counted."""
 
     def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
         """It has no service class."""

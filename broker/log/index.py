@@ -166,10 +166,6 @@ class SparseIndex:
             finally:
                 file.close()
 
-    def count_keys_below(self, key: int) -> int:
-        """How many entries have a smaller key (loaded only)."""
-        return bisect_left(self._keys, key)
-
     def count_values_below(self, value: int) -> int:
         """How many entries have a smaller value (loaded only)."""
         return bisect_left(self._values, value)

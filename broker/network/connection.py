@@ -245,14 +245,6 @@ class Connection(asyncio.BufferedProtocol):
         """How many bytes a read for this connection may return now."""
         return self.memory_account.memory.limit_read(wanted_bytes)
 
-    def expect_response(self, size_bytes: int) -> None:
-        """A read of this size is under way for it; 0: it is over, the response follows."""
-        responses = self._responses
-        if not responses.is_closed:
-            responses.held_bytes += size_bytes - responses.expected_bytes
-            responses.expected_bytes = size_bytes
-            self.memory_account.charge(responses.held_bytes + self._unsent)
-
     def mark_as_broker(self, broker_id: int, most_bytes: int) -> None:
         """The client sends what only brokers send; an id from 0 on says which one fetches. It waits
         for no client's turn and uses no client's memory."""

@@ -38,15 +38,14 @@ class ResponsePipeline:
     """One connection's outgoing responses.
 
     Invariant: slots leave from the head only, and only when set; `held_bytes` is the sum of all set
-    slots, also those after one that is not, and of `expected_bytes`, which are being read.
+    slots, also those after one that is not.
     """
 
-    __slots__ = ("_pausing_slot", "expected_bytes", "held_bytes", "is_closed", "on_ready", "slots")
+    __slots__ = ("_pausing_slot", "held_bytes", "is_closed", "on_ready", "slots")
 
     def __init__(self, on_ready: Callable[[], None]) -> None:
         self.on_ready = on_ready
         self.held_bytes = 0
-        self.expected_bytes = 0
         self.is_closed = False
         self.slots: deque[ResponseSlot] = deque()
         self._pausing_slot: ResponseSlot | None = None

@@ -167,14 +167,6 @@ class NoticeTable:
             )
         return done.rowcount
 
-    def mark_done(self, notice: Notice, outcome: str) -> None:
-        """It was sent, or given up; it is not tried again."""
-        self.record(after_attempt(notice, 0, outcome))
-
-    def reschedule(self, notice: Notice, next_at_ms: int) -> None:
-        """Try again at that time."""
-        self.record(after_attempt(notice, next_at_ms))
-
     def record(self, result: NoticeResult) -> None:
         """What has become of an attempt."""
         with self._transaction() as db:

@@ -124,10 +124,3 @@ def write_tags(write: Write, tags: list[tuple[int, list[Buffer]]]) -> None:
         write(uvarint(sum(map(len, chunks))))
         for chunk in chunks:
             write(chunk)
-
-
-def one_buffer(records: Buffer | list[Buffer] | None) -> memoryview:
-    """Record bytes of a decoded message as one view; empty for null. Only a list is joined."""
-    if records is None:
-        return memoryview(b"")
-    return memoryview(b"".join(records) if isinstance(records, list) else records)

@@ -118,11 +118,6 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & CONTROL)
 
     @property
-    def has_producer_id(self) -> bool:
-        """Whether the batch comes from an idempotent producer."""
-        return self.producer_id > NO_PRODUCER_ID
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         """When the cleaner may drop this batch's tombstones; then base_timestamp holds it."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None

@@ -16,7 +16,6 @@ from itertools import accumulate
 Buckets = dict[int, int]
 
 _SUB_BITS = 5
-_SUB = 1 << _SUB_BITS
 MAX_VALUE_MS = (1 << 42) - 1  # about 139 years; a camera that lives in 1970 still fits
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bus.contracts.alarms import Incident
 from ingest.store.port import Position
-from monitor.models.hysteresis import IncidentChange
 
 TopicPartition = tuple[str, int]
 
@@ -74,15 +72,3 @@ def _lag(
 def total(parts: Iterable[PartitionLag]) -> int:
     """Records still to be read over all partitions."""
     return sum(part.lag for part in parts)
-
-
-def backlog_incident(change: IncidentChange[str]) -> Incident:
-    """The incident of an application whose backlog (the level) crossed its bounds."""
-    return Incident(
-        incident_id=f"backlog:{change.subject}:{change.opened_at_ms}",
-        kind="backlog",
-        state="open" if change.opened else "closed",
-        opened_at_ms=change.opened_at_ms,
-        closed_at_ms=0 if change.opened else change.at_ms,
-        detail={"application": change.subject, "records": str(int(change.level))},
-    )

@@ -18,7 +18,7 @@ from bus.contracts.alarms import Incident
 from bus.contracts.meters import LatencyCell
 from bus.domain.times import MINUTE_MS, minute_of
 from monitor.models.cell_window import KEEP_MINUTES, CellWindow
-from monitor.models.histogram import Buckets, bucket_of, merge, percentiles
+from monitor.models.histogram import Buckets, merge, percentiles
 from monitor.models.hysteresis import Hysteresis, HysteresisTracker, IncidentChange
 
 Scope = Literal["all", "district", "device"]
@@ -40,24 +40,6 @@ class LatencySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
-
-
-def cells_of(
-    latencies: Iterable[tuple[str, str, str, int]], stored_at_ms: int
-) -> list[LatencyCell]:
-    """Cells of records stored at one moment, each given as (kind, district, camera,
-    captured_at_ms).
-    """
-    counted: dict[tuple[str, str, str], Buckets] = defaultdict(dict)
-    for kind, district_id, camera_ip, captured_at_ms in latencies:
-        buckets = counted[kind, district_id, camera_ip]
-        bucket = bucket_of(stored_at_ms - captured_at_ms)
-        buckets[bucket] = buckets.get(bucket, 0) + 1
-    minute_ms = minute_of(stored_at_ms)
-    return [
-        LatencyCell(kind=k, district_id=d, camera_ip=c, minute_ms=minute_ms, buckets=buckets)
-        for (k, d, c), buckets in counted.items()
-    ]
 
 
 def latency_window(keep_minutes: int = KEEP_MINUTES) -> CellWindow[LatencyCell]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import struct
 import zlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -17,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
-from bus.contracts.meters import QualityCell
+from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
 from ingest.store.open import open_store
 from ingest.store.port import (
@@ -28,7 +29,8 @@ from ingest.store.port import (
     StoreBatch,
     cursor_numbers,
 )
-from monitor.models.latency import cells_of, latency_window
+from monitor.models.histogram import Buckets, bucket_of
+from monitor.models.latency import latency_window
 
 ZONE = ZoneInfo("Asia/Shanghai")
 MINUTE_MS = 60_000
@@ -302,6 +304,24 @@ def plant_disagreement(data_path: Path, minute_ms: int) -> None:
                        stored=3, duplicates=1)  # fmt: skip
     store.apply(StoreBatch(quality=[cell]), [])
     store.close()
+
+
+def cells_of(
+    latencies: Iterable[tuple[str, str, str, int]], stored_at_ms: int
+) -> list[LatencyCell]:
+    """Cells of records stored at one moment, each given as (kind, district, camera,
+    captured_at_ms).
+    """
+    counted: dict[tuple[str, str, str], Buckets] = defaultdict(dict)
+    for kind, district_id, camera_ip, captured_at_ms in latencies:
+        buckets = counted[kind, district_id, camera_ip]
+        bucket = bucket_of(stored_at_ms - captured_at_ms)
+        buckets[bucket] = buckets.get(bucket, 0) + 1
+    minute_ms = stored_at_ms // MINUTE_MS * MINUTE_MS
+    return [
+        LatencyCell(kind=k, district_id=d, camera_ip=c, minute_ms=minute_ms, buckets=buckets)
+        for (k, d, c), buckets in counted.items()
+    ]
 
 
 def plant_clock(data_path: Path, newest_ms: int) -> int:

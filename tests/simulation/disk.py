@@ -85,13 +85,6 @@ class SimFile:
     def always_block(self) -> None:
         self._is_telling = False
 
-    def read_into(self, position: int, buffer: bytearray | memoryview) -> int:
-        self._check_open()
-        self._disk.fault("read", self.path)
-        found = self._inode.data[position : position + len(buffer)]
-        memoryview(buffer)[: len(found)] = found
-        return len(found)
-
     def truncate(self, size: int) -> None:
         self._check_open()
         self._disk.fault("truncate", self.path)

@@ -56,11 +56,6 @@ class FeatureResult:
     message: str | None = None
 
 
-def supported_ranges() -> tuple[FeatureRange, ...]:
-    """What a node of this code says of itself when it registers."""
-    return tuple(FeatureRange(name, low, high) for name, (low, high) in SUPPORTED.items())
-
-
 def bootstrap(
     image: MetadataImage, policy: PartitionPolicy | None = None, level: int = MAX_LEVEL
 ) -> Decision[None]:

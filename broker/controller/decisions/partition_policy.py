@@ -13,7 +13,6 @@ from broker.metadata.image import (
     LOST_DIRECTORY,
     UNASSIGNED_DIRECTORY,
     MetadataImage,
-    PartitionImage,
     ResourceType,
 )
 
@@ -38,10 +37,6 @@ class PartitionPolicy:
         text = self._text(image, topic, MIN_ISR)
         # A stored value that is not a number passed the checks: it must not stop every controller.
         return int(text) if text and text.isdecimal() else self.min_insync_replicas
-
-    def effective_min_isr(self, image: MetadataImage, topic: str, partition: PartitionImage) -> int:
-        """The same, but never more than the partition has replicas (KIP-966)."""
-        return min(self.min_isr(image, topic), len(partition.replicas))
 
     def unclean_allowed(self, image: MetadataImage, topic: str) -> bool:
         """Whether a replica outside the in-sync set may lead when none is left in it."""

@@ -37,7 +37,7 @@ from broker.controller.zk.port import (
 )
 from broker.controller.zk.requests import Sender
 from broker.controller.zk.state_machines import partition_machine, replica_machine
-from broker.controller.zk.state_reader import UNINITIALIZED_EPOCH, ZooKeeperMetadata, read_cluster
+from broker.controller.zk.state_reader import ZooKeeperMetadata, read_cluster
 from broker.controller.zk.state_tracker import StateTracker
 from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.delta import Changes, MetadataDelta
@@ -315,8 +315,3 @@ def _without_topics(image: MetadataImage, topics: Iterable[TopicImage]) -> Metad
     for topic in topics:
         delta.replay(RemoveTopicRecord(topic_id=topic.topic_id))
     return delta.apply(image.offset, image.epoch).image
-
-
-def is_uninitialized(partition_epoch: int) -> bool:
-    """Whether a partition has an assignment but no state yet."""
-    return partition_epoch == UNINITIALIZED_EPOCH

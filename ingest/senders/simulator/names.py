@@ -3,7 +3,6 @@ There is no 云江 Yunjiang."""
 
 from __future__ import annotations
 
-CITY = ("云江市", "Yunjiang")
 CENTRE = (30.2500, 120.1600)  # degrees, WGS 84
 
 # Districts as bands and blocks of the street grid: (id, name, English name).

@@ -12,6 +12,7 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.notify.notice_table import after_attempt
 from ingest.store.port import InvalidCursor, PageRequest, Position, StoreError, StoreUnavailable
 
 
@@ -169,7 +170,7 @@ def test_a_write_that_fails_leaves_no_transaction_open(operations: OperationsSto
     notice = operations.notices.due("log", 0, 10)[0]
     unfit = 1 << 64  # a number too large for SQLite
     with pytest.raises(OverflowError):
-        operations.notices.reschedule(notice, unfit)
+        operations.notices.record(after_attempt(notice, unfit))
     with pytest.raises(OverflowError):
         operations.mark_produced([unfit])
     with pytest.raises(OverflowError):

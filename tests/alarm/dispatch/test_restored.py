@@ -19,7 +19,7 @@ from bus.contracts.alarms import Acknowledged, Alarm, Incident, NoticeDigest, No
 from bus.contracts.topics import EVENT_ACKNOWLEDGED, EVENT_NOTIFIED
 from bus.notify.notice_digest import MOST_SINGLE
 from bus.notify.notice_plan import NoticePlan
-from bus.notify.notice_table import DIGEST, SENT, Notice
+from bus.notify.notice_table import DIGEST, SENT, Notice, after_attempt
 from bus.notify.notice_text import notice_text
 from bus.runtime.wall_clock import now_ms
 from deploy.servers.databus import RunningBroker
@@ -41,7 +41,7 @@ def subjects(store: OperationsStore, notifier: str) -> list[str]:
 
 def send_all(store: OperationsStore, notifier: str) -> None:
     for notice in due(store, notifier):
-        store.notices.mark_done(notice, SENT)
+        store.notices.record(after_attempt(notice, 0, SENT))
 
 
 def said(*alarm_ids: str, outcomes: dict[str, str] | None = None) -> list[Notified]:
@@ -182,7 +182,7 @@ def test_whatever_order_and_number_nobody_is_told_twice_or_not_at_all(
             store.apply(BatchChanges(alarms=[alarm(one) for one in numbers[:backed_up]]))
             for notice in due(store, "mail"):
                 if dice.random() < 0.5:
-                    store.notices.mark_done(notice, SENT)
+                    store.notices.record(after_attempt(notice, 0, SENT))
                     told_before.add(notice.subject)
         mark_restored(path, RESTORED_MS)
         named = {f"r:{one}" for one in numbers if dice.random() < 0.6}

@@ -16,6 +16,7 @@ from bus.client.model import TopicPartition
 from bus.contracts.alarms import Notified
 from bus.contracts.topics import EVENT_NOTIFIED
 from bus.notify.notice_plan import NoticePlan
+from bus.notify.notice_table import after_attempt
 from deploy.servers.databus import RunningBroker
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
 from tests.alarm.dispatch.test_operations import alarm
@@ -31,7 +32,7 @@ def operations(tmp_path: Path) -> Iterator[OperationsStore]:
 
 def settle(operations: OperationsStore, notifier: str, outcome: str) -> None:
     for notice in operations.notices.due(notifier, 1 << 40, 10_000):
-        operations.notices.mark_done(notice, outcome)
+        operations.notices.record(after_attempt(notice, 0, outcome))
 
 
 def test_an_alarm_is_called_notified_when_each_notifier_has_sent_it_or_given_it_up(
@@ -64,7 +65,7 @@ def test_those_behind_a_thousand_that_wait_are_found_and_these_later(
     settle(operations, "log", "sent")
     waiting = operations.notices.due("mail", 1 << 40, 100)
     for notice in waiting[5:]:
-        operations.notices.mark_done(notice, "sent")
+        operations.notices.record(after_attempt(notice, 0, "sent"))
     looks = [[one.alarm_id for one in operations.newly_notified(5)] for _ in range(3)]
     assert looks == [[], ["r:6"], ["r:7", "r:8"]]
     settle(operations, "mail", "sent")

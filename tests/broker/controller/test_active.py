@@ -11,12 +11,11 @@ from broker.config.views import BrokerConfig
 from broker.controller.active import ActiveController
 from broker.controller.decisions import brokers
 from broker.controller.decisions.decision import Decision
-from broker.controller.decisions.features import supported_ranges
 from broker.controller.decisions.heartbeat import BrokerControlState, Heartbeat, HeartbeatReply
 from broker.metadata.image import NO_LEADER, Endpoint, MetadataImage
 from broker.metadata.versions import MIN_LEVEL
 from bus.errors import ErrorCode
-from tests.broker.controller.decisions.world import CLUSTER, ControlWorld
+from tests.broker.controller.decisions.world import CLUSTER, FEATURES, ControlWorld
 from tests.simulation.clock import SimClock
 from tests.simulation.loop import ProcessLife, VirtualLoop
 
@@ -125,7 +124,7 @@ class ActiveControllerStage:
             endpoints=(Endpoint("PLAINTEXT", f"host{broker_id}", port),),
             log_dirs=(bytes([broker_id]) * 16,),
             cluster_id=CLUSTER,
-            features=supported_ranges(),
+            features=FEATURES,
         )
         self.active.register(asked, replies.append, lambda error: None)
         return replies[0]

@@ -10,6 +10,7 @@ import pytest
 
 from bus.contracts.alarms import Incident
 from bus.notify.notice_plan import NoticePlan
+from bus.notify.notice_table import after_attempt
 from tests.bus.notify.notice_file import NoticeFile
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -68,7 +69,7 @@ def test_the_end_of_an_incident_is_told_to_whom_its_beginning_was(
     late_ms = BEGUN_MS + 20 * MINUTE_MS
     if has_escalated:
         (notice,) = file.notices.due("sms", late_ms, 10)
-        file.notices.mark_done(notice, "sent")
+        file.notices.record(after_attempt(notice, 0, "sent"))
     with file.transaction() as db:
         file.notices.add_incident(db, closed, b"{}", late_ms)
     told = [("log", "i:open"), ("log", "i:closed"), ("mail", "i:open"), ("mail", "i:closed")]

@@ -12,7 +12,7 @@ import pytest
 from bus.contracts.alarms import Incident, NoticeDigest
 from bus.notify.notice_digest import MOST_SINGLE, RepeatedNotice, digest_of
 from bus.notify.notice_plan import NoticePlan
-from bus.notify.notice_table import DIGEST, SENT, mark_repeated
+from bus.notify.notice_table import DIGEST, SENT, after_attempt, mark_repeated
 from tests.bus.notify.notice_file import NoticeFile
 
 
@@ -31,7 +31,7 @@ def test_waiting_notices_are_sent_once_and_marked_or_in_one_digest(
         for number in range(count):
             file.add(f"i-{number}:open", number, body=msgspec.json.encode(incident(number)))
         for notice in file.notices.due("log", 1 << 50, 1000):
-            file.notices.mark_done(notice, SENT)
+            file.notices.record(after_attempt(notice, 0, SENT))
         with file.transaction() as db:
             assert mark_repeated(db, 777) == count
         assert file.notices.due("log", 1 << 50, 1000) == []
@@ -45,7 +45,7 @@ def test_waiting_notices_are_sent_once_and_marked_or_in_one_digest(
         digest = msgspec.json.decode(notice.body, type=NoticeDigest)
         assert notice.subject == digest.digest_id == f"{DIGEST}777"
         assert (digest.incidents, digest.alarms) == (count, 0)
-        file.notices.mark_done(notice, SENT)
+        file.notices.record(after_attempt(notice, 0, SENT))
         rows = file.db.execute(
             "SELECT outcome, count(*) FROM notices WHERE notifier = 'mail' GROUP BY 1"
         )

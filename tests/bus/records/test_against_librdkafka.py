@@ -16,7 +16,6 @@ from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.frames import decode_response, encode_request
 from bus.protocol.generated import fetch, produce
-from bus.protocol.wire import one_buffer
 from bus.records.batch import only_batch
 from bus.records.build import build_batch
 from bus.records.compression import Compression
@@ -87,7 +86,7 @@ def test_we_read_the_batches_of_librdkafka(bus: BusSettings, codec: Compression)
     topics = [fetch.FetchTopic(topic, partitions=[partition])]
     request = fetch.FetchRequest(max_wait_ms=1000, min_bytes=1, topics=topics)
     answer = ask(bus, ApiKey.FETCH, FETCH_VERSION, request)
-    records = one_buffer(answer.responses[0].partitions[0].records)
+    records = memoryview(answer.responses[0].partitions[0].records)
     read = list(read_all(records))
     assert {header.compression for header, _ in read} == {codec}
     assert only_batch(records[: read[0][0].size_bytes]).producer_id >= 0

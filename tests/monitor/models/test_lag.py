@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ingest.store.port import Position
-from monitor.models.hysteresis import IncidentChange
-from monitor.models.lag import backlog_incident, lags, total
+from monitor.models.lag import lags, total
 
 
 def position(
@@ -48,10 +47,3 @@ def test_positions_of_a_topic_made_anew_or_of_others_are_void() -> None:
 def test_a_position_beyond_the_end_is_no_negative_lag() -> None:
     """Ends are asked after positions, or a partition was cut."""
     assert lags("ingest", [position(0, 120)], ENDS)[0].lag == 0
-
-
-def test_a_backlog_incident_names_the_application() -> None:
-    """N-11: visible and alerted."""
-    incident = backlog_incident(IncidentChange("ingest", True, 5, 9, 12_345.0))
-    assert (incident.kind, incident.state) == ("backlog", "open")
-    assert incident.detail == {"application": "ingest", "records": "12345"}

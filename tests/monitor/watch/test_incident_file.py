@@ -13,6 +13,7 @@ import pytest
 
 from bus.contracts.alarms import Incident
 from bus.notify.notice_plan import NoticePlan
+from bus.notify.notice_table import after_attempt
 from deploy.paths import PROJECT_ROOT
 from monitor.watch.habits import Habit
 from monitor.watch.incident_file import KEEP_MS, IncidentFile, IncidentFileError
@@ -69,10 +70,10 @@ def test_a_notice_waits_for_its_time_and_only_its_notifier(file: IncidentFile) -
     """A retry of one says nothing about the other."""
     file.add([(incident(), [])], 1)
     (notice,) = file.notices.due("log", 1, 10)
-    file.notices.reschedule(notice, 100)
+    file.notices.record(after_attempt(notice, 100))
     assert file.notices.due("log", 99, 10) == []
     assert [n.attempts for n in file.notices.due("log", 100, 10)] == [1]
-    file.notices.mark_done(notice, "sent")
+    file.notices.record(after_attempt(notice, 0, "sent"))
     assert file.notices.due("log", 1_000, 10) == []
     assert len(file.notices.due("webhook", 1, 10)) == 1
 

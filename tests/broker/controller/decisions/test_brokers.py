@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from broker.controller.decisions import brokers
-from broker.controller.decisions.features import supported_ranges
 from broker.metadata.delta import MetadataDelta
 from broker.metadata.image import Endpoint, FeatureRange, MetadataImage
 from broker.metadata.image_writer import image_records
 from bus.errors import ErrorCode
-from tests.broker.controller.decisions.world import CLUSTER, ControlWorld
+from tests.broker.controller.decisions.world import CLUSTER, FEATURES, ControlWorld
 
 GOOD = brokers.Registration(
     broker_id=1,
@@ -20,7 +19,7 @@ GOOD = brokers.Registration(
     endpoints=(Endpoint("PLAINTEXT", "h", 9092),),
     log_dirs=(b"d" * 16,),
     cluster_id=CLUSTER,
-    features=supported_ranges(),
+    features=FEATURES,
 )
 
 REFUSED = [

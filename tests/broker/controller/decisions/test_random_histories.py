@@ -100,7 +100,9 @@ class DecisionHistory:
         for name in TOPICS:
             for index in range(3):
                 partition = self.world.partition(name, index)
-                minimum = self.world.rules.effective_min_isr(self.world.image, name, partition)
+                # Never more than the partition has replicas (KIP-966).
+                wanted = self.world.rules.min_isr(self.world.image, name)
+                minimum = min(wanted, len(partition.replicas))
                 if partition.leader != NO_LEADER and len(partition.isr) >= minimum:
                     place = (name, index)
                     self.ghost.acknowledged[place] = self.ghost.acknowledged.get(place, 0) + 1

@@ -17,15 +17,23 @@ from broker.controller.decisions import (
 )
 from broker.controller.decisions.configs import Alteration, AlterOperation, ResourceAlteration
 from broker.controller.decisions.decision import Decision, Reply
-from broker.controller.decisions.features import bootstrap, supported_ranges
+from broker.controller.decisions.features import bootstrap
 from broker.controller.decisions.partition_change import Election
 from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.metadata.delta import MetadataDelta
-from broker.metadata.image import Endpoint, MetadataImage, PartitionImage, ResourceType
-from broker.metadata.versions import MAX_LEVEL
+from broker.metadata.image import (
+    Endpoint,
+    FeatureRange,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+)
+from broker.metadata.versions import MAX_LEVEL, SUPPORTED
 from bus.errors import ErrorCode
 
 CLUSTER = "a-cluster"
+FEATURES = tuple(FeatureRange(name, low, high) for name, (low, high) in SUPPORTED.items())
+"""What a node of this code says of itself when it registers."""
 
 
 class ControlWorld:
@@ -79,7 +87,7 @@ class ControlWorld:
             log_dirs=log_dirs or (bytes([broker_id]) * 16,),
             rack=rack,
             cluster_id=cluster_id,
-            features=supported_ranges(),
+            features=FEATURES,
             previous_epoch=previous_epoch,
         )
         return self.decide(
