@@ -28,8 +28,8 @@ from ingest.store.port import StoreBatch
 from monitor.settings import WatchSettings
 from monitor.watch.habits import Habit
 from monitor.watch.incident_file import IncidentFile
+from monitor.watch.probes import MINUTES_BACK, SETTLE_MS
 from monitor.watch.senders import SavedHabit
-from monitor.watch.service import MINUTES_BACK, SETTLE_MS
 from monitor.watch.watch_clock import HOUR_CLASSES
 from tests.ingest.store.made import quality
 
