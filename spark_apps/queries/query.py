@@ -49,7 +49,7 @@ def start(
 ) -> RunningQuery:
     """Begin at the applications' positions and run until stopped. `queries`: in this session."""
     streams = context.settings.streams
-    lost = context.lost_records(query)
+    lost = context.losses.of_query(query)
     starts = _starts(context, query, lost)
     checkpoint = QueryCheckpoint.create(context.settings, query.name)
     offset_log = OffsetLog(checkpoint.folder, starts, lost, context.confirm_fallen)
@@ -76,7 +76,7 @@ def start(
             query.name, offset_log, slicer, lost, context.confirm, query.on_batch, failed
         )
     else:
-        check = partial(context.check, lost, context.log_starts(query.name))
+        check = partial(context.losses.check, lost, context.losses.log_starts(query.name))
         slots = partial(slots_now, session)
         sink = ExecutorSink(offset_log, slicer, check, slots, query.on_frame, failed)
     messages = read(

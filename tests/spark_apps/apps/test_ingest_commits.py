@@ -30,7 +30,8 @@ from spark_apps.apps.ingest import Ingest
 from spark_apps.batches.message import StreamMessage
 from spark_apps.progress.metrics import StreamsMetrics
 from spark_apps.publish.publisher import EventPublisher
-from spark_apps.queries.context import Context, OpenStore, StoreWriter
+from spark_apps.queries.context import Context
+from spark_apps.queries.store_writer import OpenStore, StoreWriter
 from spark_apps.settings import JobSettings
 from tests.spark_apps.apps.test_ingest import VEHICLE, ZONE, vehicle
 
