@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.contracts.topics import CONTROL_WATCHLIST
 from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.tasks import RequestFailures
@@ -105,7 +106,7 @@ class ConsoleServices:
         `CommandNotAcknowledged`."""
         if command.op == "put":
             check_rule(command, now_ms())
-        await self.commands.send(command)
+        await self.commands.send(CONTROL_WATCHLIST, command.rule_id, command)
         return command
 
 

@@ -10,9 +10,8 @@ import msgspec
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
-from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
+from bus.contracts.topics import TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings
 
@@ -34,10 +33,11 @@ class CommandSender:
         self._producer: Producer | None = None
         self._lock = asyncio.Lock()
 
-    async def send(self, command: WatchCommand) -> None:
-        """Returns when the command is on the topic. Raises `CommandNotAcknowledged`."""
+    async def send(self, topic: str, key: str, command: msgspec.Struct) -> None:
+        """Returns when the command is on its topic; the newest one of a key counts there. Raises
+        `CommandNotAcknowledged`."""
         async with self._lock:
-            await asyncio.to_thread(self._send, command)
+            await asyncio.to_thread(self._send, topic, key, command)
 
     def close(self) -> None:
         """End the producer's thread and its connections."""
@@ -45,15 +45,15 @@ class CommandSender:
             self._producer.close(0)
             self._producer = None
 
-    def _send(self, command: WatchCommand) -> None:
+    def _send(self, topic: str, key: str, command: msgspec.Struct) -> None:
         outcomes: list[DeliveryReport] = []
         try:
             producer = self._connected()
             producer.send(
-                CONTROL_WATCHLIST,
+                topic,
                 msgspec.json.encode(command),
-                key=command.rule_id.encode(),
-                headers=[(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, self._site)],
+                key=key.encode(),
+                headers=[(SCHEMA, TOPICS[topic].schema), (SITE, self._site)],
                 on_delivery=outcomes.append,
                 wait_s=DELIVERY_SECONDS,
             )

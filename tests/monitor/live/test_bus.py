@@ -208,7 +208,9 @@ async def test_without_a_broker_the_pages_know_and_commands_are_not_pretended() 
         await BusOverviewReader(BusSettings(bootstrap_servers="127.0.0.1:1"), now_ms).overview()
     sender = CommandSender(BusSettings(bootstrap_servers="127.0.0.1:1"), "main")
     with pytest.raises(CommandNotAcknowledged):
-        await sender.send(WatchCommand(rule_id="w", op="put", version=1))
+        await sender.send(
+            CONTROL_WATCHLIST, "w", WatchCommand(rule_id="w", op="put", version=1)
+        )
     sender.close()
 
 
