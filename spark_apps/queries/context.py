@@ -135,7 +135,7 @@ class Context:
         for group in self.groups:
             group.refresh()
         self.cells.publish_due()
-        self.losses.tell_due()
+        self.losses.publish_due()
 
     def _void_positions(self) -> Iterator[Incident]:
         """Of topics that were made again before the start."""

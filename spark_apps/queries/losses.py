@@ -49,7 +49,7 @@ class QueryLosses:
         self._is_resumed = False
 
     def of_query(self, query: SharedQuery) -> LostRecords:
-        """What a query loses; told by `tell_due`. The same one when it begins again."""
+        """What a query loses; told by `publish_due`. The same one when it begins again."""
         if query.name not in self._lost:
             self._lost[query.name] = LostRecords(query.name, query.readers)
         return self._lost[query.name]
@@ -64,13 +64,13 @@ class QueryLosses:
         self.of_query(query).add_of_readers(unread, end_unseen)
         self._told_at_s = -LOST_TOLD_S
 
-    def tell_due(self) -> None:
+    def publish_due(self) -> None:
         """Every few seconds."""
         if time.monotonic() - self._told_at_s > LOST_TOLD_S:
             self._told_at_s = time.monotonic()
-            self.tell()
+            self._publish_open()
 
-    def tell(self) -> None:
+    def _publish_open(self) -> None:
         """Publish what retention or a truncation took from the queries. While the cluster cannot
         say where logs begin, later. Raises `BusError`, `DeliveryFailed`."""
         try:
