@@ -64,6 +64,11 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else UNDEFINED_EPOCH
 
     @property
+    def first_start(self) -> int | None:
+        """Where the oldest epoch begins that is known."""
+        return self._starts[0] if self._starts else None
+
+    @property
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 

@@ -84,7 +84,7 @@ class Recovery:
         closed the log cleanly."""
         segments = self._list_segments(self._clean_up(names))
         if segments:
-            segments = self._open_all(segments, clean, recovery_point)
+            segments = self._open_all(segments, clean, recovery_point, log_start_offset)
             if not clean:
                 # The last user may have died between a truncation and its flush.
                 self._unforced.append(segments[-1].path)
@@ -143,7 +143,9 @@ class Recovery:
 
     # --- opening ---------------------------------------------------------------------------------
 
-    def _open_all(self, segments: list[Segment], clean: bool, recovery_point: int) -> list[Segment]:
+    def _open_all(
+        self, segments: list[Segment], clean: bool, recovery_point: int, log_start_offset: int
+    ) -> list[Segment]:
         end_offset = self._clean_end(segments[-1]) if clean else None
         trusted_to = recovery_point if end_offset is None else end_offset
         snapshot = self._snapshots.newest(trusted_to)
@@ -161,6 +163,13 @@ class Recovery:
             self._epochs.clear()
         if self._epochs.is_doubtful:
             self._epochs.rebuild(self._epochs_below(replay_from, segments))
+        first = self._epochs.first_start
+        if first is not None and first > max(log_start_offset, segments[0].base_offset):
+            # The log began there until a kill: its file of epochs was written, its start was not.
+            # What is back has its epochs in the batches.
+            known = self._epochs.entries
+            back = self._epochs_below(min(first, replay_from), segments)
+            self._epochs.rebuild([*back, *known])
         self._epochs.truncate_from_end(replay_from)
         doubtful_end = -1 if end_offset is not None else recovery_point
         segments = self._recover_segments(segments, replay_from, trusted_to, doubtful_end)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.config.views import TopicConfig
@@ -149,7 +149,12 @@ class WrittenLog:
             assert known == self.written[offset] or offset < log.log_start_offset
 
 
+APPEND, ROLL = ("append", 0), ("roll", 0)
+
+
 @given(STEPS)
+@example([APPEND, APPEND, ROLL, ("delete", 1), ("flush", True)])
+@example([APPEND, ("append", 1), ("snapshot", 0), APPEND, ("delete", 1), ("flush", True)])
 def test_after_a_kill_the_newest_epoch_is_that_of_the_last_record_or_unknown(
     steps: list[tuple[str, int]],
 ) -> None:
