@@ -1,12 +1,14 @@
-"""Names of the code: one meaning per class name, and none of the names that standard terms replaced.
+"""Names of the code: one meaning per class name, and only words that a reader can know.
 
-Source: the renaming table of the project's naming rules. Checked over the syntax trees of the
-whole tree (classes, functions, methods, modules), generated code apart.
+The words of class names stand in docs/glossary.txt, each below where it comes from. Functions,
+methods, modules and constants have none of the names that standard terms replaced (the renaming
+table of the project's naming rules). Checked over the syntax trees, generated code apart.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,88 +28,96 @@ for."""
 
 REPLACED = {
     "broker/server": """
-        rooms planes plane Rooms build_rooms Plane PlaneRooms Ports Place Opening Absence BrokerLinks
-        Links Self _took _report gauges embedded embedded_cluster
-        begin_broker_process start_again BrokerDidNotStart _settle_collector _keep_freed_memory
-        everything vouched_epoch zookeeper_place zookeeper_opening zookeeper_absence zookeeper_links
-        links
+        rooms planes plane build_rooms _took _report gauges embedded embedded_cluster
+        begin_broker_process start_again _settle_collector _keep_freed_memory everything
+        vouched_epoch zookeeper_place zookeeper_opening zookeeper_absence zookeeper_links links
     """,
     "broker/handlers": """
-        sides Side refusals refusal refuse fetch_reading Reader note_follower _elsewhere Found urgent
-        _take_wishes _look_again _settle Pending late _unproved topic_blocks TopicBlocks
-        Forwarder auto_topics AutoTopics alter.py may shown_controller_id dispatch_inner CloseClient
+        sides refusals refusal refuse fetch_reading note_follower _elsewhere urgent _take_wishes
+        _look_again _settle late _unproved topic_blocks auto_topics alter.py may shown_controller_id
+        dispatch_inner
     """,
-    "broker/network": """
-        budget ReceiveBudget FrameCutter keep_rest new_cutter Slot ResponseQueue begin_turn
-        end_turn wake http
-    """,
-    "broker/peer": """
-        silence Silence worth_saying Link ControllerLink Route Deadlines controller_link deadlines
-    """,
+    "broker/network": "budget keep_rest new_cutter begin_turn end_turn wake http",
+    "broker/peer": "silence worth_saying controller_link deadlines",
     "broker/replica": """
-        measures Measures waking Waking Leadership growth shrinkage withdraw Follower AlterPartitions
-        Copy resting _take _cut _start_again _on_no_answer Fetchers follow leave end_idle FetchPlan want
-        leave_out moved begin_anew FetchSessions Entry touched poked new_replicas NewReplicas go_on
-        PER_GREETING Moves Move take_up _give_up lies_elsewhere ANEW proof Proofs cut_at throttles
-        holds_back selector Assignments on_moved copied led_since reconsider_watermark
+        measures waking growth shrinkage withdraw resting _take _cut _start_again _on_no_answer
+        follow leave end_idle want leave_out moved begin_anew touched poked new_replicas go_on
+        PER_GREETING take_up _give_up lies_elsewhere ANEW proof cut_at throttles holds_back selector
+        on_moved copied led_since reconsider_watermark
     """,
     "broker/log": """
-        futures Futures tail Tail Walk Found note_producer records_in checked_batch sound_batches
-        Origin rolling must_roll durability Durability Flush background Background retain Sent note
-        cut_torn_tail raise_start _is_bare _room_for write_life forget_life begin_life epoch_of_life
-        leave_clean_shutdown take_clean_shutdown was_closed_in_order let_go _put_aside _only_one _vouched
-        adopt_file thaw freeze
+        futures tail note_producer records_in checked_batch sound_batches rolling must_roll
+        durability background retain note cut_torn_tail raise_start _is_bare _room_for write_life
+        forget_life begin_life epoch_of_life leave_clean_shutdown take_clean_shutdown
+        was_closed_in_order let_go _put_aside _only_one _vouched adopt_file thaw freeze
     """,
-    "broker/controller": """
-        Contact others_know answers _lives growth Rules Terms Wanted _Next places Taken Refused
-    """,
+    "broker/controller": "others_know answers _lives growth places",
     "broker/controller/kraft": """
-        machine Machine core Core Line lines leading Leading Term following Following membership
-        _carry Moment doubt places Links Places learn place_of carrier Carrier carry_out driver settle
-        _met_stranger on_misplaced namesake met _is_doubled on_namesake presence Presence _is_well _mend
-        _heed housekeeping Housekeeping parked ParkedFetches soundness check_sound opening Opened
-        _remembered wire images Images Waiting Described tell_own_place gauges
+        machine core lines leading following membership _carry doubt places learn place_of carrier
+        carry_out driver settle _met_stranger on_misplaced namesake met _is_doubled on_namesake
+        presence _is_well _mend _heed housekeeping parked soundness check_sound opening _remembered
+        wire images tell_own_place gauges
     """,
     "broker/controller/zk": """
-        uptake take_brokers remove_the_dead bear_partitions _unborn _born UNBORN_EPOCH take_all taking
-        Term Office Deposed GivenUp stand _take_office leave_orderly reread on_notes Learned load.py real.py
-        Line Lines Due Author EventLine Suspicions suspicion once_known Answer Member Follower
+        uptake take_brokers remove_the_dead bear_partitions _unborn _born UNBORN_EPOCH take_all
+        taking stand _take_office leave_orderly reread on_notes load.py real.py suspicion once_known
         tool_znodes read_tool access unsound
     """,
-    "broker/coordinator": """
-        Leadership lead resign Appender appender Roster roster die _ask_to_come_back Arm token
-    """,
-    "broker/metadata": "departures Departures shown records without_effect",
+    "broker/coordinator": "lead resign appender roster die _ask_to_come_back token",
+    "broker/metadata": "departures shown records without_effect",
     "broker/purgatory": "stays",
-    "broker/clock": "Dice dice Errand",
+    "broker/clock": "dice",
     "bus": """
-        command told Exchange hello took_hello ask ask_nothing_back can understand look act watch_move
-        Place Received plan_file records_meta
+        command told hello took_hello ask ask_nothing_back can understand look act watch_move
+        plan_file records_meta
     """,
     "ingest": """
-        courier Courier Flight carry intake Taken Arrival beside answers keeper PictureKeeper salvage
-        own_id judged pace books finder Line Lead found_ledger CityLife misfortunes Mishap Struck
-        Script healing opening Scribe truth.py Made film Film Moment delivery
+        courier carry intake beside answers keeper salvage own_id judged pace books finder
+        found_ledger misfortunes healing opening truth.py film delivery
     """,
-    "alarm": """
-        telling Telling NotTold later Notice CommandsUnread could_meet meets asked
-    """,
-    "spark_apps": """
-        Member patiently Events EventsLost told_incidents TopicUnread _mine begin
-    """,
-    "monitor": """
-        hub Tail Sighting Picture Watcher RuleBook LatencyBook AccountBook once.py FailedLogins Guard
-        _enter _leave Away _reach _tell_faults
-    """,
+    "alarm": "telling later could_meet meets asked",
+    "spark_apps": "patiently told_incidents _mine begin",
+    "monitor": "hub once.py _enter _leave _reach _tell_faults",
     "deploy": """
-        account.py account_read account_print FlowBooks AlarmBooks bus_books BusBooks books Left mishap
-        Sight children.py Life _keep _keep_house testing tally figures probes
+        account.py account_read account_print bus_books books mishap children.py _keep _keep_house
+        testing tally figures probes
     """,
 }
 """Per folder (and all below it) the names that standard terms have replaced there. `name.py` means
 a module or package only: the word is right for something else there."""
 
+GLOSSARY = PROJECT_ROOT / "docs/glossary.txt"
+TO_BE_REPLACED = "to be replaced"
+WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+PLURALS = (("ies", "y"), ("es", ""), ("s", ""))
+
 Definition = tuple[str, int, str]
+
+
+def glossary(text: str) -> list[tuple[str, str]]:
+    """Where each word comes from, and the word, in the order of the file."""
+    found, source = [], ""
+    for line in filter(None, text.splitlines()):
+        if line.startswith("== "):
+            source = line.removeprefix("== ")
+        elif not line.startswith("#"):
+            found.append((source, line.partition(":")[0]))
+    return found
+
+
+def unknown_words(name: str, known: set[str]) -> list[str]:
+    """Words of a class name that the glossary has neither as they are nor in the singular."""
+    words = [word.lower() for word in WORD.findall(name)]
+    return [word for word in words if not known.intersection(_singulars(word))]
+
+
+def _words(name: str) -> set[str]:
+    return {one for word in WORD.findall(name) for one in _singulars(word.lower())}
+
+
+def _singulars(word: str) -> set[str]:
+    ends = [(end, single) for end, single in PLURALS if word.endswith(end)]
+    return {word, *(word.removesuffix(end) + single for end, single in ends)}
 
 
 def defined_names(path: str, source: str) -> Iterator[Definition]:
@@ -155,14 +165,14 @@ def class_names(files: dict[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def _shown(found: Iterable[Definition]) -> str:
+def _listed(found: Iterable[Definition]) -> str:
     return "\n".join(f"{path}:{line}: {name}" for path, line, name in sorted(found))
 
 
 def test_no_name_is_defined_that_a_standard_term_has_replaced():
     """Kafka's, Raft's, Spark's or Python's own word, never a metaphor."""
     found = replaced_names(sources())
-    assert not found, f"{len(found)} replaced names:\n{_shown(found)}"
+    assert not found, f"{len(found)} replaced names:\n{_listed(found)}"
 
 
 def test_no_class_name_is_defined_twice():
@@ -176,14 +186,59 @@ def test_no_class_name_is_defined_twice():
     ("path", "source", "name"),
     [
         ("broker/server/rooms.py", "", "rooms"),
-        ("broker/controller/kraft/raft/raft.py", "class Machine: ...", "Machine"),
+        ("broker/controller/kraft/raft/raft.py", "class A:\n    def settle(self): ...", "settle"),
         ("broker/replica/partition.py", "class A:\n    def take(self): ...", "take"),
         ("broker/replica/manager.py", "PER_GREETING = 500", "PER_GREETING"),
     ],
 )
 def test_a_replaced_name_is_found(path: str, source: str, name: str):
-    """A module, a class, a method, a constant."""
+    """A module, a method, a constant."""
     assert name in [one[2] for one in replaced_names({path: source})]
+
+
+def test_every_word_of_a_class_name_is_in_the_glossary() -> None:
+    """A noun of Kafka, Raft, Spark, Python or the domain; a new word is a line there."""
+    known = {word for _, word in glossary(GLOSSARY.read_text("utf-8"))}
+    product = {path: text for path, text in sources().items() if not path.startswith("tests/")}
+    unknown = [
+        f"{places[0]}: {name} ({', '.join(words)})"
+        for name, places in sorted(class_names(product).items())
+        if (words := unknown_words(name, known))
+    ]
+    assert not unknown, "not in docs/glossary.txt:\n" + "\n".join(unknown)
+
+
+def test_the_glossary_has_each_word_once_and_sorted_below_its_source() -> None:
+    """So that two people who add a word meet, and nobody looks for it twice."""
+    listed = glossary(GLOSSARY.read_text("utf-8"))
+    words = [word for _, word in listed]
+    assert [word for word in words if words.count(word) > 1] == []
+    for source in {source for source, _ in listed}:
+        here = [word for place, word in listed if place == source]
+        assert here == sorted(here), source
+
+
+def test_a_metaphor_that_is_gone_leaves_the_glossary() -> None:
+    """The list of those that are still in use only shrinks."""
+    product = {path: text for path, text in sources().items() if not path.startswith("tests/")}
+    used = {word for name in class_names(product) for word in _words(name)}
+    listed = {word for place, word in glossary(GLOSSARY.read_text("utf-8")) if place == TO_BE_REPLACED}
+    assert listed - used == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "unknown"),
+    [
+        ("LeaderEpochs", []),
+        ("_ACLQueryResult", []),
+        ("SpoolCourier", ["courier"]),
+        ("TidyHouses", ["tidy", "houses"]),
+    ],
+)
+def test_a_word_that_the_glossary_lacks_is_found(name: str, unknown: list[str]) -> None:
+    """Any word of the name, in the plural too."""
+    known = {"leader", "epoch", "acl", "query", "result", "spool"}
+    assert unknown_words(name, known) == unknown
 
 
 # Where the name of a kind may stand as text: the table and the contract, what is valid of a kind, the
