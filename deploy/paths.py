@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+BENCHMARKS = PROJECT_ROOT / "docs" / "benchmarks.json"  # every figure that `bench` has kept
 PACKAGES = ("bus", "broker", "ingest", "alarm", "monitor", "dr_mirror", "spark_apps", "deploy")
 
 

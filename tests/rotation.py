@@ -1,12 +1,15 @@
 """What one run tries of long matrices and long stories: by turn, the same for the same commit.
 
 In: a name and members, or collected tests. Out: some of them; all where every member is wanted
-(`./databus test --every-member`). Stories of packages that changed lately come first, the longest
-not drawn before the others. Never: a member that ten commits in a row leave out.
+(`./databus test --every-member`). A run of all tests has a tenth of the stories, and besides those of
+packages that changed lately, the longest not drawn before the others. Never: a member that ten commits
+in a row leave out.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,7 +45,7 @@ STORY_PACKAGES = {
     "simulation": ("broker",),
 }
 """Whose stories stand in a folder that is not named after a package; the first that fits."""
-CHANGED_PACKAGES_BUDGET_S = 600.0
+CHANGED_PACKAGES_BUDGET_S = 300.0
 """Seconds of one worker for stories of changed packages beside those whose turn it is."""
 UNMEASURED_STORY_S = 60.0
 
@@ -85,8 +88,8 @@ def drawn(name: str, members: Sequence[Member], count: int = 1) -> list[Member]:
 class Story:
     """A test with the mark `rotates`, or the other slow tests of a file that takes long.
 
-    `group`: of which one member a turn is drawn. `name`: a node id or a path below the project.
-    `turns_ago`: when it was last drawn by turn; 0 where it is now.
+    `group`: what it is about; who names some tests gets one of each group they have. `name`: a node
+    id or a path below the project. `turns_ago`: when it was last drawn by turn; 0 where it is now.
     """
 
     group: str
@@ -113,35 +116,67 @@ def packages_of_story(name: str) -> tuple[str, ...]:
 
 
 def stories(items: Sequence[pytest.Item], *, whole_run: bool) -> list[Story]:
-    """All stories among the collected tests: marked ones, and where all tests were asked for the
-    slow tests of each long file, by package. Who names a file gets it."""
-    marked: dict[str, dict[str, tuple[pytest.Item, ...]]] = {}
+    """All stories among the collected tests, with their turns: those of all groups in one row where
+    all tests were asked for, else each group by itself."""
+    groups = _groups(items, whole_run=whole_run)
+    walks = {"all stories": groups} if whole_run else {one: {one: groups[one]} for one in groups}
+    return [
+        Story(group, name, groups[group][name], waiting(walk, position, count, places, turn()))
+        for walk, walked in walks.items()
+        for row in (spread(walked),)
+        for places in (places_in_row(len(row)),)
+        for count in (-(-places // TURNS),)
+        for position, (group, name) in enumerate(row)
+    ]
+
+
+def places_in_row(members: int) -> int:
+    """How many places a row of stories has, some of them empty: where it is long, a number that 2, 3, 5
+    and 7 do not divide. A story would else come every tenth turn exactly, and what it draws itself of
+    two members by the same turn would always be the same one.
+
+    >>> [places_in_row(members) for members in (4, 10, 11, 12, 154, 160)]
+    [4, 10, 11, 13, 157, 163]
+    """
+    if members <= TURNS:
+        return members
+    return next(places for places in itertools.count(members) if math.gcd(places, 2 * 3 * 5 * 7) == 1)
+
+
+def _groups(
+    items: Sequence[pytest.Item], *, whole_run: bool
+) -> dict[str, dict[str, tuple[pytest.Item, ...]]]:
+    """Marked tests by their group, and where all tests were asked for the slow tests of each long
+    file, by package. Who names a file gets it."""
+    groups: dict[str, dict[str, tuple[pytest.Item, ...]]] = {}
     by_file: dict[str, list[pytest.Item]] = {}
     for item in items:
         mark = item.get_closest_marker(MARKER)
         if mark is not None:
-            marked.setdefault(mark.args[0], {})[item.nodeid] = (item,)
+            groups.setdefault(mark.args[0], {})[item.nodeid] = (item,)
         elif whole_run and not SLOW.isdisjoint(one.name for one in item.iter_markers()):
             by_file.setdefault(item.nodeid.split("::")[0], []).append(item)
-    found = [story for group, members in marked.items() for story in _group(group, members)]
-    packages: dict[str, dict[str, tuple[pytest.Item, ...]]] = {}
     times = read_times()
     for file in sorted(by_file.keys() - ALWAYS):
         if times.of(file, UNMEASURED_STORY_S) >= STORY_S:
-            packages.setdefault(file.split("/")[1], {})[file] = tuple(by_file[file])
-    return found + [
-        story
-        for package, members in packages.items()
-        for story in _group(f"long tests of {package}", members)
-    ]
+            group = f"long tests of {file.split('/')[1]}"
+            groups.setdefault(group, {})[file] = tuple(by_file[file])
+    return groups
 
 
-def _group(group: str, members: Mapping[str, tuple[pytest.Item, ...]]) -> list[Story]:
-    count = -(-len(members) // TURNS)
-    return [
-        Story(group, name, items, waiting(group, position, count, len(members), turn()))
-        for position, (name, items) in enumerate(members.items())
-    ]
+def spread(groups: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
+    """(group, name) of all members in one row, in which those of a group stand as far from each other
+    as they can: so each turn has of every large group its share.
+
+    >>> [name for _, name in spread({"few": "a", "many": "1234"})]
+    ['4', 'a', '1', '2', '3']
+    """
+    places = []
+    for group, members in groups.items():
+        names = list(members)
+        first = zlib.crc32(group.encode()) / (1 << 32)
+        places += [((first + n / len(names)) % 1, group, name) for n, name in enumerate(names)]
+    return [(group, name) for _, group, name in sorted(places)]
 
 
 def of_changed_packages(
@@ -161,8 +196,8 @@ def of_changed_packages(
 
 
 def skip_what_is_not_drawn(items: Sequence[pytest.Item], *, whole_run: bool) -> None:
-    """Of each group one story runs, and those of packages that changed; the others are skipped,
-    and each says which one runs."""
+    """Stories whose turn it is run, and those of packages that changed; the others are skipped, and
+    each says which ones of its group run."""
     if every_member_is_wanted():
         return
     found = stories(items, whole_run=whole_run)
@@ -172,7 +207,7 @@ def skip_what_is_not_drawn(items: Sequence[pytest.Item], *, whole_run: bool) -> 
     chosen = {(one.group, one.name) for one in running}
     for story in found:
         if (story.group, story.name) not in chosen:
-            names = ", ".join(one.name for one in running if one.group == story.group)
+            names = ", ".join(one.name for one in running if one.group == story.group) or "none"
             reason = f"{story.group}: this run's turn is {names}"
             for item in story.items:
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -15,7 +16,9 @@ from tests.rotation import (
     drawn,
     of_changed_packages,
     packages_of_story,
+    places_in_row,
     skip_what_is_not_drawn,
+    waiting,
 )
 
 MEMBERS = ["a", "b", "c", "d"]
@@ -109,7 +112,37 @@ def test_ten_commits_in_a_row_run_every_story_also_a_marked_one_in_a_long_file(
         ran += [report.nodeid for report in done.listoutcomes()[0]]
     assert len(set(ran)) == 4 * len(MEMBERS)
     assert ran.count("tests/bus/test_a.py::test_plain") == TURNS
-    assert ran.count("tests/bus/test_a.py::test_long") in (2, 3)
+    assert ran.count("tests/bus/test_a.py::test_long") in (1, 2)
+
+
+def test_a_run_of_all_tests_has_a_tenth_of_the_stories_and_of_each_group_its_share(
+    outside: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, each of thirty groups ran a story in every run: a third of all, twenty minutes."""
+    groups = {f"g{number}": [f"{number}_{one}" for one in range(7)] for number in range(6)}
+    made(outside, "tests/bus/test_a.py", *(marked(one, *groups[one]) for one in groups))
+    ran: dict[int, list[str]] = {}
+    for number in range(50, 50 + TURNS):
+        monkeypatch.setenv("DATABUS_TURN", str(number))
+        done = outside.inline_run(plugins=[InTurn(whole_run=True)])
+        ran[number] = [report.nodeid for report in done.listoutcomes()[0]]
+    assert {len(each) for each in ran.values()} <= {4, 5}
+    assert len(set().union(*ran.values())) == 42
+    for each in ran.values():
+        assert len({name.split("test_")[2].split("_")[0] for name in each}) >= 3, "of many groups"
+
+
+def test_what_a_story_draws_itself_changes_from_one_of_its_turns_to_another() -> None:
+    """Of a hundred stories each comes every tenth turn: of two members it would draw one for ever."""
+    for members in (*range(11, 40), 100, 154, 160, 200, 210):
+        places = places_in_row(members)
+        share = -(-places // TURNS)
+        walk = range(TURNS * (places + TURNS))
+        turns = [n for n in walk if waiting("all stories", 7, share, places, n) == 0]
+        gaps = [later - one for one, later in itertools.pairwise(turns)]
+        assert max(gaps) <= TURNS
+        for own in (2, 3, 4, 5, 10):
+            assert {number % own for number in turns} == set(range(own)), (members, own)
 
 
 def test_who_names_a_long_file_gets_it(outside: pytest.Pytester) -> None:

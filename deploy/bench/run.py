@@ -25,11 +25,10 @@ from deploy.bench.mirror import measure as mirror
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
-from deploy.paths import PROJECT_ROOT
+from deploy.paths import BENCHMARKS, PROJECT_ROOT
 from deploy.settings.sources import unknown
 
 DOCUMENT = PROJECT_ROOT / "docs" / "benchmarks.md"
-KEPT = PROJECT_ROOT / "docs" / "benchmarks.json"
 
 
 def stop_on_signals() -> None:
@@ -142,7 +141,7 @@ def number(value: float) -> str:
 
 def keep(rows: Sequence[ReportRow]) -> None:
     """Put the rows into the kept results, and rewrite the page from all that are kept."""
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    kept = json.loads(BENCHMARKS.read_text(encoding="utf-8")) if BENCHMARKS.exists() else {}
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     for each in rows:
         kept[each.figure.name] = {
@@ -151,7 +150,7 @@ def keep(rows: Sequence[ReportRow]) -> None:
             "runs": {"ours": each.ours_runs, "kafka": each.kafka_runs},
             "machine": facts(),
         }
-    KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    BENCHMARKS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     DOCUMENT.write_text(page(kept), encoding="utf-8")
 
 

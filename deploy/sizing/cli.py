@@ -15,6 +15,7 @@ from rich.table import Table
 from bus.cli.show import AsJson, screen
 from deploy.durations import parse_seconds
 from deploy.errors import OperatorError
+from deploy.paths import BENCHMARKS
 
 
 def mount(app: typer.Typer) -> None:
@@ -39,7 +40,6 @@ def size(
     Memory and disks too. From the costs of a record that `bench` has measured; docs/sizing.md says
     on what, and what is only assumed.
     """
-    from deploy.bench.run import KEPT
     from deploy.sizing import size as work
     from deploy.sizing.costs import measured_costs, sources
 
@@ -49,7 +49,7 @@ def size(
         )
     except work.DemandError as error:
         raise OperatorError(str(error)) from error
-    costs, days = measured_costs(KEPT)
+    costs, days = measured_costs(BENCHMARKS)
     needs = work.size(demand, costs)
     if as_json:
         answer = {"needs": [asdict(need) for need in needs], "costs": sources(costs, days)}

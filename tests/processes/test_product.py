@@ -43,7 +43,6 @@ from deploy.servers.small_disk import CannotMount, ResizableDisk
 from deploy.settings.composed import load
 from deploy.supervisor.state_file import is_held
 from ingest.store.port import PageRequest, Query, RejectedRow
-from tests.rotation import drawn
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
 RATE = 500
@@ -227,7 +226,8 @@ def test_bad_records_are_kept_with_their_reason_and_counted(product: RunningProd
     eventually(lambda: product.account().balanced, lambda: str(product.account().faults))
 
 
-@pytest.mark.parametrize("film", drawn("film", [films.yard, films.street]), ids=lambda f: f.__name__)
+@pytest.mark.rotates("films")
+@pytest.mark.parametrize("film", [films.yard, films.street], ids=lambda film: film.__name__)
 def test_people_of_a_real_film_are_listed_and_their_pictures_open(
     product: RunningProduct, film: Callable[[], Path]
 ) -> None:

@@ -40,7 +40,7 @@ def test_what_was_measured_before_the_end_is_kept_with_its_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row is written when it grows, not when all is over."""
-    monkeypatch.setattr(verb, "KEPT", tmp_path / "benchmarks.json")
+    monkeypatch.setattr(verb, "BENCHMARKS", tmp_path / "benchmarks.json")
     monkeypatch.setattr(verb, "DOCUMENT", tmp_path / "benchmarks.md")
 
     def found() -> Iterator[Samples]:

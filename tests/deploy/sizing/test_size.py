@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from deploy.bench.report import FIGURES as BENCH_FIGURES
-from deploy.bench.run import KEPT
 from deploy.cli import mount_commands
 from deploy.errors import OperatorError
-from deploy.paths import PROJECT_ROOT
+from deploy.paths import BENCHMARKS, PROJECT_ROOT
 from deploy.settings.composed import load
 from deploy.sizing.costs import FIGURES, measured_costs, sources
 from deploy.sizing.size import BOUNDS, DAY_S, GIB, Demand, DemandError, RecordCosts, size
@@ -100,9 +99,9 @@ def test_every_number_shows_its_sum(demand: Demand) -> None:
 
 def test_the_edges_bear_the_peak_with_what_the_bench_keeps_and_so_does_their_memory() -> None:
     """Regression: 2 edges for 30,000 records/s, though one takes 7,469."""
-    kept = json.loads(KEPT.read_text("utf-8"))
+    kept = json.loads(BENCHMARKS.read_text("utf-8"))
     one_edge = statistics.median(kept["ingest-edge"]["runs"]["ours"])
-    costs, _ = measured_costs(KEPT)
+    costs, _ = measured_costs(BENCHMARKS)
     found = counts(Demand(cameras=20_000, rate=0.5, keep_days=30), costs)
     assert (found["edges"] - 1) * one_edge >= 30_000, "one may be away"
     driver_mb = statistics.median(kept["ingest-memory"]["runs"]["ours"])
@@ -162,5 +161,5 @@ def test_the_command_prints_the_sums_and_where_the_costs_come_from() -> None:
     assert "region servers" in said(*words)
     answer = json.loads(said(*words, "--json"))
     counted = {need["what"]: need["count"] for need in answer["needs"]}
-    costs, _ = measured_costs(KEPT)
+    costs, _ = measured_costs(BENCHMARKS)
     assert counted == counts(Demand(cameras=20_000, rate=0.5, keep_days=30), costs)
