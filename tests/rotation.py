@@ -36,7 +36,7 @@ ALWAYS = frozenset(
 )
 """The thin flow through all packages, and what draws its own members: in every whole run."""
 SLOW = frozenset({"slow", "java", "browser"})
-STORY_S = 20.0
+STORY_S = 10.0
 """A file whose tests take less runs always."""
 STORY_PACKAGES = {
     "processes/cluster": ("broker",),

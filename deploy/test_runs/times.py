@@ -25,6 +25,11 @@ HEAD = """# Where the time of the tests goes
 Written by `./databus test --write-times`; not by hand. Seconds of one worker, as measured when
 a file last ran in such a run; two workers share them. What one run leaves out by turn
 (`tests/rotation.py`) keeps the seconds of its last turn.
+
+A run has all quick tests, the slow ones of files that take less than ten seconds, and the thin
+flow through all packages (`ALWAYS`); of the stories, each a marked test or the slow tests of a
+long file, a tenth by turn, and up to five minutes of one worker more for packages that the last
+ten commits changed. A story that was never measured counts as a minute.
 """
 
 
