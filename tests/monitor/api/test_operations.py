@@ -155,6 +155,7 @@ async def test_api_and_command_line_refuse_the_same_rules_and_say_why(
     nobody."""
     sent: list[WatchCommand] = []
     monkeypatch.setattr("alarm.cli._send", lambda _, command: sent.append(command))
+    monkeypatch.setattr("monitor.live.command_sender.DELIVERY_SECONDS", 0.2)
     app = typer.Typer()
     mount(app)
     words = [f"--match={name}={','.join(values)}" for name, values in match.items()]

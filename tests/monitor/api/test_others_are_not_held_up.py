@@ -23,6 +23,7 @@ from bus.contracts.register import Checkpoint, Device, District, Register, encod
 from monitor.api.services import ConsoleServices
 from monitor.http_client import prepare
 
+pytestmark = pytest.mark.slow
 RULES, CHECKPOINTS = 100_000, 20_000
 MOST_LINES, MOST_BYTES = 60_000, 1 << 20
 NEEDED = {"/api/quality/hour": "?at=2026-11-28", "/api/plates": "?contains=A"}
