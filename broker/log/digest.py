@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import cancel_and_wait
-from broker.disk.port import Disk, DiskError, WouldBlock
+from broker.disk.port import Disk, DiskError, File, WouldBlock
 from broker.log.batch_scanner import NO_CRC, BatchScanner
 from broker.log.cold_reads import ColdReads
 from broker.log.errors import LogError, storage_error
@@ -124,8 +124,10 @@ class LogDigests:
                 if wanted.is_done():
                     return
                 try:
+                    # Opened here, where no other file can have taken the segment's name yet.
+                    file = self._disk.open(segment.path)
                     await self._disk.run(
-                        _digest_file, self._disk, segment.path, segment.base_offset, position,
+                        _digest_file, file, segment.base_offset, position,
                         segment.size_bytes, wanted, worker=f"{directory}/digests",
                     )  # fmt: skip
                 except DiskError as error:
@@ -150,10 +152,9 @@ class LogDigests:
 
 
 def _digest_file(
-    disk: Disk, path: str, base_offset: int, position: int, size: int, wanted: DigestRange
+    file: File, base_offset: int, position: int, size: int, wanted: DigestRange
 ) -> None:
-    """On a worker thread, through a handle of its own: the batches of one segment."""
-    file = disk.open(path)
+    """On a worker thread, which closes the file: the batches of one segment."""
     try:
         scan = BatchScanner(file, position, size, base_offset=base_offset, crc_from=NO_CRC)
         for found in scan:
@@ -161,6 +162,6 @@ def _digest_file(
             if wanted.is_done():
                 return
         if scan.fault:
-            wanted.fault = f"{path} is damaged at byte {scan.position}: {scan.fault}"
+            wanted.fault = f"{file.path} is damaged at byte {scan.position}: {scan.fault}"
     finally:
         file.close()

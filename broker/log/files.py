@@ -20,6 +20,7 @@ SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
+REPLACES = ".replaces"
 
 FUTURE_SUFFIX = "-future"
 """Suffix of a future log's directory: a copy that will replace the log in another directory."""

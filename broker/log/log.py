@@ -29,6 +29,7 @@ from broker.log.producer_replay import marker_of, markers_in, update_producers
 from broker.log.producer_snapshots import ProducerSnapshots
 from broker.log.producer_state import ProducerState
 from broker.log.recovery import Recovery
+from broker.log.replacement_files import finish_replacements
 from broker.log.segment import Segment
 from broker.log.segments import FetchSlice, PendingTruncation, Segments, force_truncation
 from broker.log.txnindex import AbortedTransaction
@@ -85,7 +86,7 @@ class Log:
         self._disk = disk
         self._files = files or FilePool(disk)
         disk.mkdirs(directory)
-        names = disk.listdir(directory)
+        names = finish_replacements(disk, directory, disk.listdir(directory))
         self._flush_state = FlushState(disk, directory, is_new=not names)
         self.leader_epochs = LeaderEpochs(disk, f"{directory}/{FILE_NAME}", FILE_NAME in names)
         self.snapshots = ProducerSnapshots(disk, directory, names)
@@ -466,6 +467,7 @@ class Log:
         return PendingTruncation([], True)
 
     def _drop_all(self, offset: int, now_ms: int) -> None:
+        self._segments.withdraw_replacement(self._disk)
         for segment in self._segments.all:
             segment.release()
             for path in segment.file_names():

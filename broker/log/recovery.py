@@ -23,6 +23,7 @@ from broker.log.files import (
     DELETED,
     LOG,
     OFFSET_INDEX,
+    REPLACES,
     SWAP,
     TIME_INDEX,
     TXN_INDEX,
@@ -37,6 +38,7 @@ from bus.records.batch import HEADER_BYTES, BatchHeader, header_at
 
 log = logging.getLogger("broker.log")
 
+_LEFT_BEHIND = (DELETED, CLEANED, ".tmp", SWAP, REPLACES)
 _MAX_U32 = (1 << 32) - 1
 TAIL_BYTES = 1 << 18
 """How far back to read for batches that producers may resend: mostly five of each."""
@@ -104,14 +106,11 @@ class Recovery:
     # --- what is there ---------------------------------------------------------------------------
 
     def _clean_up(self, names: list[str]) -> list[int]:
-        """Finish or undo interrupted file operations; returns the base offsets of the segments."""
-        unfinished = [name for name in names if name.endswith((DELETED, CLEANED, ".tmp", SWAP))]
+        """Remove what interrupted file operations left; returns the base offsets of the segments.
+        Replacements have been finished or undone already (``finish_replacements``)."""
+        unfinished = [name for name in names if name.endswith(_LEFT_BEHIND)]
         for name in unfinished:
-            path = f"{self._directory}/{name}"
-            if name.endswith(SWAP):
-                self._disk.rename(path, path.removesuffix(SWAP))
-            else:
-                self._disk.remove(path)
+            self._disk.remove(f"{self._directory}/{name}")
         if unfinished:
             names = self._disk.listdir(self._directory)
         bases = sorted(
@@ -288,15 +287,8 @@ class Recovery:
         if not whole or (last and last[1] >= segment.size_bytes):
             log.warning("%s: the indexes are missing or damaged and rebuilt", segment.path)
             return False
-        self._restore_max_timestamp(segment)
+        segment.restore_max_timestamp()
         return True
-
-    @staticmethod
-    def _restore_max_timestamp(segment: Segment) -> None:
-        last = segment.times.last()
-        if last is not None:
-            segment.max_timestamp_ms = last[0]
-            segment.max_timestamp_offset = segment.base_offset + last[1]
 
     # --- one segment -----------------------------------------------------------------------------
 
@@ -346,7 +338,7 @@ class Recovery:
             return 0
         segment.offsets.truncate(segment.offsets.count_values_below(entry[1] + 1))
         segment.times.truncate(segment.times.count_values_below(entry[0] + 1))
-        self._restore_max_timestamp(segment)
+        segment.restore_max_timestamp()
         segment.first_timestamp_ms = header_at(file.read(0, HEADER_BYTES)).max_timestamp
         segment.end_offset = header.base_offset
         return entry[1]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 
 from broker.disk.port import Disk
-from broker.log.files import DELETED
 from broker.log.log import Log
 from broker.log.segment import Segment
 
@@ -28,10 +27,11 @@ def delete_old_segments(partition: Log, disk: Disk, now_ms: int) -> list[str]:
     partition.advance_log_start_offset(
         max(partition.log_start_offset, partition.segments.all[count].base_offset)
     )
+    partition.segments.withdraw_replacement(disk)
     paths = [
         path
         for segment in partition.segments.remove_first(count)
-        for path in _mark_deleted(segment, disk)
+        for path in segment.mark_deleted()
     ]
     for offset in partition.snapshots.offsets[:-1]:
         if offset < partition.segments.first.base_offset:
@@ -75,11 +75,3 @@ def _below_start(partition: Log) -> int:
     bases = [segment.base_offset for segment in partition.segments.all]
     return sum(1 for following in bases[1:] if following <= partition.log_start_offset)
 
-
-def _mark_deleted(segment: Segment, disk: Disk) -> list[str]:
-    segment.release()
-    paths = []
-    for path in segment.file_names():
-        disk.rename(path, path + DELETED)
-        paths.append(path + DELETED)
-    return paths

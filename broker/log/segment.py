@@ -13,6 +13,7 @@ from broker.disk.port import Buffer, Disk, DiskError, File
 from broker.log.batch_scanner import OFFSETS_PER_SEGMENT
 from broker.log.errors import LogError
 from broker.log.files import (
+    DELETED,
     LOG,
     OFFSET_INDEX,
     TIME_INDEX,
@@ -65,10 +66,18 @@ class Segment:
     )
 
     def __init__(
-        self, directory: str, base_offset: int, disk: Disk, files: FilePool, now_ms: int
+        self,
+        directory: str,
+        base_offset: int,
+        disk: Disk,
+        files: FilePool,
+        now_ms: int,
+        file_suffix: str = "",
     ) -> None:
+        """``file_suffix``: of its files while they are none of the log."""
+
         def path(suffix: str) -> str:
-            return segment_path(directory, base_offset, suffix)
+            return segment_path(directory, base_offset, suffix) + file_suffix
 
         self.directory = directory
         self.base_offset = base_offset
@@ -262,6 +271,13 @@ class Segment:
         if len(cursors) > _MAX_CURSORS:
             del cursors[next(iter(cursors))]
 
+    def restore_max_timestamp(self) -> None:
+        """Take the largest timestamp from the index: closing a segment adds it as last entry."""
+        last = self.times.last()
+        if last is not None:
+            self.max_timestamp_ms = last[0]
+            self.max_timestamp_offset = self.base_offset + last[1]
+
     def forget_cursors(self) -> None:
         """The file is about to be truncated; remembered positions may become wrong."""
         self._cursors.clear()
@@ -272,6 +288,21 @@ class Segment:
         """Paths of all files of the segment that exist."""
         paths = [self.path, self.offsets.path, self.times.path, self.transactions.path]
         return [path for path in paths if self._disk.exists(path)]
+
+    def set_suffix(self, suffix: str) -> None:
+        """The files have been renamed: each has this suffix now."""
+        self.path += suffix
+        for index in (self.offsets, self.times, self.transactions):
+            index.path += suffix
+
+    def mark_deleted(self) -> list[str]:
+        """Rename the files to ``.deleted``, whose paths are returned, to be removed later: whoever
+        holds this segment reads on."""
+        self.release()
+        for path in self.file_names():
+            self._disk.rename(path, path + DELETED)
+        self.set_suffix(DELETED)
+        return self.file_names()
 
     def flush_indexes(self) -> None:
         """Force the index files of a closed segment. Below the recovery point they are used as

@@ -6,12 +6,17 @@ In: offsets. Out: the segment or the bytes they stand for. Never: writing batche
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from broker.disk.port import Disk
+from broker.disk.port import Disk, DiskError
+from broker.log.errors import LogError, storage_error
+from broker.log.files import FilePool
 from broker.log.log_dir_files import flush_file
+from broker.log.replacement_files import Span, forget_span, propose, swap_files, withdraw
 from broker.log.segment import Segment
 from broker.log.txnindex import AbortedTransaction
+from bus.errors import ErrorCode
 from bus.records.batch import Buffer
 
 _EMPTY = b""
@@ -43,12 +48,22 @@ class FetchSlice(NamedTuple):
     upper_offset: int
 
 
+class PendingReplacement(NamedTuple):
+    """A replacement under way; ``is_proposed``: between steps 2 and 4."""
+
+    span: Span
+    replaced: list[Segment]
+    is_proposed: bool = False
+
+
 class Segments:
-    """Invariant: never empty; base offsets rise; ``_bases`` are those of ``all``."""
+    """Invariant: never empty; base offsets rise; ``_bases`` are those of ``all``. At most one
+    replacement is under way."""
 
     def __init__(self, segments: list[Segment]) -> None:
         self.all = segments
         self._bases = [segment.base_offset for segment in segments]
+        self._replacement: PendingReplacement | None = None
 
     def __len__(self) -> int:
         return len(self.all)
@@ -67,10 +82,71 @@ class Segments:
         self._bases.append(segment.base_offset)
 
     def remove_first(self, count: int) -> list[Segment]:
-        """Remove the oldest segments from the list and return them."""
+        """Remove the oldest segments from the list and return them; ``withdraw_replacement``
+        before."""
         gone = self.all[:count]
         del self.all[:count], self._bases[:count]
         return gone
+
+    # --- replacing -------------------------------------------------------------------------------
+
+    def begin_replacement(self, replaced: Sequence[Segment], recovery_point: int) -> Span:
+        """What a replacement of these segments stands for; ``store_span`` is next. LogError unless
+        they are neighbouring closed segments of this log, and forced: what is not may be lost with
+        the power, and a replacement on the device would outlive what it was made of."""
+        slot = self.all.index(replaced[0]) if replaced[0] in self.all[:-1] else len(self.all)
+        following = slot + len(replaced)
+        if following >= len(self.all) or self.all[slot:following] != list(replaced):
+            raise _not_replaced(replaced[0], "these are no neighbouring closed segments of the log")
+        span = Span(replaced[0].base_offset, self.all[following].base_offset)
+        if span.end_offset > recovery_point:
+            raise _not_replaced(replaced[0], f"only what lies before {recovery_point} is forced")
+        if self._replacement is not None:
+            raise _not_replaced(replaced[0], f"{self._replacement.span} is under way")
+        self._replacement = PendingReplacement(span, list(replaced))
+        return span
+
+    def propose_replacement(self, span: Span, disk: Disk) -> None:
+        """Step 2 of ``replacement_files``. LogError: nothing has changed."""
+        pending = self._pending(span)
+        try:
+            propose(disk, self.first.directory, span)
+        except DiskError as error:
+            raise storage_error(error) from error
+        self._replacement = pending._replace(is_proposed=True)
+
+    def _pending(self, span: Span) -> PendingReplacement:
+        pending = self._replacement
+        if pending is None or pending.span != span:
+            raise _not_replaced(self.first, f"{span} was withdrawn")
+        return pending
+
+    def replace(self, span: Span, disk: Disk, files: FilePool) -> list[str]:
+        """Step 4: the new segment stands in the place of the old ones, whose paths are returned:
+        they may be removed after file.delete.delay.ms, for somebody may still read there.
+
+        LogError: nothing has changed; the log was truncated since, or the disk refuses.
+        """
+        pending = self._pending(span)
+        try:
+            fresh = swap_files(disk, self.first.directory, span, pending.replaced, files)
+        except DiskError as error:
+            raise storage_error(error) from error
+        slot = self.all.index(pending.replaced[0])
+        self.all[slot : slot + len(pending.replaced)] = [fresh]
+        self._bases = [segment.base_offset for segment in self.all]
+        self._replacement = pending._replace(is_proposed=False)
+        return [path for segment in pending.replaced for path in segment.file_names()]
+
+    def withdraw_replacement(self, disk: Disk) -> None:
+        """The log is about to be truncated or shortened: what was proposed for it is void. One that
+        stands already stays; only the note of what it covers goes, as in step 5. DiskError."""
+        pending, self._replacement = self._replacement, None
+        if pending is not None:
+            forget = withdraw if pending.is_proposed else forget_span
+            forget(disk, self.first.directory, pending.span)
+
+    # --- looking up ------------------------------------------------------------------------------
 
     def slot_of(self, offset: int) -> int:
         """The index of the last segment that does not begin after ``offset``."""
@@ -125,6 +201,7 @@ class Segments:
 
         The result makes it durable, which must happen before the next append.
         """
+        self.withdraw_replacement(disk)
         slot = self.slot_of(offset)
         for segment in self.all[slot + 1 :]:
             segment.release()
@@ -141,3 +218,7 @@ class Segments:
         last.save_indexes()
         last.release()
         return PendingTruncation([] if position is None else [last.path], slot + 1 < len(self.all))
+
+
+def _not_replaced(segment: Segment, why: str) -> LogError:
+    return LogError(ErrorCode.KAFKA_STORAGE_ERROR, f"{segment.path} is not replaced: {why}")

@@ -49,6 +49,10 @@ class TransactionIndex:
         whole = data[: len(data) // _ENTRY.size * _ENTRY.size]
         self.entries = [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(whole)]
 
+    def create(self) -> None:
+        """Make the file even if nothing is appended."""
+        self._write(b"")
+
     def append(self, aborted: AbortedTransaction) -> None:
         """Add one and write it: only reading the whole log would find it otherwise."""
         self.entries.append(aborted)

@@ -22,8 +22,12 @@ from broker.log import audit, scrub
 from broker.log.errors import LogError
 from broker.log.log import Log
 from broker.log.manager import LogManager
+from broker.log.replacement import replace_segments
+from broker.log.replacement_files import Span, write_cleaned
 from broker.log.retention import delete_old_segments
 from bus.errors import ErrorCode
+from bus.records.batch import iter_batches
+from tests.broker.log.test_replacement import drive
 from tests.broker.log.test_verify import flip
 
 NOW_MS = 1_760_000_000_000
@@ -124,6 +128,21 @@ class ScrubbedLogs:
         for path in delete_old_segments(self.log, self.disk, NOW_MS):
             self.disk.remove(path)
 
+    def replace(self) -> None:
+        """The first two segments by one with the same batches."""
+        log = self.log
+        group = log.segments.all[:2]
+        if len(log.segments) < 3 or not all(segment.size_bytes for segment in group):
+            return
+        log.flush()
+        span = Span(group[0].base_offset, log.segments.all[2].base_offset)
+        data = [segment.read_bytes(0, segment.size_bytes) for segment in group]
+        batches = [d[at : at + h.size_bytes] for d in data for at, h in iter_batches(d)]
+        write_cleaned(self.disk, log.directory, span, batches, [], 0)
+        paths = drive(replace_segments(log, group, self.disk, log._files))
+        for path in paths:
+            self.disk.remove(path)
+
     def delete_topic(self) -> None:
         self.manager.delete("t", 0)
         for path in Path(self.log.directory).parent.glob("t-0.*-delete"):
@@ -193,6 +212,7 @@ CHANGES = [
     ScrubbedLogs.truncate_and_grow,
     ScrubbedLogs.roll,
     ScrubbedLogs.delete_by_retention,
+    ScrubbedLogs.replace,
     ScrubbedLogs.delete_topic,
     ScrubbedLogs.delete_and_create_again,
     ScrubbedLogs.move,

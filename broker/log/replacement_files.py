@@ -1,0 +1,301 @@
+"""Segments replaced by one: the files, and what a start makes of a replacement that was cut short.
+
+In: neighbouring closed segments, the batches that are to stand for all of them. Out: their files
+swapped so that, whenever the process or the machine dies, the next start finds the old segments or
+the new one, whole; never both, never neither. Never: which segments, which batches (the cleaner
+says); in memory anything (``Segments.replace``), when which step comes (``replacement.py``).
+
+The new files are written and forced as ``.cleaned`` (``write_cleaned``). Then, step by step:
+
+1. ``<base>.replaces`` says which offsets they stand for, durably.
+2. ``.cleaned`` → ``.swap``, the log last.
+3. The directory is forced. From here on the replacement is decided.
+4. The old files → ``.deleted``, then ``.swap`` → their names, the log last.
+5. The directory is forced, ``.replaces`` removed; ``.deleted`` is removed later, as in retention.
+
+A replacement ends with the batch with which the old segments end, emptied if need be: recovery
+takes a segment that ends before the next one begins for one that lost its end (ADR 0082).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from broker.disk.port import Disk, DiskError
+from broker.log.batch_scanner import NO_CRC, BatchScanner
+from broker.log.checked import verify_checksum, with_checksum
+from broker.log.files import (
+    CLEANED,
+    DELETED,
+    LOG,
+    OFFSET_INDEX,
+    REPLACES,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    FilePool,
+    base_offset_of,
+    segment_path,
+)
+from broker.log.log_dir_files import flush_file
+from broker.log.segment import Segment
+from broker.log.txnindex import AbortedTransaction
+from bus.errors import check
+from bus.records.batch import Buffer, header_at
+
+log = logging.getLogger("broker.log")
+
+DAMAGED = ".damaged"
+"""Suffix of a replacement that a start found not whole. Nothing reads it; a person may."""
+
+_SUFFIXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, LOG)
+"""Of a replacement's files, the one that decides last."""
+
+
+class Span(NamedTuple):
+    """The offsets [base_offset, end_offset) that a replacement stands for."""
+
+    base_offset: int
+    end_offset: int
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write_cleaned(
+    disk: Disk,
+    directory: str,
+    span: Span,
+    batches: Iterable[Buffer],
+    aborted: Sequence[AbortedTransaction],
+    interval_bytes: int,
+) -> None:
+    """Write the files of a replacement and force them; ``aborted`` touch batches that stay.
+
+    May run in another process. A DiskError leaves ``.cleaned`` files, which the next attempt
+    writes over and a start removes.
+    """
+    segment = Segment(directory, span.base_offset, disk, FilePool(disk), 0, CLEANED)
+    for path in segment.file_names():
+        disk.remove(path)
+    end_offset = span.base_offset
+    for batch in batches:
+        header = header_at(batch)
+        check(end_offset <= header.base_offset, "batches of a replacement are in their order")
+        segment.append(batch)
+        segment.index_batch(header, header.last_offset, len(batch), interval_bytes)
+        end_offset = header.end_offset
+    check(end_offset == span.end_offset, "a replacement ends where what it replaces ends")
+    segment.transactions.create()
+    for entry in aborted:
+        segment.transactions.append(entry)
+    segment.close_for_writing()
+    for path in segment.file_names():
+        flush_file(disk, path)
+
+
+def store_span(disk: Disk, directory: str, span: Span) -> None:
+    """Step 1, durably."""
+    text = f"version: 0\nbase_offset: {span.base_offset}\nend_offset: {span.end_offset}\n"
+    path = segment_path(directory, span.base_offset, REPLACES)
+    disk.replace_text_durably(path, with_checksum(text))
+
+
+def read_span(disk: Disk, path: str) -> Span | None:
+    """What a file of step 1 says; None if it is damaged."""
+    text = verify_checksum(disk.read_text(path))
+    if text is None:
+        return None
+    lines = dict(line.split(": ") for line in text.splitlines())
+    return Span(int(lines["base_offset"]), int(lines["end_offset"]))
+
+
+class Renames:
+    """Renames of files of which all are made or none."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._made: list[tuple[str, str]] = []
+
+    def rename(self, source: str, target: str) -> None:
+        self._disk.rename(source, target)
+        self._made.append((source, target))
+
+    def undo(self) -> None:
+        """Raises DiskError if the disk refuses that too; the next start finishes it then."""
+        while self._made:
+            source, target = self._made.pop()
+            self._disk.rename(target, source)
+
+
+def propose(disk: Disk, directory: str, span: Span) -> None:
+    """Step 2. DiskError: nothing has changed."""
+    renames = Renames(disk)
+    try:
+        for suffix in _SUFFIXES:
+            path = segment_path(directory, span.base_offset, suffix)
+            renames.rename(path + CLEANED, path + SWAP)
+    except DiskError:
+        renames.undo()
+        raise
+
+
+def withdraw(disk: Disk, directory: str, span: Span) -> None:
+    """Undo steps 1 and 2, the log first: without it the others mean nothing."""
+    for suffix in reversed(_SUFFIXES):
+        disk.remove(segment_path(directory, span.base_offset, suffix) + SWAP)
+    forget_span(disk, directory, span)
+
+
+def forget_span(disk: Disk, directory: str, span: Span) -> None:
+    """The end of step 5."""
+    disk.remove(segment_path(directory, span.base_offset, REPLACES))
+
+
+def swap_files(
+    disk: Disk, directory: str, span: Span, old: Sequence[Segment], files: FilePool
+) -> Segment:
+    """Step 4: the new segment. The old ones know their new names; whoever holds one reads on.
+    DiskError: nothing has changed."""
+    renames = Renames(disk)
+    try:
+        for segment in old:
+            segment.release()
+            for path in segment.file_names():
+                renames.rename(path, path + DELETED)
+        for suffix in _SUFFIXES:
+            path = segment_path(directory, span.base_offset, suffix)
+            renames.rename(path + SWAP, path)
+        fresh = _opened(disk, directory, span, files)
+    except DiskError:
+        renames.undo()
+        raise
+    for segment in old:
+        segment.set_suffix(DELETED)
+    return fresh
+
+
+def _opened(disk: Disk, directory: str, span: Span, files: FilePool) -> Segment:
+    fresh = Segment(directory, span.base_offset, disk, files, 0)
+    fresh.size_bytes, fresh.end_offset = disk.size_of(fresh.path), span.end_offset
+    fresh.transactions.load()
+    if not (fresh.offsets.attach() and fresh.times.attach()):
+        raise DiskError(f"{fresh.path}: an index of the replacement is not whole")
+    fresh.restore_max_timestamp()
+    return fresh
+
+
+# --- at a start ----------------------------------------------------------------------------------
+
+
+def finish_replacements(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Finish or undo what was cut short, before any ``.deleted`` is removed; returns the names that
+    are there then. The caller may wait for the device.
+
+    A ``.swap`` without ``.replaces`` is Apache Kafka's: its own batches say what it covers.
+    """
+    unfinished = [name for name in names if _is(name, REPLACES) or _is(name, LOG + SWAP)]
+    bases = {base for name in unfinished if (base := base_offset_of(name)) is not None}
+    for base in sorted(bases):
+        _Unfinished(disk, directory, base, disk.listdir(directory)).resolve()
+    return disk.listdir(directory) if bases else names
+
+
+def _is(name: str, suffix: str) -> bool:
+    return name.partition(".")[2] == suffix[1:]
+
+
+class _Unfinished:
+    """One replacement as a start finds it. Invariant: ``resolve`` may itself be cut short anywhere
+    and repeated."""
+
+    def __init__(self, disk: Disk, directory: str, base: int, names: list[str]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._base = base
+        self._names = set(names)
+        path = self._path(base, REPLACES)
+        self._span = read_span(disk, path) if self._has(base, REPLACES) else None
+
+    def resolve(self) -> None:
+        is_proposed = self._has(self._base, LOG + SWAP)
+        end = self._end_of(LOG + SWAP if is_proposed else LOG)
+        if end is not None and (self._span is None or self._span.end_offset == end):
+            self._finish(end)
+        elif is_proposed:
+            self._undo()
+        self._disk.remove(self._path(self._base, REPLACES))
+
+    def _finish(self, end: int) -> None:
+        """The segments covered go before the log gets its name: never both."""
+        for base in self._bases(LOG, end):
+            if base != self._base:
+                self._remove(base)
+        self._disk.flush_directory(self._directory)
+        for suffix in _SUFFIXES:
+            path = self._path(self._base, suffix)
+            if self._has(self._base, suffix + SWAP):
+                self._disk.rename(path + SWAP, path)
+            elif suffix in (OFFSET_INDEX, TIME_INDEX) and self._has(self._base, LOG + SWAP):
+                self._disk.remove(path)  # the former segment's or this one's: built again
+        self._disk.flush_directory(self._directory)
+
+    def _undo(self) -> None:
+        """The segments covered get their names back."""
+        path = self._path(self._base, LOG)
+        log.error("%s is not whole: it is put aside as %s, what it was to replace stays",
+                  path + SWAP, DAMAGED)  # fmt: skip
+        end = self._span.end_offset if self._span is not None else self._next_base()
+        for suffix in _SUFFIXES[:-1]:
+            self._disk.remove(self._path(self._base, suffix) + SWAP)
+        floor = self._base
+        for base in sorted({*self._bases(LOG, end), *self._bases(LOG + DELETED, end)}):
+            # One that an earlier replacement left may lie inside of another.
+            if base >= floor and not self._has(base, LOG):
+                self._restore(base)
+            floor = max(floor, self._end_of(LOG, base, NO_CRC) or base)
+        self._disk.flush_directory(self._directory)
+        self._disk.rename(path + SWAP, path + DAMAGED)
+        self._disk.flush_directory(self._directory)
+
+    def _restore(self, base: int) -> None:
+        for suffix in _SUFFIXES:
+            if self._has(base, suffix + DELETED):
+                self._disk.rename(self._path(base, suffix) + DELETED, self._path(base, suffix))
+
+    def _remove(self, base: int) -> None:
+        for suffix in reversed(_SUFFIXES):
+            self._disk.remove(self._path(base, suffix))
+
+    def _bases(self, suffix: str, end: int) -> list[int]:
+        """Of the segments covered, those that have a file of a kind."""
+        bases = [base_offset_of(name) for name in self._names if _is(name, suffix)]
+        return sorted(base for base in bases if base is not None and self._base <= base < end)
+
+    def _next_base(self) -> int:
+        bases = [base_offset_of(name) for name in self._names if _is(name, LOG)]
+        return min((b for b in bases if b is not None and b > self._base), default=1 << 63)
+
+    def _end_of(self, suffix: str, base: int | None = None, crc_from: int = 0) -> int | None:
+        """Where a file of batches ends; None if it is missing, empty or not whole."""
+        base = self._base if base is None else base
+        path = self._path(base, suffix)
+        if not self._disk.exists(path):
+            return None
+        file = self._disk.open(path)
+        try:
+            scan = BatchScanner(file, 0, file.size(), base_offset=base, crc_from=crc_from)
+            end = max((found.header.end_offset for found in scan), default=None)
+        finally:
+            file.close()
+        return None if scan.fault else end
+
+    def _has(self, base: int, suffix: str) -> bool:
+        return f"{base:020d}{suffix}" in self._names
+
+    def _path(self, base: int, suffix: str) -> str:
+        return segment_path(self._directory, base, suffix)
+
+
