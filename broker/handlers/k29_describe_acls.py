@@ -27,15 +27,7 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
         return _failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
         return _failed(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
-    wanted = AclFilter(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-    )
+    wanted = AclFilter.of(request)
     found: dict[tuple[int, str, int], list[AclDescription]] = {}
     for _, acl in find_acls(context.services.metadata.image, wanted):
         key = (acl.resource_type, acl.resource_name, acl.pattern_type)

@@ -8,6 +8,8 @@ Versions: 1-3. 3 has user resources.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from broker.controller.decisions.acls import AclFilter, delete_acls
 from broker.handlers.context import RequestContext
 from broker.handlers.preconditions import NO_AUTHORIZER, security_is_off
@@ -16,7 +18,6 @@ from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.delete_acls import (
-    DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
@@ -30,7 +31,7 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
         return _all_failed(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if security_is_off(context):
         return _all_failed(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
-    filters = [_asked(one) for one in request.filters]
+    filters = [AclFilter.of(one) for one in request.filters]
 
     def done(found: tuple[tuple[AclImage, ...], ...]) -> None:
         context.reply(DeleteAclsResponse(filter_results=[_result(acls) for acls in found]))
@@ -43,33 +44,11 @@ def handle(request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsRes
     return None
 
 
-def _asked(one: DeleteAclsFilter) -> AclFilter:
-    return AclFilter(
-        one.resource_type_filter,
-        one.resource_name_filter,
-        one.pattern_type_filter,
-        one.principal_filter,
-        one.host_filter,
-        one.operation,
-        one.permission_type,
-    )
-
-
 def _result(acls: tuple[AclImage, ...]) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(
         error_message=None,
         matching_acls=[
-            DeleteAclsMatchingAcl(
-                error_message=None,
-                resource_type=acl.resource_type,
-                resource_name=acl.resource_name,
-                pattern_type=acl.pattern_type,
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission_type,
-            )
-            for acl in acls
+            DeleteAclsMatchingAcl(error_message=None, **asdict(acl)) for acl in acls
         ],
     )
 

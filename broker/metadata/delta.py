@@ -245,15 +245,7 @@ class MetadataDelta:
         self._quotas[entity] = None
 
     def _acl(self, record: Any) -> None:
-        self._map("acls")[record.id] = AclImage(
-            resource_type=record.resource_type,
-            resource_name=record.resource_name,
-            pattern_type=record.pattern_type,
-            principal=record.principal,
-            host=record.host,
-            operation=record.operation,
-            permission_type=record.permission_type,
-        )
+        self._map("acls")[record.id] = AclImage.of(record)
 
     def _remove_acl(self, record: Any) -> None:
         self._map("acls").pop(record.id, None)

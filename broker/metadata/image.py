@@ -7,7 +7,7 @@ Kafka's counterpart is MetadataImage.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -173,7 +173,8 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True)
 class AclImage:
-    """One rule of access: who may do what with what, and from where."""
+    """One rule of access: who may do what with what, and from where. Records and messages have the
+    same fields: `AclImage.of` reads them, `dataclasses.asdict` writes them."""
 
     resource_type: int
     resource_name: str
@@ -182,6 +183,14 @@ class AclImage:
     host: str
     operation: int
     permission_type: int
+
+    @classmethod
+    def of(cls, rule: object) -> AclImage:
+        """The rule in a record or a message, whose fields have these names."""
+        return cls(*[getattr(rule, name) for name in _ACL_FIELDS])
+
+
+_ACL_FIELDS = tuple(one.name for one in fields(AclImage))
 
 
 ConfigKey = tuple[ResourceType, str]

@@ -8,6 +8,7 @@ same image.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from broker.metadata.image import (
     AclImage,
@@ -151,16 +152,7 @@ def broker_as_record(broker: BrokerImage) -> RegisterBrokerRecord:
 
 def acl_as_record(acl_id: bytes, acl: AclImage) -> AccessControlEntryRecord:
     """One entry of the access lists."""
-    return AccessControlEntryRecord(
-        id=acl_id,
-        resource_type=acl.resource_type,
-        resource_name=acl.resource_name,
-        pattern_type=acl.pattern_type,
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission_type,
-    )
+    return AccessControlEntryRecord(id=acl_id, **asdict(acl))
 
 
 def _configs(image: MetadataImage) -> Iterator[object]:

@@ -142,25 +142,16 @@ class Components:
 
 def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogManager) -> Components:
     """Create every component of a broker; nothing is started yet."""
-    clock, roles = runtime.clock, runtime.roles
-    timer, failover_gate = Timer(clock), FailoverGate(clock)
+    clock = runtime.clock
+    timer = Timer(clock)
     metadata = MetadataCache(
         control_plane.controller.committed,
         runtime.config,
-        failover_gate,
+        FailoverGate(clock),
         lambda: control_plane.knows_topics,
     )
     dispatchers: dict[ListenerType, Dispatcher] = {}
-    connections = PeerConnections(
-        runtime.network,
-        clock,
-        runtime.config,
-        control_plane,
-        lambda: metadata.image,
-        lambda key, body: dispatchers[roles.controller_listener_type].call(key, body),
-        failover_gate.on_disconnect,
-        failover_gate.on_connect,
-    )
+    connections = _peer_connections(runtime, control_plane, metadata, dispatchers)
     forwarding = ForwardingManager(
         clock,
         connections.to_controller("forwarding", pipelined=True),
@@ -170,31 +161,21 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
     coordinators = Coordinators(_groups(runtime, replicas, timer, lambda: metadata.image))
     stored, publisher = StoredConfigs(), Publisher()
     requests = connections.to_controller("requests", pipelined=True)
-    services = Services(
-        node_id=runtime.config.node_id,
-        clock=clock,
-        metadata=metadata,
-        data_plane=_data_plane(runtime, control_plane, logs, replicas, requests),
-        coordinators=coordinators,
-        control_plane=control_plane,
-        forwarding=Forwarding(
-            forwarding.forward,
-            lambda frame, connection, fill: dispatchers[ListenerType.CONTROLLER].dispatch(
-                frame, connection, fill
-            ),
-        ),
-        topic_creation=TopicCreation(
-            AutoTopicCreation(clock, requests),
-            lambda: topic_defaults(metadata.config),
-            roles.is_alone,
-        ),
-        authorizer=Authorizer(),
+    services = _services(
+        runtime,
+        control_plane,
+        metadata,
+        _data_plane(runtime, control_plane, logs, replicas, requests),
+        coordinators,
+        forwarding,
+        requests,
+        dispatchers,
     )
     runtime.metrics.gauge(
         "broker-metadata-metrics", "metadata-apply-error-count",
         lambda: publisher.errors + len(stored.refused),
     )  # fmt: skip
-    for side in roles.listener_types:
+    for side in runtime.roles.listener_types:
         dispatchers[side] = Dispatcher(services, runtime.metrics, side)
     return Components(
         node_id=runtime.config.node_id,
@@ -214,6 +195,57 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
         connections=connections,
         forwarding=forwarding,
         confirmation_log=ConfirmationLog(control_plane.incarnation_id, runtime.metrics),
+    )
+
+
+def _peer_connections(
+    runtime: Runtime,
+    control_plane: ControlPlane,
+    metadata: MetadataCache,
+    dispatchers: dict[ListenerType, Dispatcher],
+) -> PeerConnections:
+    return PeerConnections(
+        runtime.network,
+        runtime.clock,
+        runtime.config,
+        control_plane,
+        lambda: metadata.image,
+        lambda key, body: dispatchers[runtime.roles.controller_listener_type].call(key, body),
+        metadata.failover_gate.on_disconnect,
+        metadata.failover_gate.on_connect,
+    )
+
+
+def _services(
+    runtime: Runtime,
+    control_plane: ControlPlane,
+    metadata: MetadataCache,
+    data_plane: DataPlane,
+    coordinators: Coordinators,
+    forwarding: ForwardingManager,
+    requests: ControllerChannel,
+    dispatchers: dict[ListenerType, Dispatcher],
+) -> Services:
+    """What the handlers of all listeners see."""
+    return Services(
+        node_id=runtime.config.node_id,
+        clock=runtime.clock,
+        metadata=metadata,
+        data_plane=data_plane,
+        coordinators=coordinators,
+        control_plane=control_plane,
+        forwarding=Forwarding(
+            forwarding.forward,
+            lambda frame, connection, fill: dispatchers[ListenerType.CONTROLLER].dispatch(
+                frame, connection, fill
+            ),
+        ),
+        topic_creation=TopicCreation(
+            AutoTopicCreation(runtime.clock, requests),
+            lambda: topic_defaults(metadata.config),
+            runtime.roles.is_alone,
+        ),
+        authorizer=Authorizer(),
     )
 
 

@@ -17,7 +17,6 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
 
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
@@ -85,6 +84,7 @@ class Broker:
         )
         self.control_plane: ControlPlane = make_control_plane(self._runtime)
         self._listeners: dict[ListenerType, list[Listener]] = {}
+        self._dispatches: dict[Listener, Dispatch] = {}
         self._shared = SharedResources(clock.monotonic, clock.call_later)
         self._metrics_server: Server | None = None
         self._limits: tuple[BrokerConfig, ConnectionLimits] | None = None
@@ -228,10 +228,11 @@ class Broker:
     def _listener(
         self, dispatcher: Dispatcher, side: ListenerType, address: ListenerAddress
     ) -> Listener:
-        return Listener(
+        dispatch = _dispatch(dispatcher)
+        listener = Listener(
             self.network,
             self._connection_limits,
-            _dispatch(dispatcher),
+            dispatch,
             self.clock.monotonic,
             self.clock.call_later,
             self._connection_closed,
@@ -240,6 +241,8 @@ class Broker:
             protocol=address.protocol,
             is_for_brokers=side is ListenerType.CONTROLLER or self._is_among_brokers(address.name),
         )
+        self._dispatches[listener] = dispatch
+        return listener
 
     def _connection_limits(self) -> ConnectionLimits:
         """Computed once per configuration: thousands of connections may arrive in a second."""
@@ -307,16 +310,13 @@ class Broker:
             self._log_requests(requests.isEnabledFor(logging.DEBUG))
 
     def _log_requests(self, wanted: bool) -> None:
-        """Wrap the dispatchers in the request log, or unwrap them: requests that are not logged do
-        not even pay for the check."""
+        """Put the request log in front of the dispatchers, or take it away: requests that are not
+        logged do not even pay for the check."""
         if wanted is self._logs_requests:
             return
         self._logs_requests = wanted
-        for listener in self._all_listeners():
-            if wanted:
-                listener.dispatch = _logged(listener.dispatch)
-            else:
-                listener.dispatch = listener.dispatch.__wrapped__  # type: ignore[attr-defined]
+        for listener, dispatch in self._dispatches.items():
+            listener.dispatch = _logged(dispatch) if wanted else dispatch
 
     async def _expire_offsets(self) -> None:
         while True:
@@ -327,7 +327,6 @@ class Broker:
 def _logged(dispatch: Dispatch) -> Dispatch:
     """Write a line to request.log for each request, then dispatch it."""
 
-    @wraps(dispatch)
     def log_and_dispatch(frame: memoryview, connection: Connection, slot: ResponseSlot) -> None:
         with suppress(ProtocolError):  # the dispatcher says what is wrong with it
             header, _ = request_header(frame)

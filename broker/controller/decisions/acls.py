@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from broker.controller.decisions.acl_hosts import check_host
 from broker.controller.decisions.decision import Decision, RefusedError
@@ -26,6 +27,18 @@ _OPERATIONS = frozenset(range(2, 15))
 _PERMISSIONS = frozenset({2, 3})
 
 
+class FilterFields(Protocol):
+    """The fields of a filter in Kafka's messages."""
+
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+
 @dataclass(frozen=True, slots=True)
 class AclFilter:
     """What is looked for: None and ANY fit everything."""
@@ -37,6 +50,19 @@ class AclFilter:
     host: str | None = None
     operation: int = ANY
     permission_type: int = ANY
+
+    @classmethod
+    def of(cls, wanted: FilterFields) -> AclFilter:
+        """What DescribeAcls asks for, or one filter of DeleteAcls."""
+        return cls(
+            wanted.resource_type_filter,
+            wanted.resource_name_filter,
+            wanted.pattern_type_filter,
+            wanted.principal_filter,
+            wanted.host_filter,
+            wanted.operation,
+            wanted.permission_type,
+        )
 
     def fits(self, acl: AclImage) -> bool:
         """Whether a rule is among those looked for."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import astuple
 
 from broker.controller.zk import znodes
 from broker.metadata.image import AclImage, MetadataImage
@@ -141,8 +141,4 @@ def difference(
 def record_of(acl: AclImage) -> AccessControlEntryRecord:
     """An ACL read from a node. Its id is derived from its content, so that all readers of the nodes
     have the same records."""
-    said: tuple[Any, ...] = (
-        acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host,
-        acl.operation, acl.permission_type,
-    )  # fmt: skip
-    return acl_as_record(hashlib.sha256(znodes.dump(said)).digest()[:16], acl)
+    return acl_as_record(hashlib.sha256(znodes.dump(astuple(acl))).digest()[:16], acl)
