@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from broker.clock.port import Clock
 from broker.coordinator.topic import CoordinatorTopic, RecordT
@@ -22,7 +22,15 @@ from broker.log.validation import AppendOrigin
 from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Isolation, Partition
 from bus.errors import ErrorCode
-from bus.records.batch import BatchHeader, RecordsError, check_crc, iter_batches
+from bus.records.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    RecordsError,
+    check_crc,
+    iter_batches,
+)
 from bus.records.build import build_batch
 from bus.records.read import read_records
 from bus.records.record import Record
@@ -38,6 +46,20 @@ ErrorCallback = Callable[[ErrorCode], None]
 
 _COMMITTED = frozenset({ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 """The records stay in the log, even where the client gets an error."""
+
+
+class ProducerFields(NamedTuple):
+    """What the header of a batch says of its producer. A coordinator writes what is part of a
+    client's transaction under that client's id and epoch; its sequence is not checked there, Kafka
+    writes 0."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+
+
+NO_PRODUCER = ProducerFields()
 
 
 class PartitionWriter(Generic[RecordT]):
@@ -66,12 +88,15 @@ class PartitionWriter(Generic[RecordT]):
         records: Sequence[RecordT],
         committed: Callable[[], None],
         done: ErrorCallback,
+        producer: ProducerFields = NO_PRODUCER,
     ) -> None:
         """Append the records as one batch. Calls `committed` when every in-sync replica has it,
-        `done` then, on an error or at the timeout."""
+        `done` then, on an error (INVALID_PRODUCER_EPOCH: the producer has a newer one) or at the
+        timeout."""
         now_ms = self._clock.now_ms()
         pairs = [self.topic.encode(record) for record in records]
-        batch = build_batch([Record(key, value, timestamp_ms=now_ms) for key, value in pairs])
+        made = [Record(key, value, timestamp_ms=now_ms) for key, value in pairs]
+        batch = build_batch(made, **producer._asdict())
         try:
             partition = self._partition(index)
             info = partition.append_as_leader(
@@ -219,6 +244,7 @@ def decode_batches(
     if not data or position != len(data):
         raise _damaged("a batch that does not end")
     return found, offset
+
 
 def _decode_into(
     topic: CoordinatorTopic[RecordT], header: BatchHeader, record: Record, found: list[RecordT]
