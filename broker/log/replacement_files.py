@@ -53,6 +53,9 @@ DAMAGED = ".damaged"
 _SUFFIXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, LOG)
 """Of a replacement's files, the one that decides last."""
 
+_UNFINISHED = (REPLACES, LOG + SWAP, TXN_INDEX + SWAP)
+"""Suffixes of files that show a replacement on its way; other indexes are built again."""
+
 
 class Span(NamedTuple):
     """The offsets [base_offset, end_offset) that a replacement stands for."""
@@ -196,7 +199,7 @@ def finish_replacements(disk: Disk, directory: str, names: list[str]) -> list[st
 
     A ``.swap`` without ``.replaces`` is Apache Kafka's: its own batches say what it covers.
     """
-    unfinished = [name for name in names if _is(name, REPLACES) or _is(name, LOG + SWAP)]
+    unfinished = [name for name in names if any(_is(name, suffix) for suffix in _UNFINISHED)]
     bases = {base for name in unfinished if (base := base_offset_of(name)) is not None}
     for base in sorted(bases):
         _Unfinished(disk, directory, base, disk.listdir(directory)).resolve()
@@ -220,27 +223,43 @@ class _Unfinished:
         self._span = read_span(disk, path) if self._has(base, REPLACES) else None
 
     def resolve(self) -> None:
-        is_proposed = self._has(self._base, LOG + SWAP)
-        end = self._end_of(LOG + SWAP if is_proposed else LOG)
-        if end is not None and (self._span is None or self._span.end_offset == end):
-            self._finish(end)
-        elif is_proposed:
-            self._undo()
+        covered = self._span.end_offset if self._span is not None else None
+        if self._has(self._base, LOG + SWAP):
+            end = self._end_of(LOG + SWAP)
+            if end is not None and covered in (None, end):
+                self._finish(end)
+            else:
+                self._undo()
+        elif self._has(self._base, REPLACES):
+            # Before step 2 was complete; or after step 4, in which the log got its name last.
+            if covered is not None and self._end_of(LOG) == covered:
+                self._remove_covered(covered)
+            self._remove_swaps()
+        elif self._has(self._base, LOG):  # Apache Kafka names the log first
+            path = self._path(self._base, TXN_INDEX)
+            self._disk.rename(path + SWAP, path)
         self._disk.remove(self._path(self._base, REPLACES))
 
     def _finish(self, end: int) -> None:
         """The segments covered go before the log gets its name: never both."""
-        for base in self._bases(LOG, end):
-            if base != self._base:
-                self._remove(base)
-        self._disk.flush_directory(self._directory)
+        self._remove_covered(end)
         for suffix in _SUFFIXES:
             path = self._path(self._base, suffix)
             if self._has(self._base, suffix + SWAP):
                 self._disk.rename(path + SWAP, path)
-            elif suffix in (OFFSET_INDEX, TIME_INDEX) and self._has(self._base, LOG + SWAP):
+            elif suffix in (OFFSET_INDEX, TIME_INDEX):
                 self._disk.remove(path)  # the former segment's or this one's: built again
         self._disk.flush_directory(self._directory)
+
+    def _remove_covered(self, end: int) -> None:
+        for base in self._bases(LOG, end):
+            if base != self._base:
+                self._remove(base)
+        self._disk.flush_directory(self._directory)
+
+    def _remove_swaps(self) -> None:
+        for suffix in _SUFFIXES[:-1]:
+            self._disk.remove(self._path(self._base, suffix) + SWAP)
 
     def _undo(self) -> None:
         """The segments covered get their names back."""
@@ -248,8 +267,7 @@ class _Unfinished:
         log.error("%s is not whole: it is put aside as %s, what it was to replace stays",
                   path + SWAP, DAMAGED)  # fmt: skip
         end = self._span.end_offset if self._span is not None else self._next_base()
-        for suffix in _SUFFIXES[:-1]:
-            self._disk.remove(self._path(self._base, suffix) + SWAP)
+        self._remove_swaps()
         floor = self._base
         for base in sorted({*self._bases(LOG, end), *self._bases(LOG + DELETED, end)}):
             # One that an earlier replacement left may lie inside of another.
