@@ -48,7 +48,6 @@ NAMES_THE_PRINCIPAL = {
     "k01_fetch": "whether a session has another one by now",
     "k29_describe_acls": "of an ACL",
     "k30_create_acls": "of an ACL",
-    "k31_delete_acls": "of an ACL",
 }
 
 
