@@ -27,7 +27,7 @@ from broker.log.files import FilePool, NonBlockingReads, parse_directory
 from broker.log.flush_state import FlushState, PendingFlush
 from broker.log.producer_replay import marker_of, markers_in, update_producers
 from broker.log.producer_snapshots import ProducerSnapshots
-from broker.log.producer_state import ProducerState
+from broker.log.producer_state import BatchMetadata, ProducerState
 from broker.log.recovery import Recovery
 from broker.log.replacement_files import finish_replacements
 from broker.log.segment import Segment
@@ -46,6 +46,7 @@ from bus.records.batch import (
     CONTROL,
     LENGTH_AND_OFFSET_BYTES,
     BatchHeader,
+    Buffer,
     assign,
     header_at,
     stamp_log_append_time,
@@ -53,14 +54,15 @@ from bus.records.batch import (
 
 log = logging.getLogger("broker.log")
 
-_EMPTY = b""
-
 
 class Log:
     """One partition's log.
 
     Invariant: log_start_offset <= high_watermark <= end_offset; recovery_point <= end_offset.
     Invariant: the last segment is the only one that is written to.
+
+    Whole, though long: what has a state of its own is a class beside it (segments, writer, flushes,
+    producers, epochs, snapshots); what is left moves the same three offsets.
     """
 
     def __init__(
@@ -104,14 +106,9 @@ class Log:
         """``names``: what is in the directory, where that has just been read. True: all of it lay
         below the log's start and was removed, which the caller must make durable."""
         recovery = Recovery(
-            self.directory,
-            self._disk,
-            self._files,
-            self.config,
-            self.leader_epochs,
-            self.snapshots,
-            now_ms,
-        )
+            self.directory, self._disk, self._files, self.config, self.leader_epochs,
+            self.snapshots, now_ms,
+        )  # fmt: skip
         found = recovery.run(
             self._disk.listdir(self.directory) if names is None else names,
             clean=clean,
@@ -121,13 +118,9 @@ class Log:
         self._segments = Segments(found.segments)
         self.producers: ProducerState = found.producers
         self._writer = ActiveSegmentWriter(
-            self._segments,
-            self.producers,
-            self.snapshots,
-            self._flush_state,
-            self._disk,
+            self._segments, self.producers, self.snapshots, self._flush_state, self._disk,
             self._files,
-        )
+        )  # fmt: skip
         self.end_offset = found.end_offset
         self.truncated_bytes = found.truncated_bytes
         first = self._segments.first.base_offset
@@ -165,21 +158,20 @@ class Log:
         """
         if self._is_guarded:
             self._refuse_append()
+        # Everything that may refuse the batch comes before the first write.
         header = validate_batch(records, self.config, now_ms, origin, self._name)
         marker = None
         if header.producer_id >= 0:
-            if header.attributes & CONTROL:
-                marker = marker_of(header, records)
-                if marker is not None:
-                    self.producers.check_marker(header, marker[1])
-            else:
-                sent = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
-                if sent is not None:
-                    epoch = self.leader_epochs.epoch_for_offset(sent.base_offset)
-                    return AppendInfo.of_duplicate(sent, self.log_start_offset, epoch)
+            # A producer that got no answer sends again: the batch must not stand here twice.
+            marker, sent = self._check_producer(header, records, origin)
+            if sent is not None:
+                epoch = self.leader_epochs.epoch_for_offset(sent.base_offset)
+                return AppendInfo.of_duplicate(sent, self.log_start_offset, epoch)
         if self.config.codec >= 0 and origin is AppendOrigin.CLIENT:
             records = to_topic_codec(records, header, self.config)
             header = header_at(records)
+        # In the request's own buffer: neither offset nor epoch is under the CRC, so the bytes go
+        # from the socket to the file without a copy and without being packed again.
         batch = writable(records)
         base_offset, size = self.end_offset, header.batch_length + LENGTH_AND_OFFSET_BYTES
         if size != len(batch):
@@ -194,6 +186,8 @@ class Log:
         self._writer.write(
             batch, size, header.max_timestamp, last_offset, now_ms, self.config, self._jitter_ms
         )
+        # The write came first: had it failed, memory would still say what the file holds. The roll
+        # in it may have changed the active segment.
         self._writer.active.index_batch(header, last_offset, size, self.config.index_interval_bytes)
         self.end_offset = last_offset + 1
         if leader_epoch != self.leader_epochs.latest:
@@ -203,15 +197,21 @@ class Log:
         if self.end_offset - self._flush_state.recovery_point >= self.config.flush_messages:
             self._flush_state.hold(base_offset)
         return AppendInfo(
-            base_offset,
-            last_offset,
-            header.max_timestamp,
-            log_append_time_ms,
-            self.log_start_offset,
-            header.records_count,
-            size,
-            leader_epoch,
-        )
+            base_offset, last_offset, header.max_timestamp, log_append_time_ms,
+            self.log_start_offset, header.records_count, size, leader_epoch,
+        )  # fmt: skip
+
+    def _check_producer(
+        self, header: BatchHeader, records: Buffer, origin: AppendOrigin
+    ) -> tuple[tuple[bool, int] | None, BatchMetadata | None]:
+        """The marker of a transaction that this is, or the batch that it repeats; LogError if the
+        producer's epoch or sequence is wrong."""
+        if header.attributes & CONTROL:
+            marker = marker_of(header, records)
+            if marker is not None:
+                self.producers.check_marker(header, marker[1])
+            return marker, None
+        return None, self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
 
     def append_as_follower(
         self, records: bytes | bytearray | memoryview, now_ms: int
@@ -265,8 +265,7 @@ class Log:
             self._flush_state.hold(first.base_offset)
         return AppendInfo(
             first.base_offset, last.last_offset, newest, -1, self.log_start_offset,
-            sum([header.records_count for _, header in batches]), len(view),
-            last.partition_leader_epoch,
+            sum([one.records_count for _, one in batches]), len(view), last.partition_leader_epoch,
         )  # fmt: skip
 
     @property
@@ -321,7 +320,7 @@ class Log:
                 f"offset {offset} is outside [{self.log_start_offset}, {self.end_offset}]",
             )
         if offset >= end:
-            return FetchSlice(_EMPTY, end)
+            return FetchSlice(b"", end)
         try:
             if waits:
                 return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)

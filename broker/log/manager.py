@@ -58,7 +58,12 @@ DELETE_SUFFIX = "-delete"
 
 
 class LogManager:
-    """The logs of one broker. Invariant: a log is in exactly one of the log directories."""
+    """The logs of one broker. Invariant: a log is in exactly one of the log directories.
+
+    Whole, though long: each kind of work is a class beside it (directories, future logs, unusable
+    logs, checkpoints, maintenance); what is left answers which log is where, which creation,
+    deletion, moves and failures of directories all change.
+    """
 
     def __init__(self, *, config: BrokerConfig, disk: Disk, clock: Clock) -> None:
         self.config = config

@@ -54,6 +54,9 @@ class ReplicaManager:
     `creation_queue` holds none that is here; `get` hides the difference.
 
     Without ``attach_cluster`` nothing is copied and no in-sync set changes.
+
+    Whole, though long, as Kafka's of that name: metadata, logs, fetchers and waiting requests meet
+    here, and each method of some lines hands a change of one on to the others.
     """
 
     def __init__(

@@ -82,6 +82,9 @@ class Partition:
     Invariant: while this broker leads, ``high_watermark`` only rises and is the smallest log end
     over the maximal in-sync set. Invariant: ``leader_epoch`` never falls; ``leader_since_epoch``
     is the epoch in which the present uninterrupted leadership began.
+
+    Whole, though long: an append, a follower's fetch and a stored in-sync set each move the same
+    watermark; what only a leader has is ``PartitionLeader``.
     """
 
     __slots__ = (

@@ -34,6 +34,9 @@ class ClassicGroup:
 
     Invariant: Empty has no members; Stable's members have the assignments that were stored;
     `generation` never falls.
+
+    Whole, though long: one state machine, whose transitions are read together; its members are a
+    class beside it (`MemberTable`).
     """
 
     def __init__(
