@@ -115,7 +115,7 @@ def read_span(disk: Disk, path: str) -> Span | None:
     return Span(int(lines["base_offset"]), int(lines["end_offset"]))
 
 
-class Renames:
+class FileReplacement:
     """Renames of files of which all are made or none."""
 
     def __init__(self, disk: Disk) -> None:
@@ -135,7 +135,7 @@ class Renames:
 
 def propose(disk: Disk, directory: str, span: Span) -> None:
     """Step 2. DiskError: nothing has changed."""
-    renames = Renames(disk)
+    renames = FileReplacement(disk)
     try:
         for suffix in _SUFFIXES:
             path = segment_path(directory, span.base_offset, suffix)
@@ -162,7 +162,7 @@ def swap_files(
 ) -> Segment:
     """Step 4: the new segment. The old ones know their new names; whoever holds one reads on.
     DiskError: nothing has changed."""
-    renames = Renames(disk)
+    renames = FileReplacement(disk)
     try:
         for segment in old:
             segment.release()
