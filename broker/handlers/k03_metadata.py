@@ -132,10 +132,11 @@ def _response(
 
 def brokers(context: RequestContext) -> list[MetadataResponseBroker]:
     """Live brokers, with the endpoints of this client's listener."""
-    image = context.services.metadata.image
+    image, session = context.services.metadata.image, context.session
+    gate = context.services.metadata.failover_gate
     found = []
-    for broker in context.services.metadata.failover_gate.visible_brokers(image):
-        endpoint = endpoint_of(image, broker.broker_id, context.session.listener)
+    for broker in gate.visible_brokers(image, session.software_name):
+        endpoint = endpoint_of(image, broker.broker_id, session.listener)
         if endpoint is not None:
             found.append(
                 MetadataResponseBroker(

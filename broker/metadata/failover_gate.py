@@ -9,7 +9,9 @@ once more, waits for that one until it is back. So if this broker has just lost 
 to a leader, and has not got a new one, the response waits for the new metadata, which are on their
 way. And it
 lists a fenced broker for some seconds longer: librdkafka loses a partition for a second if its old
-leader disappears from the list in the same response that names the new one.
+leader disappears from the list in the same response that names the new one. Java's clients are not
+told of it, as by Apache Kafka: its administration asks for a partition's new leader only when the
+old one is no longer listed, and connects to that one until then.
 
 A broker that has just started may not know any broker yet, not even itself: under ZooKeeper it must
 listen before the controller can send it metadata, and when the whole cluster starts all brokers are
@@ -33,6 +35,9 @@ NO_BROKERS_DELAY_S = 20.0
 """How long a response waits for the first unfenced broker: a ZooKeeper controller that died is
 replaced when its session of 18 s by default has ended, an election of a quorum takes less than two
 seconds; the clients' own limits are 30 s and more."""
+
+JAVA_CLIENT = "apache-kafka-java"
+"""How Java's clients name themselves in ApiVersions."""
 
 VISIBLE_S = 5.0
 """How long a fenced broker is still listed: clients have refreshed their metadata by then."""
@@ -90,9 +95,10 @@ class FailoverGate:
             self._timer = self._clock.call_later(limit, self._release)
         return True
 
-    def visible_brokers(self, image: MetadataImage) -> list[BrokerImage]:
-        """Brokers to list: unfenced ones, and those fenced within `VISIBLE_S`."""
-        if not self._fenced:
+    def visible_brokers(self, image: MetadataImage, software_name: str) -> list[BrokerImage]:
+        """Brokers to list: unfenced ones; for clients other than Java's, those fenced within
+        `VISIBLE_S`, too."""
+        if not self._fenced or software_name == JAVA_CLIENT:
             return image.alive_brokers()
         since = self._clock.monotonic() - VISIBLE_S
         self._fenced = {one: when for one, when in self._fenced.items() if when > since}
