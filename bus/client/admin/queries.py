@@ -42,6 +42,10 @@ PAGE_PARTITIONS = 2000
 """Partitions asked at once, as Kafka's own tools do."""
 
 
+RESOURCES_AT_ONCE = 200
+"""An answer of about a megabyte."""
+
+
 def raise_for_error(code: int, detail: str | None) -> None:
     """Raise what a cluster answered, unless it answered well."""
     if code:
@@ -213,6 +217,26 @@ def configs(
     result = answer.results[0]
     raise_for_error(result.error_code, result.error_message)
     return sorted((_entry(one) for one in result.configs), key=lambda entry: entry.name)
+
+
+def many_configs(
+    client: SyncClient, resource_type: int, names: Iterable[str]
+) -> dict[str, list[ConfigEntry]]:
+    """Every key of several resources that any broker knows; RESOURCES_AT_ONCE in a request."""
+    found: dict[str, list[ConfigEntry]] = {}
+    wanted = [
+        describe_configs.DescribeConfigsResource(resource_type, name, None)
+        for name in sorted(set(names))
+    ]
+    for begin in range(0, len(wanted), RESOURCES_AT_ONCE):
+        body = describe_configs.DescribeConfigsRequest(
+            resources=wanted[begin : begin + RESOURCES_AT_ONCE]
+        )
+        for result in client.request(ApiKey.DESCRIBE_CONFIGS, body).results:
+            raise_for_error(result.error_code, result.error_message or result.resource_name)
+            entries = sorted((_entry(one) for one in result.configs), key=lambda one: one.name)
+            found[result.resource_name] = entries
+    return found
 
 
 def _entry(one: Any) -> ConfigEntry:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import confluent_kafka
@@ -20,6 +20,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from bus.client.admin.config_resources import DEFAULT_CONFIG
+from bus.client.admin.wire_admin import WireAdmin
 from bus.client.kafka.cluster import ClusterUnavailable, describe, describe_existing
 from bus.client.kafka.config import admin_config
 from bus.client.kafka.errors import bus_error
@@ -27,6 +29,7 @@ from bus.client.model import (
     BrokerDescription,
     ClusterDescription,
     ClusterIdentity,
+    ConfigEntry,
     GroupDescription,
     MemberDescription,
     OffsetAndMetadata,
@@ -61,6 +64,7 @@ class Admin:
         self._bus = bus
         self._timeout_s = timeout_s
         self._client = AdminClient(admin_config(bus, client_id, overrides))
+        self._wire = WireAdmin(bus, client_id, timeout_s)
 
     def close(self) -> None:
         """End its threads and connections; calls under way are given up.
@@ -68,6 +72,7 @@ class Admin:
         To be called before the interpreter ends: librdkafka's threads must not answer into one that
         is being taken down.
         """
+        self._wire.close()
         self._client.__exit__(None, None, None)
 
     def wait_until_up(self, timeout_s: float) -> None:
@@ -125,6 +130,12 @@ class Admin:
 
     def existing(self, topics: Iterable[str]) -> ClusterIdentity:
         """As `identity`, of those of these topics that are there."""
+        wanted = list(topics)
+        return self._ask(
+            lambda wire: wire.existing(wanted), lambda: self._existing_by_librdkafka(wanted)
+        )
+
+    def _existing_by_librdkafka(self, topics: Iterable[str]) -> ClusterIdentity:
         try:
             return describe_existing(self._client, topics, self._timeout_s, None)
         except ClusterUnavailable as error:
@@ -165,46 +176,67 @@ class Admin:
         return cluster, topics
 
     def all_topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Every key of these topics' configurations, asked in one request."""
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        if not resources:
-            return {}
-        answers = self._client.describe_configs(resources, request_timeout=self._timeout_s)
+        """Every key of these topics' configurations."""
         return {
-            resource.name: {entry.name: entry.value or "" for entry in self._wait(answer).values()}
-            for resource, answer in answers.items()
+            name: {entry.name: entry.value or "" for entry in entries}
+            for name, entries in self._topic_configs(names).items()
         }
 
     def broker_configs(self, broker_id: int) -> dict[str, str]:
         """What is set in a broker's configuration, also for all brokers; no defaults."""
         resource = ConfigResource(ResourceType.BROKER, str(broker_id))
-        answers = self._client.describe_configs([resource], request_timeout=self._timeout_s)
-        found = self._wait(answers[resource]).values()
-        return {one.name: one.value or "" for one in found if not one.is_default}
+        entries = self._ask(
+            lambda wire: wire.broker_configs(broker_id),
+            lambda: self._configs_by_librdkafka([resource])[resource.name],
+        )
+        return _set_values(entries)
 
     def topic_configs(self, name: str, *, defaults: bool = False) -> dict[str, str]:
         """The configuration of a topic: what was set, or everything."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        answer = self._client.describe_configs([resource], request_timeout=self._timeout_s)[
-            resource
-        ]
-        entries = self._wait(answer).values()
+        entries = self._topic_configs([name])[name]
+        return {e.name: e.value or "" for e in entries} if defaults else _set_values(entries)
+
+    def _topic_configs(self, names: Iterable[str]) -> dict[str, list[ConfigEntry]]:
+        wanted = list(names)
+        return self._ask(
+            lambda wire: wire.topic_configs(wanted),
+            lambda: self._configs_by_librdkafka(
+                [ConfigResource(ResourceType.TOPIC, name) for name in wanted]
+            ),
+        )
+
+    def _configs_by_librdkafka(
+        self, resources: Sequence[ConfigResource]
+    ) -> dict[str, list[ConfigEntry]]:
+        if not resources:
+            return {}
+        answers = self._client.describe_configs([*resources], request_timeout=self._timeout_s)
         return {
-            entry.name: entry.value or ""
-            for entry in sorted(entries, key=lambda entry: entry.name)
-            if defaults or not entry.is_default
+            resource.name: sorted(map(_config_entry, self._wait(answer).values()), key=_by_name)
+            for resource, answer in answers.items()
         }
 
     def start_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Log start offsets; partitions without a leader are left out."""
-        return _known(self._offsets(places, OffsetSpec.earliest()))
+        wanted = list(places)
+        return self._ask(
+            lambda wire: wire.start_offsets(wanted),
+            lambda: _known(self._offsets(wanted, OffsetSpec.earliest())),
+        )
 
     def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """End offsets (exclusive); partitions without a leader are left out."""
-        return _known(self._offsets(places, OffsetSpec.latest()))
+        wanted = list(places)
+        return self._ask(
+            lambda wire: wire.end_offsets(wanted),
+            lambda: _known(self._offsets(wanted, OffsetSpec.latest())),
+        )
 
     def groups(self) -> list[str]:
         """The ids of all consumer groups."""
+        return self._ask(lambda wire: wire.groups(), self._groups_by_librdkafka)
+
+    def _groups_by_librdkafka(self) -> list[str]:
         answer = self._wait(self._client.list_consumer_groups(request_timeout=self._timeout_s))
         return sorted(listing.group_id for listing in answer.valid)
 
@@ -234,6 +266,14 @@ class Admin:
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """The same with their metadata."""
+        return self._retry(
+            lambda: self._ask(
+                lambda wire: wire.committed_offsets(group),
+                lambda: self._committed_by_librdkafka(group),
+            )
+        )
+
+    def _committed_by_librdkafka(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
         self._await_coordinator(group)
         return self._offsets_of(group)
 
@@ -252,7 +292,12 @@ class Admin:
     def set_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Let a group without members go on from these offsets. Waits for a coordinator that is
         just coming up."""
-        self._retry(lambda: self._alter_committed(group, offsets))
+        self._retry(
+            lambda: self._ask(
+                lambda wire: wire.set_committed(group, offsets),
+                lambda: self._alter_committed(group, offsets),
+            )
+        )
 
     def _await_coordinator(self, group: str) -> None:
         """librdkafka 2.16 ends the process (a null pointer in `rd_kafka_handle_OffsetFetch`) where
@@ -314,6 +359,17 @@ class Admin:
             for partition, answer in answers.items()
         }
 
+    def _ask(
+        self, ours: Callable[[WireAdmin], Value], by_librdkafka: Callable[[], Value]
+    ) -> Value:
+        """By our own client; librdkafka logs in by more mechanisms, and is asked for those only."""
+        try:
+            return ours(self._wire)
+        except BusError as error:
+            if error.code is not ErrorCode.SECURITY_DISABLED:
+                raise
+        return by_librdkafka()
+
     def _topic(self, name: str) -> Any:
         """Out of the list of all topics: asking for one by name may create it."""
         topic = self._metadata().topics.get(name)
@@ -343,6 +399,19 @@ def _known(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Without what librdkafka has no answer for: it gives -1, and no error, for a partition whose
     leader went away while it was being asked."""
     return {place: offset for place, offset in offsets.items() if offset >= 0}
+
+
+def _config_entry(one: Any) -> ConfigEntry:
+    return ConfigEntry(one.name, one.value, one.source, one.is_read_only, one.is_sensitive)
+
+
+def _by_name(entry: ConfigEntry) -> str:
+    return entry.name
+
+
+def _set_values(entries: Iterable[ConfigEntry]) -> dict[str, str]:
+    """Without defaults."""
+    return {one.name: one.value or "" for one in entries if one.source != DEFAULT_CONFIG}
 
 
 def _partitions(topic: Any) -> tuple[PartitionDescription, ...]:

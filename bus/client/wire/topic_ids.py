@@ -30,23 +30,28 @@ class TopicIds:
     def existing(self, topics: Iterable[str]) -> ClusterIdentity:
         """Of those of `topics` that there are. Raises BusError; SECURITY_DISABLED where our own
         client cannot log in."""
-        wanted = [MetadataRequestTopic(name=name) for name in sorted(topics)]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        answer = self._nodes.request(ApiKey.METADATA, request)
-        found = {topic.name or "": topic for topic in answer.topics if _is_there(topic)}
-        return ClusterIdentity(
-            cluster_id=answer.cluster_id or "",
-            topic_ids={name: id_text(topic.topic_id) for name, topic in found.items()},
-            partitions=tuple(
-                (name, number)
-                for name, topic in sorted(found.items())
-                for number in sorted(one.partition_index for one in topic.partitions)
-            ),
-        )
+        return existing_topics(self._nodes, topics)
 
     def close(self) -> None:
         """Ask no more."""
         self._nodes.close()
+
+
+def existing_topics(nodes: SyncClient, topics: Iterable[str]) -> ClusterIdentity:
+    """As `TopicIds.existing`, by a client that is there."""
+    wanted = [MetadataRequestTopic(name=name) for name in sorted(topics)]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    answer = nodes.request(ApiKey.METADATA, request)
+    found = {topic.name or "": topic for topic in answer.topics if _is_there(topic)}
+    return ClusterIdentity(
+        cluster_id=answer.cluster_id or "",
+        topic_ids={name: id_text(topic.topic_id) for name, topic in found.items()},
+        partitions=tuple(
+            (name, number)
+            for name, topic in sorted(found.items())
+            for number in sorted(one.partition_index for one in topic.partitions)
+        ),
+    )
 
 
 def id_text(topic_id: bytes) -> str:
