@@ -261,6 +261,10 @@ class GroupDescription:
     lag: Mapping[TopicPartition, int]
 
 
+GroupOffsets = Mapping[TopicPartition, OffsetAndMetadata]
+"""What one group has committed."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredReplica:
     """One replica on one broker."""

@@ -6,6 +6,7 @@ Never: starting a process of the product.
 
 from __future__ import annotations
 
+from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.kafka.admin import Admin
 from bus.contracts.topics import TOPICS
 from bus.errors import BusError
@@ -14,7 +15,6 @@ from deploy.errors import OperatorError
 from deploy.settings.composed import Settings
 from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import ensure_java
-from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.settings import MirrorSettings
 
 TOPICS_TIMEOUT_S = 60.0

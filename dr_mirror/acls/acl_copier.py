@@ -10,11 +10,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
+from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.acls.plan.acls import COPIED, SHOWN, AclPlan, AclRules, AclStatus, plan_acls
-from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.groups.plan.groups import GroupSelection
 

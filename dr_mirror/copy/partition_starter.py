@@ -12,6 +12,8 @@ from typing import Any
 from bus.client.wire.channel import PeerChannel, PeerError
 from bus.client.wire.errors import PeerErrorKind
 from bus.client.wire.fetch_session import PartitionKey
+from bus.client.wire.offset_requests import EARLIEST, LATEST, one_list_offsets
+from bus.client.wire.one_fetch import FetchFrom, one_fetch
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.mirror_append import (
@@ -23,9 +25,7 @@ from bus.records.batch import RecordsError, header_at
 from dr_mirror.copy.context import CopyContext, state_of_lost
 from dr_mirror.copy.plan.append_errors import state_of
 from dr_mirror.copy.plan.batches import first_batch
-from dr_mirror.copy.plan.fetch_session import FetchFrom, one_fetch
 from dr_mirror.copy.plan.partition_copy import PartitionCopy
-from dr_mirror.copy.plan.requests import EARLIEST, LATEST, one_list_offsets
 from dr_mirror.copy.plan.resume import (
     SourceOffsets,
     TargetOffsets,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from bus.client.admin.cluster_admin import ClusterAdmin
+from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.errors import BusError
-from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.topics.topics import MirrorTopic
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ class TopicMarker:
         names = [topic.name for topic in topics if is_unmarked(topic)]
         try:
             if names and self._admin.site_keys().members is not None:
-                self._admin.mark(names, target_cluster_id)
+                change: ConfigChanges = [(TARGET_CLUSTER_KEY, AlterConfigOp.SET, target_cluster_id)]
+                self._admin.alter_topics(dict.fromkeys(names, change))
             self._failure = ""
         except BusError as error:
             if str(error) != self._failure:

@@ -11,16 +11,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from bus.client.model import OffsetAndMetadata, TopicPartition
+from bus.client.model import GroupOffsets, OffsetAndMetadata, TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
+from bus.client.wire.offset_requests import commit_of_group, committed_offsets, offsets_of_groups
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.find_coordinator import FindCoordinatorRequest
 from bus.protocol.generated.list_groups import ListGroupsRequest
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.context import CopyContext
-from dr_mirror.copy.plan.requests import commit_of_group, committed_offsets, offsets_of_groups
-from dr_mirror.groups.plan.groups import GroupMirror, GroupOffsets, GroupSelection, HeldOffsets
+from dr_mirror.groups.plan.groups import GroupMirror, GroupSelection, HeldOffsets
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from bus.client.model import OffsetAndMetadata, TopicPartition
+from bus.client.model import GroupOffsets, OffsetAndMetadata, TopicPartition
 from bus.client.wire.channel import PeerError
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
@@ -20,7 +20,6 @@ from bus.records.build import build_batch
 from bus.records.record import Record
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.context import CopyContext
-from dr_mirror.groups.plan.groups import GroupOffsets
 from dr_mirror.produce.plan.mirror_maker_records import (
     HEARTBEATS,
     MirrorCheckpoint,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
+from bus.client.wire.offset_requests import EARLIEST, LATEST, one_list_offsets
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from dr_mirror.copy.context import CopyContext, state_of_lost
 from dr_mirror.copy.partition_starter import NotStarted
 from dr_mirror.copy.plan.partition_copy import PartitionCopy
-from dr_mirror.copy.plan.requests import EARLIEST, LATEST, one_list_offsets
 from dr_mirror.copy.plan.resume import SourceOffsets, TargetOffsets, resume_point
 from dr_mirror.produce.plan.offset_translation import OffsetSegment
 from dr_mirror.produce.plan.positions import PositionTable, SourcePosition

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from zlib import crc32
 
+from bus.client.admin.cluster_admin import ClusterView
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.client.wire.channel import PeerError
 from bus.errors import BusError, ErrorCode
@@ -18,8 +19,8 @@ from bus.protocol.apis import ApiKey
 from bus.records.record import Record
 from bus.runtime.tasks import spawn
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.context import CopyContext
+from dr_mirror.copy.mirrored_cluster import MirroredCluster
 from dr_mirror.copy.plan.partition_copy import PartitionCopy
 from dr_mirror.groups.plan.groups import HeldOffsets
 from dr_mirror.policy.selection import TopicSelection
@@ -53,13 +54,13 @@ class ProduceTarget:
     def __init__(
         self,
         context: CopyContext,
-        admin: ClusterAdmin,
+        cluster: MirroredCluster,
         live_nodes: Callable[[], Iterable[int]],
         on_room: Callable[[PartitionCopy], None],
     ) -> None:
         settings = context.settings
         self._context = context
-        self._admin = admin
+        self._cluster = cluster
         self._live_nodes = live_nodes
         self._on_room = on_room
         self._view = ClusterView("", {}, {})
@@ -91,7 +92,7 @@ class ProduceTarget:
         Raises BusError."""
         try:
             await asyncio.to_thread(self._create_topics)
-            self.on_target_view(await asyncio.to_thread(self._admin.view))
+            self.on_target_view(await asyncio.to_thread(self._cluster.view))
             await self._instances.refresh()
             await self._mirror_maker.history.refresh()
             generation = max(now_ms(), 1 + self._generations.get(source_cluster_id, 0))
@@ -100,7 +101,9 @@ class ProduceTarget:
             await self._mirror_maker.write(self._positions.name, [instance])
             has_transactions = (
                 self._context.settings.target_transactions
-                and await asyncio.to_thread(self._admin.supports, ApiKey.ADD_PARTITIONS_TO_TXN)
+                and await asyncio.to_thread(
+                    self._cluster.admin.supports, ApiKey.ADD_PARTITIONS_TO_TXN
+                )
             )
         except (TopicUnavailable, PeerError) as error:
             raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, f"the target: {error}") from None
@@ -204,7 +207,7 @@ class ProduceTarget:
             raise TransactionFailed(MirrorState.FENCED, f"generation {newest}")
 
     def _create_topics(self) -> None:
-        at_target = self._admin.view().topics
+        at_target = self._cluster.view().topics
         wanted: dict[str, Mapping[str, str]] = dict.fromkeys(
             self._mirror_maker.topics, mirror_maker_records.TOPIC_CONFIGS
         )
@@ -212,7 +215,7 @@ class ProduceTarget:
         for name, configs in wanted.items():
             if name not in at_target:
                 plan = TopicPlan(name, MirrorState.COPYING, 1, True, 0, configs)
-                refused = self._admin.apply(plan, self._context.settings.replication_factor)
+                refused = self._cluster.apply(plan, self._context.settings.replication_factor)
                 if refused and not refused.startswith("TOPIC_ALREADY_EXISTS"):
                     raise BusError(ErrorCode.INVALID_REQUEST, f"topic {name}: {refused}")
 

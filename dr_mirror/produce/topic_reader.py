@@ -11,20 +11,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from bus.client.admin.cluster_admin import ClusterView
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerError
+from bus.client.wire.offset_requests import EARLIEST, LATEST, one_list_offsets
+from bus.client.wire.one_fetch import FetchFrom, one_fetch
 from bus.client.wire.ports import ChannelClock
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.records.batch import RecordsError, iter_batches
 from bus.records.read import read_records
 from bus.records.record import Record
-from dr_mirror.copy.cluster_admin import ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.copy.context import state_of_lost
 from dr_mirror.copy.plan.committed import READ_COMMITTED, committed_runs
-from dr_mirror.copy.plan.fetch_session import FetchFrom, one_fetch
-from dr_mirror.copy.plan.requests import EARLIEST, LATEST, one_list_offsets
 from dr_mirror.topics.states import MirrorState
 
 TIMEOUT_MS = 10_000

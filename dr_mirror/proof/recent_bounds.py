@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerError
+from bus.client.wire.offset_requests import list_offsets
 from bus.protocol.apis import ApiKey
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.copy.plan.partition_copy import NO_NODE, PartitionCopy
-from dr_mirror.copy.plan.requests import list_offsets
 from dr_mirror.proof.log_directories import LogDirectories
 from dr_mirror.proof.plan.first_look import (
     GUESSED_RECORD_BYTES,

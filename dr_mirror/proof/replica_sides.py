@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
 from bus.client.wire.errors import PeerErrorKind
+from bus.client.wire.offset_requests import EARLIEST, LATEST, one_list_offsets
+from bus.client.wire.one_fetch import FetchFrom, one_fetch
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.mirror_digest import (
@@ -25,8 +27,6 @@ from bus.protocol.generated.mirror_digest import (
 )
 from bus.records.batch import RecordsError
 from bus.records.block_digest import BlockDigest
-from dr_mirror.copy.plan.fetch_session import FetchFrom, one_fetch
-from dr_mirror.copy.plan.requests import EARLIEST, LATEST, one_list_offsets
 from dr_mirror.proof.plan.digests import BlockDigester
 
 TIMEOUT_MS = 30_000

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from bus.client.admin.cluster_admin import ClusterView
 from bus.client.model import PartitionDescription
 from bus.client.wire.channel import PeerChannel
 from bus.client.wire.loop_ports import LoopClock
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.settings import BusSettings
-from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels
+from dr_mirror.copy.mirrored_cluster import MirroredCluster
 from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.proof.block_comparison import BlockComparison, ReplicaComparison
 from dr_mirror.proof.key_comparison import compare_keys
@@ -67,7 +68,7 @@ class SideReader:
     to know MirrorDigest."""
 
     def __init__(self, name: str, bus: BusSettings, names: TopicNames = SAME_NAMES) -> None:
-        self._admin = ClusterAdmin(bus, CLIENT_ID, names)
+        self._cluster = MirroredCluster(bus, CLIENT_ID, names)
         self._names = names
         self._clock = LoopClock()
         self._channels = ClusterChannels(name, bus, self._clock, CLIENT_ID)
@@ -76,12 +77,13 @@ class SideReader:
 
     async def open(self) -> None:
         """Ask brokers and topics. Raises BusError."""
-        self.view = await asyncio.to_thread(self._admin.view)
+        self.view = await asyncio.to_thread(self._cluster.view)
         self._channels.update(self.view.nodes)
 
     async def topics(self) -> dict[str, MirrorTopic]:
         """All topics with their configurations."""
-        return await asyncio.to_thread(self._admin.with_configs, self.view, list(self.view.topics))
+        names = list(self.view.topics)
+        return await asyncio.to_thread(self._cluster.with_configs, self.view, names)
 
     async def side(self, topic: str, index: int, broker: int) -> ReplicaSide:
         """One replica by digests, or the leader through Fetch. Raises SideError."""
@@ -105,7 +107,7 @@ class SideReader:
     def close(self) -> None:
         """Close the connections."""
         self._channels.close()
-        self._admin.close()
+        self._cluster.close()
 
 
 async def verify(

@@ -17,9 +17,9 @@ from rich.text import Text
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen
+from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
-from dr_mirror.copy.cluster_admin import ClusterAdmin
 from dr_mirror.report.plan.sequence_gaps import SequenceGap, sequence_gaps
 from dr_mirror.report.report_cli import newest_of, statements_of
 from dr_mirror.report.sequence_reader import ReadRecords, read_numbered

@@ -14,16 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from bus.client.admin.cluster_admin import ClusterView
 from bus.client.model import PartitionDescription, TopicPartition
 from bus.client.wire.loop_ports import LoopClock
 from bus.errors import BusError
 from bus.runtime.tasks import in_slices, spawn
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.acls.acl_copier import AclCopier
-from dr_mirror.copy.cluster_admin import ClusterAdmin, ClusterView
 from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.copy.confirmed_publisher import ConfirmedPublisher
 from dr_mirror.copy.context import CopyContext
+from dr_mirror.copy.mirrored_cluster import MirroredCluster
 from dr_mirror.copy.partition_starter import NotStarted, PartitionStarter
 from dr_mirror.copy.plan.pace import LinkLimit, MemoryBudget, backoff_s
 from dr_mirror.copy.plan.partition_copy import NO_NODE, PartitionCopy
@@ -66,9 +67,9 @@ class Mirror:
         self._settings = settings
         self._clock = LoopClock()
         sizes = settings.socket_send_buffer_bytes, settings.socket_receive_buffer_bytes
-        self._source_admin = ClusterAdmin(settings.source_bus, CLIENT_ID)
+        self._source_cluster = MirroredCluster(settings.source_bus, CLIENT_ID)
         self._names = settings.names
-        self._target_admin = ClusterAdmin(settings.target_bus, CLIENT_ID, self._names)
+        self._target_cluster = MirroredCluster(settings.target_bus, CLIENT_ID, self._names)
         self._refresh = asyncio.Event()
         self._context = CopyContext(
             settings=settings,
@@ -101,7 +102,7 @@ class Mirror:
         self._produced: ProduceTarget | None = None
         if settings.target_api == "produce":
             self._produced = ProduceTarget(
-                self._context, self._target_admin, lambda: self._live_nodes[1], self._on_room
+                self._context, self._target_cluster, lambda: self._live_nodes[1], self._on_room
             )
         self._groups = GroupCopier(
             self._context,
@@ -112,10 +113,10 @@ class Mirror:
             self._produced.translated if self._produced else None,
         )
         self._acls = AclCopier(self._context, self._copied_topics)
-        self._proof_admin = ClusterAdmin(settings.target_bus, CLIENT_ID, self._names)
+        self._proof_cluster = MirroredCluster(settings.target_bus, CLIENT_ID, self._names)
         self._reconciler = Reconciler(
             self._context, reconciliation, self.copies, self._is_compacted,
-            LogDirectories(self._proof_admin.stored_replicas), self._answered_ms,
+            LogDirectories(self._proof_cluster.stored_replicas), self._answered_ms,
         )  # fmt: skip
 
     @property
@@ -156,7 +157,7 @@ class Mirror:
     async def identify(self) -> None:
         """Ask both clusters who they are. Raises BusError, SitesError."""
         source, target = await _both(
-            partial(_identity, self._source_admin), partial(_identity, self._target_admin)
+            partial(_identity, self._source_cluster), partial(_identity, self._target_cluster)
         )
         if self._produced is not None:
             check_clusters(source[0].cluster_id, target[0].cluster_id)
@@ -167,9 +168,9 @@ class Mirror:
             return
         check_sites(source[0].cluster_id, target[0].cluster_id, source[1], target[1])
         if source[1] is not None and not self._settings.topic_prefixes:
-            self._marker = TopicMarker(self._source_admin)
+            self._marker = TopicMarker(self._source_cluster.admin)
         at_target = await asyncio.to_thread(
-            self._target_admin.with_configs, target[0], list(target[0].topics)
+            self._target_cluster.with_configs, target[0], list(target[0].topics)
         )
         generation = next_generation(now_ms(), (each.configs for each in at_target.values()))
         self._context.clusters = ClusterPair(
@@ -229,8 +230,8 @@ class Mirror:
         source, target = await self._views()
         selected = [name for name in source.topics if self._selection.selects(name)]
         at_source, at_target = await _both(
-            partial(self._source_admin.with_configs, source, selected),
-            partial(self._target_admin.with_configs, target, list(target.topics)),
+            partial(self._source_cluster.with_configs, source, selected),
+            partial(self._target_cluster.with_configs, target, list(target.topics)),
         )
         if self._produced is not None:
             plans = await self._produced.plan(at_source, at_target, self._selection)
@@ -258,7 +259,7 @@ class Mirror:
             del self._topic_ids[name]
 
     async def _views(self) -> tuple[ClusterView, ClusterView]:
-        source, target = await _both(self._source_admin.view, self._target_admin.view)
+        source, target = await _both(self._source_cluster.view, self._target_cluster.view)
         self._context.source.update(source.nodes)
         self._context.target.update(target.nodes)
         self._live_nodes = list(source.nodes), list(target.nodes)
@@ -274,7 +275,7 @@ class Mirror:
             if not (plan.create or plan.add_to or plan.configure):
                 continue
             is_changed = True
-            refused = self._target_admin.apply(plan, self._settings.replication_factor)
+            refused = self._target_cluster.apply(plan, self._settings.replication_factor)
             if refused:
                 log.warning("%s: the target refuses a change: %s", name, refused)
                 state = _REFUSED[bool(plan.add_to)]
@@ -478,9 +479,9 @@ class Mirror:
             sender.close()
         self._context.source.close()
         self._context.target.close()
-        self._source_admin.close()
-        self._target_admin.close()
-        self._proof_admin.close()
+        self._source_cluster.close()
+        self._target_cluster.close()
+        self._proof_cluster.close()
         self._acls.close()
 
 
@@ -496,5 +497,5 @@ async def _both(of_source: Callable[[], Answer], of_target: Callable[[], Answer]
     return answers
 
 
-def _identity(admin: ClusterAdmin) -> tuple[ClusterView, int | None]:
-    return admin.view(), admin.site_number()
+def _identity(cluster: MirroredCluster) -> tuple[ClusterView, int | None]:
+    return cluster.view(), cluster.admin.site_number()

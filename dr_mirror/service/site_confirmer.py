@@ -10,11 +10,11 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.admin.own_name import own_name
 from bus.contracts.site_confirmation import ConfirmedBy
 from bus.domain.site_epochs import SiteEpochs, due_to_tell
 from bus.errors import BusError, ErrorCode
-from dr_mirror.copy.cluster_admin import ClusterAdmin
 
 log = logging.getLogger(__name__)
 

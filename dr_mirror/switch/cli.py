@@ -231,10 +231,12 @@ def _force(
         status = read_status(status_path(ctx.obj.site))
     except StatusUnavailable:
         status = None
-    held = new.site_epoch()
+    held = new.admin.site_epoch()
     former_id = former.cluster_id or _former_id(new, status, held)
     epochs = SiteEpochs(
-        SiteClusters(former_id, new.cluster_id), former.site_epoch() if answers else None, held
+        SiteClusters(former_id, new.cluster_id),
+        former.admin.site_epoch() if answers else None,
+        held,
     )
     check_epochs(epochs)
     newest = epochs.newest
@@ -300,7 +302,7 @@ def _epochs(source: SiteClient, target: SiteClient) -> SiteEpochs:
     source.refresh()
     target.refresh()
     clusters = SiteClusters(source.cluster_id, target.cluster_id)
-    epochs = SiteEpochs(clusters, source.site_epoch(), target.site_epoch())
+    epochs = SiteEpochs(clusters, source.admin.site_epoch(), target.admin.site_epoch())
     check_epochs(epochs)
     return epochs
 
@@ -324,7 +326,7 @@ def _replace(ctx: typer.Context, limits: SwitchLimits, as_json: bool) -> SwitchS
     primary, fresh = reversed(_sites(ctx).values())
     for site in (primary, fresh):
         site.refresh()
-    held = fresh.site_epoch()
+    held = fresh.admin.site_epoch()
     if held is not None and held.primary == fresh.cluster_id:
         primary, fresh = fresh, primary
     return NewSecondSite(

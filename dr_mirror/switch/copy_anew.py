@@ -119,7 +119,7 @@ class CopyAnew:
 
     def _put_into_files(self, held: MirrorTopic, folder: Path) -> CopiedAnew:
         places = [TopicPartition(self._name, index) for index in range(held.partitions)]
-        starts, ends = self._target.starts(places), self._target.ends(places)
+        starts, ends = self._target.leaders.starts(places), self._target.leaders.ends(places)
         if unknown := [each for each in places if each not in starts or each not in ends]:
             raise SwitchUnfinished(
                 f"{self._target.name}: no leader of {unknown[0].topic}-{unknown[0].partition} "
@@ -130,7 +130,7 @@ class CopyAnew:
             if starts[place] >= ends[place]:
                 continue
             with TailFile(folder, place) as file:
-                file.add_range(self._target.fetch, starts[place], ends[place])
+                file.add_range(self._target.leaders.fetch, starts[place], ends[place])
                 file.finish()
             files.append(str(file.path))
             records += file.records
@@ -141,7 +141,7 @@ class CopyAnew:
         if held.configs.get(SOURCE_CLUSTER_KEY):
             retried(lambda: self._target.free(self._name), self._timeout_s)
         try:
-            retried(lambda: self._target.delete(self._name), self._timeout_s)
+            retried(lambda: self._target.admin.delete_topic(self._name), self._timeout_s)
         except BusError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise

@@ -134,14 +134,14 @@ class ForcedSwitch:
         ever."""
         found = [
             one
-            for partition, answer in self._new.producers(list(claims)).items()
+            for partition, answer in self._new.leaders.producers(list(claims)).items()
             for one in open_transactions(partition, answer)
         ]
         ends = {partition: int(one.log_end_offset) for partition, one in claims.items()}
         aborted, notes = [], []
         for one in found:
             end = ends[one.partition]
-            result = self._new.append(
+            result = self._new.leaders.append(
                 one.partition, self._former_id, generation, end,
                 abort_marker(one, end, now_ms()),
             )  # fmt: skip

@@ -73,7 +73,7 @@ class NewSecondSite:
         return self._say(present, following)
 
     def _primary_epoch(self) -> SiteEpoch:
-        found = self._primary.site_epoch()
+        found = self._primary.admin.site_epoch()
         if found is None or found.primary != self._primary.cluster_id:
             raise SwitchRefused([Obstacle(
                 f"{self._primary.name} is not the primary by any switch; a site that never was a "
@@ -82,7 +82,7 @@ class NewSecondSite:
         return found
 
     def _following(self, present: SiteEpoch, who: str) -> SiteEpoch:
-        held, fresh_id = self._fresh.site_epoch(), self._fresh.cluster_id
+        held, fresh_id = self._fresh.admin.site_epoch(), self._fresh.cluster_id
         if held is not None and {held.primary, held.secondary} != {
             self._primary.cluster_id, fresh_id,
         }:  # fmt: skip
@@ -111,7 +111,7 @@ class NewSecondSite:
             if self._selection.selects(name) and name in primary
             and topic.configs.get(SOURCE_CLUSTER_KEY) != self._primary.cluster_id
         }  # fmt: skip
-        ends = self._fresh.ends(partitions_of(found))
+        ends = self._fresh.leaders.ends(partitions_of(found))
         obstacles = [
             Obstacle(_why_not(ends.get(each)), each.topic, each.partition)
             for each in partitions_of(found)

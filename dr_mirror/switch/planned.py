@@ -239,7 +239,7 @@ class PlannedSwitch:
         leaders_at = time.monotonic() + LEADERS_EVERY_S
         before = -1
         while True:
-            waiting = undrained(ends, self._new.ends(partitions), partitions)
+            waiting = undrained(ends, self._new.leaders.ends(partitions), partitions)
             if not waiting:
                 return
             missing = sum(max(one.missing, 0) for one in waiting)
@@ -259,7 +259,9 @@ class PlannedSwitch:
         """Every broker may coordinate groups; one that has not heard of the fence takes commits."""
         deadline = time.monotonic() + self._limits.timeout_s
         while True:
-            waiting = self._former.nodes_without(topics, REFUSED_COMMITS_KEY, str(epoch.number))
+            waiting = self._former.admin.brokers_without(
+                self._former.view, topics, REFUSED_COMMITS_KEY, str(epoch.number)
+            )
             if not waiting:
                 return
             if time.monotonic() > deadline:

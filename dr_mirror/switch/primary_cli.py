@@ -120,7 +120,7 @@ def _sites(ctx: typer.Context) -> list[SiteClient]:
 def _row(site: SiteClient) -> SiteRow:
     try:
         standing = _standing(site)
-        said = site.site_keys().confirmation
+        said = site.admin.site_keys().confirmation
     except BusError as error:
         return SiteRow(site=site.name, error=str(error))
     epoch, role = standing.epoch, "first"
@@ -141,7 +141,7 @@ def _row(site: SiteClient) -> SiteRow:
 def _standing(site: SiteClient) -> SiteStanding:
     """Raises BusError."""
     site.refresh()
-    keys = site.site_keys()
+    keys = site.admin.site_keys()
     waiting = None if keys.members is None else frozenset(site.view.nodes) - keys.members
     if keys.epoch is not None and keys.epoch.secondary == site.cluster_id:
         waiting = frozenset()  # it takes no records, whoever confirms

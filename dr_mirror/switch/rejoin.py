@@ -224,7 +224,7 @@ class Rejoin:
         found = {}
         try:
             await asyncio.gather(former.open(), primary.open())
-            ends = self._primary.ends(list(claims))
+            ends = self._primary.leaders.ends(list(claims))
             for partition, claim in claims.items():
                 at_switch = opened.get(partition)
                 differs_at = -1
@@ -282,7 +282,7 @@ class Rejoin:
             return
         name = f"{partition.topic}-{partition.partition}"
         with TailFile(self._tails / f"{epoch.number:06d}", partition) as tail:
-            tail.add_range(self._former.fetch, end, claim.log_end_offset)
+            tail.add_range(self._former.leaders.fetch, end, claim.log_end_offset)
             tail.finish()
         if has_rows(partition.topic):
             self._publish_ids(epoch, tail.path)
@@ -291,9 +291,9 @@ class Rejoin:
             former_end=claim.log_end_offset, records=tail.records, file=str(tail.path),
         )  # fmt: skip
         report.append(statement(TAIL, epoch, now_ms(), [said]))
-        if self._primary.site_epoch() != epoch:
+        if self._primary.admin.site_epoch() != epoch:
             raise SwitchUnfinished(f"{self._primary.name} has another site epoch by now")
-        result = self._former.truncate(
+        result = self._former.leaders.truncate(
             partition, self._primary.cluster_id, self._generation, claim, end
         )
         if result.error_code:
@@ -317,7 +317,8 @@ class Rejoin:
     def _set_groups_back(self, ends: dict[TopicPartition, int]) -> list[str]:
         """What could not be set back."""
         notes = []
-        for group, (node, committed) in sorted(self._former.groups().items()):
+        groups = self._former.admin.groups(self._former.view)
+        for group, (node, committed) in sorted(groups.items()):
             back = {
                 partition: OffsetAndMetadata(ends[partition], one.metadata)
                 for partition, one in committed.items()
@@ -325,7 +326,7 @@ class Rejoin:
             }
             try:
                 if back:
-                    self._former.commit(group, node, back)
+                    self._former.admin.commit(self._former.view, group, node, back)
             except BusError as error:
                 notes.append(f"group {group} stands behind the cut: {error}; stop its members and "
                              "set its offsets back")  # fmt: skip

@@ -82,7 +82,7 @@ def claim_all(
     deadline = time.monotonic() + limits.timeout_s
     while True:
         waiting = [each for each in partitions if each not in done]
-        for partition, one in site.claim(waiting, source_cluster_id, generation).items():
+        for partition, one in site.leaders.claim(waiting, source_cluster_id, generation).items():
             if one.error_code:
                 refused[partition] = one.error_message or ErrorCode.of(one.error_code).name
             elif accepts(partition, one):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bus.client.model import TopicDescription
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from dr_mirror.policy.selection import TopicSelection
 from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
@@ -36,6 +37,11 @@ class MirrorTopic:
     def is_compacted(self) -> bool:
         """Whether its batches may be rewritten."""
         return "compact" in self.configs.get("cleanup.policy", "")
+
+
+def mirror_topic(topic: TopicDescription, name: str = "") -> MirrorTopic:
+    """As it was asked for, with its configurations; `name` where it is called otherwise here."""
+    return MirrorTopic(name or topic.name, topic.topic_id, len(topic.partitions), topic.configs)
 
 
 @dataclass(frozen=True, slots=True)

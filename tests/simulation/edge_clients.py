@@ -76,7 +76,7 @@ class EdgeAdmin:
         self._site.refresh()
 
     def end_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._site.ends(sorted(places))
+        return self._site.leaders.ends(sorted(places))
 
     def all_topic_configs(self, names: Sequence[str]) -> dict[str, Mapping[str, str]]:
         held = self._site.topics()
@@ -109,7 +109,7 @@ class EdgeConsumer:
         }  # fmt: skip
 
     def bounds(self, place: TopicPartition) -> tuple[int, int]:
-        ends = self._site.ends([place])
+        ends = self._site.leaders.ends([place])
         if place not in ends:
             raise BusError(ErrorCode.LEADER_NOT_AVAILABLE, place.topic)
         return 0, ends[place]
@@ -120,7 +120,7 @@ class EdgeConsumer:
     def poll(self, max_records: int, timeout_s: float) -> list[ConsumedRecord]:
         assert self._place is not None
         try:
-            batches = self._site.fetch(self._place, self._position)
+            batches = self._site.leaders.fetch(self._place, self._position)
         except (BusError, ValueError):  # no leader: librdkafka asks again by itself
             pause(timeout_s)
             self._refresh()

@@ -21,6 +21,7 @@ from bus.client.admin import queries
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicDescription, TopicPartition
+from bus.client.wire.one_fetch import FetchFrom
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError
 from bus.protocol.apis import ApiKey
@@ -28,7 +29,7 @@ from bus.protocol.wire import Buffer
 from bus.records.read import read_all
 from bus.settings import BusSettings
 from dr_mirror.copy.plan.committed import READ_COMMITTED
-from dr_mirror.copy.plan.fetch_session import ConsumerFetchSession, FetchFrom
+from dr_mirror.copy.plan.fetch_session import ConsumerFetchSession
 
 PARTITIONS = 10
 PERIOD_S = 0.01

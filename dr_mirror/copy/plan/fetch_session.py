@@ -6,28 +6,14 @@ Never: a connection, a clock. A thousand idle partitions cost nothing: a request
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from bus.client.wire.fetch_session import (
-    FINAL_EPOCH,
-    NO_SESSION,
     ClientFetchSession,
     PartitionKey,
     fetch_topics,
     forgotten_topics,
 )
-from bus.protocol.generated.fetch import FetchPartition, FetchRequest
-
-
-@dataclass(frozen=True, slots=True)
-class FetchFrom:
-    """Where to fetch a partition from. `leader_epoch` is that of the metadata, `last_epoch` that of
-    the last batch fetched; -1: unknown."""
-
-    topic: str
-    position: int
-    leader_epoch: int = -1
-    last_epoch: int = -1
+from bus.client.wire.one_fetch import FetchFrom, asked_partition
+from bus.protocol.generated.fetch import FetchRequest
 
 
 class ConsumerFetchSession(ClientFetchSession[FetchFrom]):
@@ -61,37 +47,10 @@ class ConsumerFetchSession(ClientFetchSession[FetchFrom]):
             session_id=step.session_id,
             session_epoch=step.epoch,
             topics=fetch_topics(
-                _from(key, self.partitions[key], self._partition_max_bytes) for key in step.named
+                asked_partition(key, self.partitions[key], self._partition_max_bytes)
+                for key in step.named
             ),
             forgotten_topics_data=forgotten_topics(
                 (key, start.topic) for key, start in step.forgotten.items()
             ),
         )
-
-
-def one_fetch(
-    key: PartitionKey, start: FetchFrom, *, max_bytes: int, isolation_level: int = 0
-) -> FetchRequest:
-    """A request for one partition outside any session, answered at once."""
-    return FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=max_bytes,
-        isolation_level=isolation_level,
-        session_id=NO_SESSION,
-        session_epoch=FINAL_EPOCH,
-        topics=fetch_topics([_from(key, start, max_bytes)]),
-    )
-
-
-def _from(
-    key: PartitionKey, start: FetchFrom, max_bytes: int
-) -> tuple[PartitionKey, str, FetchPartition]:
-    asked = FetchPartition(
-        partition=key[1],
-        current_leader_epoch=start.leader_epoch,
-        fetch_offset=start.position,
-        last_fetched_epoch=start.last_epoch,
-        partition_max_bytes=max_bytes,
-    )
-    return key, start.topic, asked

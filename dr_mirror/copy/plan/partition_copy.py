@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from bus.client.model import TopicPartition
 from bus.client.wire.fetch_session import PartitionKey
+from bus.client.wire.one_fetch import FetchFrom
 from bus.protocol.wire import Buffer
 from dr_mirror.copy.plan.batches import BatchRun
-from dr_mirror.copy.plan.fetch_session import FetchFrom
 from dr_mirror.copy.plan.resume import ResumePoint, SourceOffsets
 from dr_mirror.topics.states import MirrorState
 

@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bus.client.model import OffsetAndMetadata, TopicPartition
+from bus.client.model import GroupOffsets, OffsetAndMetadata, TopicPartition
 from dr_mirror.policy.selection import TopicSelection, never_patterns
 
 NEVER_GROUPS = (r"streams-.*", r"dispatcher", r"databus-.*", r".*-alone")
 """Our applications run at both sites; what they have done at one says nothing of the other."""
-
-GroupOffsets = Mapping[TopicPartition, OffsetAndMetadata]
-"""What one group has committed."""
-
 
 class HeldOffsets(NamedTuple):
     """What the target holds of a partition and has acknowledged: [log_start, log_end)."""

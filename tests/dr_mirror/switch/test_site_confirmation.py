@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from bus.client.admin import queries
+from bus.client.admin.cluster_admin import ClusterAdmin
+from bus.client.admin.config_resources import AlterConfigOp
 from bus.client.wire.sync_client import SyncClient
-from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
+from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY, ConfirmedBy, SiteConfirmation
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.produce import (
@@ -22,7 +24,6 @@ from bus.records.build import build_batch
 from bus.records.record import Record
 from bus.settings import BusSettings
 from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster, start_cluster
-from dr_mirror.copy.cluster_admin import ClusterAdmin
 from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.edges.test_edge_of_two_sites import EdgeOfTwoSites
 from tests.dr_mirror.switch.test_switch import (
@@ -56,7 +57,7 @@ def is_marked(cluster: RunningCluster, topic: str) -> bool:
         found = admin.with_configs(admin.view(), [topic])
     finally:
         admin.close()
-    return topic in found and bool(found[topic].configs.get("mirror.target.cluster.id"))
+    return topic in found and bool(found[topic].configs.get(TARGET_CLUSTER_KEY))
 
 
 def confirm(cluster: RunningCluster) -> None:
@@ -64,7 +65,8 @@ def confirm(cluster: RunningCluster) -> None:
     admin = ClusterAdmin(BusSettings(bootstrap_servers=cluster.bootstrap), "test")
     try:
         admin.confirm(SiteConfirmation(0, ConfirmedBy.MIRROR, 1, "test", "both were asked"))
-        admin.mark([TOPIC], "another-cluster")
+        mark = [(TARGET_CLUSTER_KEY, AlterConfigOp.SET, "another-cluster")]
+        admin.alter_topics({TOPIC: mark})
     finally:
         admin.close()
 

@@ -14,8 +14,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bus.client.admin import commands, queries
+from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.model import OffsetAndMetadata
 from bus.client.model import TopicPartition as BusPartition
+from bus.client.wire.offset_requests import commit_of_group
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.mirror_tails import MirrorTail, decode_tail
 from bus.contracts.topics import CONTROL_MIRROR_TAILS
@@ -27,8 +29,6 @@ from bus.records.record import Record
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
-from dr_mirror.copy.cluster_admin import ClusterAdmin
-from dr_mirror.copy.plan.requests import commit_of_group
 from tests.broker.mirror.client import leader_of, mirror
 from tests.dr_mirror.copy.test_copying import committed, consumer, create
 from tests.dr_mirror.storing_site import StoringSite

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.client.wire.one_fetch import FetchFrom
 from bus.errors import ErrorCode
-from dr_mirror.copy.plan.fetch_session import ConsumerFetchSession, FetchFrom
+from dr_mirror.copy.plan.fetch_session import ConsumerFetchSession
 from dr_mirror.copy.plan.pace import (
     BURST_S,
     LONGEST_BACKOFF_S,
