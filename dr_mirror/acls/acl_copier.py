@@ -1,7 +1,7 @@
-"""ACLs of copied topics and groups, compared and created at the target once a minute.
+"""ACLs of copied topics and groups, compared and created at the target beside the records.
 
-In: both clusters. Out: ACLs at the target, an `AclStatus`. Core: `dr_mirror.acls.plan.acls`. Never:
-a copy of records that waits for it, or a deletion.
+In: both clusters. Out: ACLs at the target, an `AclStatus`. Cores: `AclSchedule`, `plan_acls`.
+Never: a copy of records that waits for it, or a deletion.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.runtime.wall_clock import now_ms
+from dr_mirror.acls.plan.acl_schedule import LOOK_S, AclSchedule
 from dr_mirror.acls.plan.acls import COPIED, SHOWN, AclPlan, AclRules, AclStatus, plan_acls
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.groups.plan.groups import GroupSelection
@@ -21,8 +22,6 @@ from dr_mirror.groups.plan.groups import GroupSelection
 log = logging.getLogger(__name__)
 
 CLIENT_ID = "databus-mirror-acls"
-FIRST_S = 2.0
-EVERY_S = 60.0
 
 
 class AclCopier:
@@ -36,31 +35,35 @@ class AclCopier:
         self._groups = GroupSelection(settings.group_white_list, settings.group_black_list)
         self._source = ClusterAdmin(settings.source_bus, CLIENT_ID)
         self._target = ClusterAdmin(settings.target_bus, CLIENT_ID)
+        self._schedule = AclSchedule()
         self.status = AclStatus()
 
     async def run(self) -> None:
         """Compare again and again."""
         clock = self._context.clock
-        await clock.sleep(FIRST_S)
         while True:
+            await clock.sleep(LOOK_S)
+            copied = frozenset(self._copied())
+            if not self._schedule.is_due(copied, clock.monotonic()):
+                continue
+            self._schedule.begin(copied, clock.monotonic())
             try:
-                self.status = await asyncio.to_thread(self._compare)
+                self.status = await asyncio.to_thread(self._compare, copied)
             except BusError as error:
                 self._on_error(error)
-            await clock.sleep(EVERY_S)
 
     def close(self) -> None:
         """Close the connections."""
         self._source.close()
         self._target.close()
 
-    def _compare(self) -> AclStatus:
+    def _compare(self, copied: frozenset[str]) -> AclStatus:
         """Raises BusError."""
         both = (self._source, self._target)
         if not all(admin.supports(ApiKey.CREATE_ACLS) for admin in both):
             return AclStatus()
         rules = AclRules(
-            frozenset(self._copied()), self._groups.selects, self._context.names,
+            copied, self._groups.selects, self._context.names,
             others_write=self._context.settings.target_api == "mirror_append",
         )  # fmt: skip
         plan = plan_acls(self._source.acls(COPIED), self._target.acls(COPIED), rules)
