@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from bus.client.admin.cluster_admin import ClusterAdmin, ClusterView
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
-from bus.client.admin.partition_leaders import PartitionLeaders
+from bus.client.admin.leader_requests import LeaderRequests
 from bus.client.admin.queries import raise_for_error
 from bus.client.model import TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
@@ -73,7 +73,7 @@ class SiteClient:
             bus, CLIENT_ID, connect_timeout_ms=CONNECT_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
-        self.leaders = PartitionLeaders(self.admin.client)
+        self.leaders = LeaderRequests(self.admin.client)
 
     @property
     def view(self) -> ClusterView:

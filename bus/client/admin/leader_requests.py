@@ -41,7 +41,7 @@ FETCH_BYTES = 4 * 1024 * 1024
 ByLeader = dict[int, dict[str, list[int]]]
 
 
-class PartitionLeaders:
+class LeaderRequests:
     """`view`: set by who refreshes it; who leads is read there."""
 
     def __init__(self, client: SyncClient) -> None:
