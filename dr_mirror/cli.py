@@ -17,16 +17,13 @@ from rich.text import Text
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json, screen, size_text
+from bus.contracts.mirror_status import AclStatus, MirrorStatus, PictureStatus, ProofStatus
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.acls.plan.acls import AclStatus
-from dr_mirror.pictures.plan.pictures import PictureStatus
 from dr_mirror.policy.picture_policy import PicturePolicy
-from dr_mirror.proof.plan.proof_status import ProofStatus
 from dr_mirror.proof.verify import PartitionComparison, verify
 from dr_mirror.report.counts_cli import counts
 from dr_mirror.status.not_known import not_known_yet
 from dr_mirror.status.plan.report import states_of
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import FRESH_MS, StatusUnavailable, read_status, status_path
 from dr_mirror.switch.cli import mount as mount_switch
 from dr_mirror.topics.states import Language, MirrorState

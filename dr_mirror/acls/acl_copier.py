@@ -11,11 +11,12 @@ import logging
 from collections.abc import Callable, Collection
 
 from bus.client.admin.cluster_admin import ClusterAdmin
+from bus.contracts.mirror_status import AclStatus
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.acls.plan.acl_schedule import LOOK_S, AclSchedule
-from dr_mirror.acls.plan.acls import COPIED, SHOWN, AclPlan, AclRules, AclStatus, plan_acls
+from dr_mirror.acls.plan.acls import COPIED, SHOWN, AclPlan, AclRules, plan_acls
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.groups.plan.groups import GroupSelection
 

@@ -10,9 +10,10 @@ import asyncio
 
 import msgspec
 
+from bus.contracts.mirror_status import EdgeStatus
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.edges.edge_client import EdgeClient, EdgeUnavailable
-from dr_mirror.edges.plan.edge_status import EdgeStatus, edge_status
+from dr_mirror.edges.plan.edge_status import edge_status
 
 EVERY_S = 2.0
 

@@ -21,17 +21,12 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.topic_follower import follower_that_looked
 from bus.client.model import ConsumedRecord, TopicPartition
+from bus.contracts.mirror_status import PictureStatus
 from bus.errors import BusError
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.pictures.picture_edges import PictureEdges
 from dr_mirror.pictures.picture_file import PictureFile, PictureFileError
-from dr_mirror.pictures.plan.pictures import (
-    CopyOutcome,
-    PictureCheck,
-    PictureStatus,
-    TriedPicture,
-    picture_names,
-)
+from dr_mirror.pictures.plan.pictures import CopyOutcome, PictureCheck, TriedPicture, picture_names
 from dr_mirror.settings import MirrorSettings
 
 log = logging.getLogger(__name__)

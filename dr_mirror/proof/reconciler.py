@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from bus.client.model import TopicPartition
+from bus.contracts.mirror_status import ProofStatus
 from bus.records.block_digest import BlockDigest
 from bus.runtime.file_thread import FileThread
 from bus.runtime.tasks import in_slices, spawn
@@ -35,7 +36,7 @@ from dr_mirror.proof.plan.partition_proof import (
     ProofKind,
     ProofTask,
 )
-from dr_mirror.proof.plan.proof_status import ProofStatus, TopicProofTotals, proof_status
+from dr_mirror.proof.plan.proof_status import TopicProofTotals, proof_status
 from dr_mirror.proof.recent_bounds import RecentBounds
 from dr_mirror.proof.reconciliation_file import ReconciliationFile, ReconciliationFileError
 from dr_mirror.proof.recorded_source import RecordedSource

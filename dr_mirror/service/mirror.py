@@ -17,6 +17,7 @@ from typing import TypeVar
 from bus.client.admin.cluster_admin import ClusterView
 from bus.client.model import PartitionDescription, TopicPartition
 from bus.client.wire.loop_ports import LoopClock
+from bus.contracts.mirror_status import MirrorStatus
 from bus.errors import BusError
 from bus.runtime.tasks import in_slices, spawn
 from bus.runtime.wall_clock import now_ms
@@ -38,7 +39,7 @@ from dr_mirror.produce.produce_target import ProduceTarget
 from dr_mirror.proof.log_directories import LogDirectories
 from dr_mirror.proof.reconciler import Reconciler
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.status.plan.status import MirrorStatus, mirror_status, partition_status
+from dr_mirror.status.plan.status import mirror_status, partition_status
 from dr_mirror.topics.generations import next_generation
 from dr_mirror.topics.sites import check_clusters, check_sites
 from dr_mirror.topics.states import MirrorState

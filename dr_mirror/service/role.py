@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bus.client.wire.security import wire_security
+from bus.contracts.mirror_status import MirrorReport, MirrorStatus, PictureStatus
 from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
 from bus.metrics.server import MetricsServer
@@ -28,7 +29,7 @@ from dr_mirror.copy.plan.pace import LinkLimit
 from dr_mirror.edges.edge_watch import EdgeWatch
 from dr_mirror.pictures.picture_link import PictureLink
 from dr_mirror.pictures.picture_replicator import PictureReplicator
-from dr_mirror.pictures.plan.pictures import PictureStatus, in_all
+from dr_mirror.pictures.plan.pictures import in_all
 from dr_mirror.policy.picture_policy import PicturePolicy
 from dr_mirror.report.edge_refinement import refine_always
 from dr_mirror.report.report_file import reports_folder
@@ -38,8 +39,8 @@ from dr_mirror.service.site_watch import SiteWatch, directed, waits_for_rejoin
 from dr_mirror.settings import MirrorSettings
 from dr_mirror.state.state_carrier import StateCarrier
 from dr_mirror.status.metrics import MirrorMetrics
-from dr_mirror.status.plan.report import LagCurve, MirrorReport
-from dr_mirror.status.plan.status import MirrorStatus, is_fenced, with_edges
+from dr_mirror.status.plan.report import LagCurve
+from dr_mirror.status.plan.status import is_fenced, with_edges
 from dr_mirror.status.status_file import (
     pictures_path,
     reconciliation_path,

@@ -15,12 +15,12 @@ import msgspec
 
 from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.admin.site_keys import SiteKeys
+from bus.contracts.mirror_status import SiteConfirmed
 from bus.contracts.site_epoch import EpochKind
 from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
 from dr_mirror.service.site_confirmer import SiteConfirmer
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.status.plan.status import SiteConfirmed
 
 log = logging.getLogger(__name__)
 

@@ -25,18 +25,12 @@ from bus.client.kafka.producer import DeliveryReport, Producer
 from bus.client.kafka.topic_follower import follower_that_looked
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
+from bus.contracts.mirror_status import StateStatus
 from bus.contracts.topics import TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from dr_mirror.state.plan.site_state import (
-    MAX_KEYS,
-    STATE,
-    Merge,
-    NewestOfKeys,
-    StateKind,
-    StateStatus,
-)
+from dr_mirror.state.plan.site_state import MAX_KEYS, STATE, Merge, NewestOfKeys, StateKind
 
 log = logging.getLogger(__name__)
 

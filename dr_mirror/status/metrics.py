@@ -7,9 +7,7 @@ from collections import defaultdict
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from dr_mirror.pictures.plan.pictures import PictureStatus
-from dr_mirror.proof.plan.proof_status import ProofStatus
-from dr_mirror.status.plan.status import MirrorStatus, PartitionStatus
+from bus.contracts.mirror_status import MirrorStatus, PartitionStatus, PictureStatus, ProofStatus
 from dr_mirror.topics.states import MirrorState
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from bus.contracts.mirror_status import MirrorStatus
 from bus.settings import SiteSettings
-from dr_mirror.status.plan.status import MirrorStatus
 
 FRESH_MS = 10_000
 """A mirror writes every second; an older file is of one that has ended or stands still."""

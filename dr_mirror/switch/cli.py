@@ -19,6 +19,7 @@ from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json
 from bus.client.admin.own_name import own_name
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from bus.errors import BusError
@@ -26,7 +27,6 @@ from dr_mirror.report.gaps_cli import gaps
 from dr_mirror.report.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.report.report_cli import report, show_statement
 from dr_mirror.report.report_file import ReportFile, reports_folder
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch.copy_anew_cli import copy_anew
 from dr_mirror.switch.drill import drill, drills_path

@@ -20,9 +20,9 @@ import msgspec
 
 from bus.client.model import TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror_status import MirrorStatus
 from bus.errors import BusError, ErrorCode
 from bus.files.durable_file import replace_durably
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import OnStep, SwitchRefused, SwitchUnfinished

@@ -14,9 +14,9 @@ import typer
 
 from bus.cli.errors import report_errors
 from bus.cli.show import AsJson, print_json
+from bus.contracts.mirror_status import MirrorStatus
 from bus.errors import BusError, ErrorCode
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import FRESH_MS, StatusUnavailable, read_status, status_path
 from dr_mirror.switch.copy_anew import CopyAnew
 from dr_mirror.switch.site_client import EpochRefused, SiteClient

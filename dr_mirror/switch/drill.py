@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from bus.contracts.mirror_status import MirrorStatus
 from bus.runtime.wall_clock import now_ms
 from bus.settings import SiteSettings
 from dr_mirror.report.plan.switch_report import SwitchStatement
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import FRESH_MS, StatusUnavailable
 from dr_mirror.switch.plan.switch import status_obstacles
 from dr_mirror.switch.steps import SwitchLimits, SwitchRefused, SwitchUnfinished

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteEpochs
@@ -23,7 +24,6 @@ from bus.errors import ErrorCode
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.report.plan.switch_report import FORCED, HEARD, SwitchStatement, statement
 from dr_mirror.report.report_file import ReportFile
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.switch.plan.forced import (
     OpenTransaction,
     abort_marker,

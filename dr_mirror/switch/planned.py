@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import TopicPartition
 from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY
+from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.domain.site_epochs import SiteEpochs
@@ -31,7 +32,6 @@ from dr_mirror.report.plan.switch_report import (
     statement,
 )
 from dr_mirror.report.report_file import ReportFile
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import FRESH_MS
 from dr_mirror.switch.plan.switch import (
     Obstacle,

@@ -1,6 +1,6 @@
 """The mirror of this site, asked over HTTP: it may run on another machine, best at the other site.
 
-In: `[console] mirror`. Out: `ShownMirror`, or why there is none. Never: an import of `dr_mirror`;
+In: `[console] mirror`. Out: `MirrorReport`, or why there is none. Never: an import of `dr_mirror`;
 its page says what its states mean, in both languages.
 """
 
@@ -10,11 +10,12 @@ import httpx
 import msgspec
 from fastapi import APIRouter, Depends, Response
 
+from bus.contracts.mirror_status import MirrorReport
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
 from monitor.api.services import ConsoleServices
 from monitor.http_client import http_client
-from monitor.models.shown_mirror import ShownMirror
+from monitor.models.mirror_view import api_view
 
 TIMEOUT_S = 3.0
 MAX_REPLY_BYTES = 16 << 20
@@ -30,7 +31,7 @@ class MirrorUnavailable(Exception):
         self.is_configured = is_configured
 
 
-async def mirror_report(url: str) -> ShownMirror:
+async def mirror_report(url: str) -> MirrorReport:
     """Ask the mirror at `url`. Raises MirrorUnavailable."""
     if not url:
         raise MirrorUnavailable("console.mirror is empty", is_configured=False)
@@ -42,7 +43,7 @@ async def mirror_report(url: str) -> ShownMirror:
     if not reply.is_success or len(reply.content) > MAX_REPLY_BYTES:
         raise MirrorUnavailable(f"{url}: HTTP {reply.status_code}")
     try:
-        found = msgspec.json.decode(reply.content, type=ShownMirror | None)
+        found = msgspec.json.decode(reply.content, type=MirrorReport | None)
     except msgspec.MsgspecError as error:
         raise MirrorUnavailable(f"{url}: {error}") from None
     if found is None:
@@ -58,7 +59,7 @@ def mirror_routes(services: ConsoleServices) -> APIRouter:
     @router.get("/api/mirror", dependencies=[bus])
     async def mirror() -> Response:
         try:
-            return json_response(await mirror_report(services.console.mirror))
+            return json_response(api_view(await mirror_report(services.console.mirror)))
         except MirrorUnavailable as error:
             status = 503 if error.is_configured else 404
             return json_response({"detail": str(error)}, status)

@@ -26,6 +26,7 @@ from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog, group_positions
 from monitor.http_client import http_client
+from monitor.models.mirror_view import why_absent
 
 HEALTH_TIMEOUT_SECONDS = 2.0
 API_EVENTS = 200
@@ -107,7 +108,7 @@ async def _why_absent(services: ConsoleServices, name: str) -> str:
         report = await mirror_report(services.console.mirror)
     except MirrorUnavailable as error:
         return f"{text}; {error}" if error.is_configured else text
-    return f"{text}; {report.status.pictures.why_absent(name)}"
+    return f"{text}; {why_absent(report.status.pictures, name)}"
 
 
 def unavailable_parts(services: ConsoleServices) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """What the page of the mirror shows: tiles, rows, curves. Pure.
 
-In: a `ShownMirror`, the time. Out: texts and rows in one language. Never: a number in place of
+In: a `MirrorReport`, the time. Out: texts and rows in one language. Never: a number in place of
 what is not known.
 """
 
@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from bus.contracts.mirror_status import (
+    MirrorReport,
+    MirrorStatus,
+    PartitionStatus,
+    PictureStatus,
+    StateRemedy,
+    TopicProof,
+    TopicStatus,
+)
 from monitor.api.views import clock
 from monitor.console.rows import Row
 from monitor.i18n import Texts
 from monitor.models.own_tails import OwnTails
-from monitor.models.shown_mirror import (
-    MirroredPictures,
-    MirroredStatus,
-    MirroredTopic,
-    MirroredTopicProof,
-    MirrorRemedy,
-    ShownMirror,
-    ShownPartition,
-)
 
 WELL = ("copying", "loop")
 """States of topics that need nobody."""
@@ -45,7 +45,7 @@ class Tile:
     state: str = ""
 
 
-def tiles(report: ShownMirror, t: Texts, zone: ZoneInfo, now_ms: int) -> dict[str, Tile]:
+def tiles(report: MirrorReport, t: Texts, zone: ZoneInfo, now_ms: int) -> dict[str, Tile]:
     """By key, in the order of the page."""
     status, proof = report.status, report.status.proof
     unwell = unwell_places(report)
@@ -77,7 +77,7 @@ def tiles(report: ShownMirror, t: Texts, zone: ZoneInfo, now_ms: int) -> dict[st
     }
 
 
-def unwell_places(report: ShownMirror) -> list[str]:
+def unwell_places(report: MirrorReport) -> list[str]:
     """Topics, and partitions of copied topics, that are in a state that needs somebody."""
     status = report.status
     partitions = [f"{p.topic}-{p.partition}" for p in status.partitions if _needs(p.state)]
@@ -90,15 +90,15 @@ def _needs(state: str) -> bool:
     return state not in (*WELL, STARTING)
 
 
-def is_old(report: ShownMirror, now_ms: int) -> bool:
+def is_old(report: MirrorReport, now_ms: int) -> bool:
     """Whether the mirror has said nothing new for so long that it stands still."""
     return now_ms - report.status.at_ms > OLD_MS
 
 
-def topic_rows(report: ShownMirror, t: Texts, zone: ZoneInfo) -> list[Row]:
+def topic_rows(report: MirrorReport, t: Texts, zone: ZoneInfo) -> list[Row]:
     """One a topic, those that need somebody first."""
     proofs = {one.topic: one for one in report.status.proof.topics}
-    parts: dict[str, list[ShownPartition]] = {}
+    parts: dict[str, list[PartitionStatus]] = {}
     for one in report.status.partitions:
         parts.setdefault(one.topic, []).append(one)
     rows = [
@@ -109,9 +109,9 @@ def topic_rows(report: ShownMirror, t: Texts, zone: ZoneInfo) -> list[Row]:
 
 
 def _topic_row(
-    topic: MirroredTopic,
-    parts: list[ShownPartition],
-    proof: MirroredTopicProof | None,
+    topic: TopicStatus,
+    parts: list[PartitionStatus],
+    proof: TopicProof | None,
     t: Texts,
     zone: ZoneInfo,
 ) -> Row:
@@ -144,7 +144,7 @@ def _topic_row(
     return row | _proof_cells(row["detail"], proof, t, zone)
 
 
-def _proof_cells(detail: str, proof: MirroredTopicProof | None, t: Texts, zone: ZoneInfo) -> Row:
+def _proof_cells(detail: str, proof: TopicProof | None, t: Texts, zone: ZoneInfo) -> Row:
     if proof is None:
         return {"complete_to": "", "blocks": "", "oldest": ""}
     return {
@@ -155,7 +155,7 @@ def _proof_cells(detail: str, proof: MirroredTopicProof | None, t: Texts, zone: 
     }
 
 
-def difference_rows(report: ShownMirror, t: Texts, zone: ZoneInfo) -> list[Row]:
+def difference_rows(report: MirrorReport, t: Texts, zone: ZoneInfo) -> list[Row]:
     """What differs: where, since when, which offsets."""
     return [
         {
@@ -171,7 +171,7 @@ def difference_rows(report: ShownMirror, t: Texts, zone: ZoneInfo) -> list[Row]:
     ]
 
 
-def remedies(report: ShownMirror) -> list[tuple[MirrorRemedy, list[str]]]:
+def remedies(report: MirrorReport) -> list[tuple[StateRemedy, list[str]]]:
     """What to do, with the topics and partitions that it is for."""
     places: dict[str, list[str]] = {}
     for one in report.status.topics:
@@ -185,7 +185,7 @@ def remedies(report: ShownMirror) -> list[tuple[MirrorRemedy, list[str]]]:
     return [(one, places.get(one.state, [])) for one in report.states if one.state != "loop"]
 
 
-def curves(report: ShownMirror) -> dict[str, list[list[float | None]]]:
+def curves(report: MirrorReport) -> dict[str, list[list[float | None]]]:
     """Of the last hour; what was not known is a gap."""
     return {
         "records": [[p.at_ms, _or_gap(p.lag_records)] for p in report.curve],
@@ -231,21 +231,21 @@ def listed(places: Iterable[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + more
 
 
-def _rto(status: MirroredStatus, t: Texts, now_ms: int) -> Tile:
+def _rto(status: MirrorStatus, t: Texts, now_ms: int) -> Tile:
     if status.rto_s < 0:
         return Tile(t("mirror.no_drill"), "warning")
     is_recent = now_ms - status.drilled_ms <= DRILL_RECENT_MS
     return Tile(duration(status.rto_s, t), "good" if is_recent else "warning")
 
 
-def _rpo_through_edges(status: MirroredStatus, t: Texts) -> Tile:
+def _rpo_through_edges(status: MirrorStatus, t: Texts) -> Tile:
     if not status.edges:
         return Tile(t("mirror.no_edges"))
     rpo_s = status.rpo_through_edges_s
     return Tile(duration(rpo_s, t), _rpo_state(rpo_s))
 
 
-def edge_facts(report: ShownMirror, t: Texts) -> list[tuple[str, str]]:
+def edge_facts(report: MirrorReport, t: Texts) -> list[tuple[str, str]]:
     """An edge and what it says."""
     return [
         (
@@ -269,7 +269,7 @@ def own_tail_facts(tails: OwnTails, t: Texts) -> list[tuple[str, str]]:
     return rows
 
 
-def _pictures(found: MirroredPictures, t: Texts) -> Tile:
+def _pictures(found: PictureStatus, t: Texts) -> Tile:
     if found.policy == "none":
         return Tile(t("mirror.pictures_none"))
     if found.problem or found.differing or found.other:
@@ -279,7 +279,7 @@ def _pictures(found: MirroredPictures, t: Texts) -> Tile:
     return Tile(waiting, "warning" if behind else "good")
 
 
-def picture_facts(report: ShownMirror, t: Texts, zone: ZoneInfo) -> list[tuple[str, str]]:
+def picture_facts(report: MirrorReport, t: Texts, zone: ZoneInfo) -> list[tuple[str, str]]:
     """What is copied of pictures, and what is wrong with them; nothing where none are."""
     found = report.status.pictures
     if found.policy == "none":

@@ -14,9 +14,9 @@ import msgspec
 
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import BY_WATCH, Incident, IncidentKind
+from bus.contracts.mirror_status import MirrorReport
 from bus.contracts.register import Register
 from bus.contracts.sender_faults import RefusedGroup
-from monitor.models.shown_mirror import ShownMirror
 from monitor.ports import ProcessStatus
 from monitor.watch.conditions import START_MS, Condition, ConditionTracker
 from monitor.watch.confirmation import SiteKeysOfBus, confirmation_condition
@@ -212,7 +212,7 @@ class WatchJudge:
         if not behind and not self._is_away(INGEST):
             self._keep("missing", self._missing.observe(slots))
 
-    def on_mirror(self, found: ShownMirror | None) -> None:
+    def on_mirror(self, found: MirrorReport | None) -> None:
         """What the mirror says of the second site; None while it knows nothing yet."""
         self._keep("mirror", self._mirror.observe(found))
 

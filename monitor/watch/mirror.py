@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from monitor.models.shown_mirror import MirroredDifference, MirroredPictures, ShownMirror
+from bus.contracts.mirror_status import MirrorReport, PictureStatus, ReplicaDifference
 from monitor.watch.conditions import Condition
 
 PICTURES = "pictures"
@@ -32,12 +32,12 @@ class MirrorJudge:
 
     _known: dict[str, None] = field(default_factory=dict)
 
-    def observe(self, found: ShownMirror | None) -> list[Condition]:
+    def observe(self, found: MirrorReport | None) -> list[Condition]:
         """A condition for each topic and replica that differs, and for each that did; pictures are
         one."""
         if found is None:
             return []
-        replicas: dict[str, list[MirroredDifference]] = {}
+        replicas: dict[str, list[ReplicaDifference]] = {}
         for one in found.status.proof.differences:
             subject = f"{one.topic}-{one.partition} broker {one.broker}"
             replicas.setdefault(subject, []).append(one)
@@ -55,7 +55,7 @@ class MirrorJudge:
         ]
 
 
-def _topics_with_another_log(found: ShownMirror) -> dict[str, dict[str, str]]:
+def _topics_with_another_log(found: MirrorReport) -> dict[str, dict[str, str]]:
     """With why, and the command that goes on."""
     status = found.status
     said = [(one.topic, one.state, one.detail) for one in status.topics]
@@ -69,7 +69,7 @@ def _topics_with_another_log(found: ShownMirror) -> dict[str, dict[str, str]]:
     return named
 
 
-def _detail(found: list[MirroredDifference]) -> dict[str, str]:
+def _detail(found: list[ReplicaDifference]) -> dict[str, str]:
     ranges = [f"{one.first_offset}-{one.end_offset - 1}" for one in found[:MAX_RANGES]]
     more = [f"+{len(found) - MAX_RANGES}"] if len(found) > MAX_RANGES else []
     return {
@@ -79,7 +79,7 @@ def _detail(found: list[MirroredDifference]) -> dict[str, str]:
     }
 
 
-def _pictures_detail(found: MirroredPictures) -> dict[str, str]:
+def _pictures_detail(found: PictureStatus) -> dict[str, str]:
     shown = [*found.differing, *found.other][:MAX_RANGES]
     why = "altered since they were copied" if found.differing else "another picture was there"
     return {"names": ", ".join(shown), "why": why}

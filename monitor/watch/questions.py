@@ -19,10 +19,10 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.broker_probe import ask_broker
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.client.wire.ports import Address, addresses
+from bus.contracts.mirror_status import MirrorReport
 from bus.contracts.sender_faults import RefusedGroup
 from bus.settings import BusSettings
 from ingest.store.port import Position, RecordReader
-from monitor.models.shown_mirror import ShownMirror
 from monitor.ports import ProcessStatus
 from monitor.watch.confirmation import SiteKeysOfBus
 from monitor.watch.curve import MinuteTotal
@@ -217,10 +217,10 @@ def ask_spool(url: str, timeout_s: float, token: str = "") -> EdgeSpool:
     return msgspec.json.decode(fetch(url, timeout_s, token), type=EdgeSpool)
 
 
-def ask_mirror(url: str, timeout_s: float) -> ShownMirror | None:
+def ask_mirror(url: str, timeout_s: float) -> MirrorReport | None:
     """What it says; None before it has spoken with both clusters. Raises `OSError` or
     `msgspec.MsgspecError`."""
-    return msgspec.json.decode(fetch(url, timeout_s), type=ShownMirror | None)
+    return msgspec.json.decode(fetch(url, timeout_s), type=MirrorReport | None)
 
 
 def with_suspended(found: Iterable[ProcessStatus]) -> list[ProcessStatus]:

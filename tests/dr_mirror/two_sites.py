@@ -20,6 +20,7 @@ import pytest
 from bus.client.admin import queries
 from bus.client.admin.queries import raise_for_error
 from bus.client.wire.sync_client import SyncClient
+from bus.contracts.mirror_status import MirrorStatus
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -33,7 +34,6 @@ from bus.records.batch import iter_batches
 from deploy.paths import PROJECT_ROOT
 from deploy.servers.databus_cluster import ZOOKEEPER, RunningCluster, start_cluster
 from deploy.servers.process import JavaServer
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import StatusUnavailable, read_status
 
 WAIT_S = 60.0

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bus.client.model import TopicPartition
+from bus.contracts.mirror_status import MirrorStatus
 from bus.records.batch import iter_batches
 from deploy.bench.mirror.mirror_load import records_in
 from deploy.bench.mirror.sides import (
@@ -32,7 +33,6 @@ from deploy.bench.mirror.sides import (
 )
 from deploy.errors import OperatorError
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import StatusUnavailable, read_status
 
 WARM_S = 10

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.site_epoch import parse_site_epoch
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.runtime.wall_clock import now_ms
@@ -35,7 +36,6 @@ from deploy.settings.composed import Settings, with_changes
 from deploy.supervisor.status_line import StatusLine
 from deploy.supervisor.supervise import check_not_running, describe, stop_on_signals
 from deploy.supervisor.supervisor import Supervisor
-from dr_mirror.status.plan.status import MirrorStatus
 from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path
 from ingest.store.port import StoreError
 

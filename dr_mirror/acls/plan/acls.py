@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-import msgspec
-
 from bus.client.model import AclBinding
 from bus.protocol.acls import Operation, Pattern, Permission, Resource
 from dr_mirror.policy.topic_names import TopicNames
@@ -23,19 +21,6 @@ SHOWN = 20
 """Of those that a person has to look at, in a status."""
 ANY_NAME = "*"
 COPIED = (Resource.TOPIC, Resource.GROUP)
-
-
-class AclStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How it stands. `carried`: ACLs of the source that the target has. `by_hand`: those that are
-    patterns and that the target lacks; `only_at_target`: reading that the source does not allow;
-    of both the first `SHOWN`. `problem`: why they were not compared last. `at_ms` -1: never, or one
-    side has none."""
-
-    carried: int = 0
-    by_hand: tuple[str, ...] = ()
-    only_at_target: tuple[str, ...] = ()
-    problem: str = ""
-    at_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)

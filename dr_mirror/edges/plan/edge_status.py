@@ -10,26 +10,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from bus.contracts.mirror_status import EdgeStatus
+
 FRESH_MS = 30_000
 """An edge that was not heard for so long may keep nothing by now."""
-
-
-class EdgeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One edge of `mirror.edge_urls`. `heard_ms`: when it answered last, -1: never. `sends_to`:
-    `home` or `second`. `uncovered_records`: deleted before the other site had them. `problem`: why
-    it says nothing of a second site; empty: it does."""
-
-    url: str
-    heard_ms: int = -1
-    sends_to: str = ""
-    kept_records: int = 0
-    uncovered_records: int = 0
-    problem: str = ""
-
-    def covers(self, now_ms: int) -> bool:
-        """Whether nothing that came through this edge would be lost with the primary."""
-        is_fresh = self.heard_ms >= 0 and now_ms - self.heard_ms <= FRESH_MS
-        return is_fresh and not self.problem and not self.uncovered_records
 
 
 class _SecondSite(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,4 +46,10 @@ def rpo_through_edges_s(rpo_s: float, edges: Sequence[EdgeStatus], now_ms: int) 
     the mirror. -1: not known, or there are none."""
     if not edges:
         return -1.0
-    return 0.0 if all(edge.covers(now_ms) for edge in edges) else rpo_s
+    return 0.0 if all(covers(edge, now_ms) for edge in edges) else rpo_s
+
+
+def covers(edge: EdgeStatus, now_ms: int) -> bool:
+    """Whether nothing that came through this edge would be lost with the primary."""
+    is_fresh = edge.heard_ms >= 0 and now_ms - edge.heard_ms <= FRESH_MS
+    return is_fresh and not edge.problem and not edge.uncovered_records

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from bus.contracts.mirror_status import PictureStatus
 from bus.contracts.pictures import picture_names as names_in_record
 from bus.contracts.topics import DAY_MS, EVENT_ALARM
-from dr_mirror.policy.picture_policy import PicturePolicy
 from dr_mirror.policy.proof_pace import ProofPace
 
 MAX_PICTURES = 8
@@ -116,36 +116,6 @@ class PictureCheck(StrEnum):
     DIFFERS = "differs"
     GONE = "gone"
     AWAY = "away"
-
-
-class PictureStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the pictures. `policy`: `none`, `hits` or `all`. `waiting`: known and not at the target,
-    the first of them since `oldest_ms` (-1: none). `unread_records`: of the topics that say what is
-    copied, -1: not known. `given_up`: never came at the source, or the target takes none like them;
-    `shown_given_up` some of those. `other`: names under which the target has another picture.
-    `compared`: copied ones that are compared again, of which `differing` are not what was copied,
-    the one that waits longest since `oldest_compared_ms` (-1: none). `problem`: why nothing is
-    copied now."""
-
-    policy: str = PicturePolicy.NONE.value
-    waiting: int = 0
-    oldest_ms: int = -1
-    unread_records: int = -1
-    copied: int = 0
-    copied_bytes: int = 0
-    present: int = 0
-    given_up: int = 0
-    shown_given_up: tuple[str, ...] = ()
-    other: tuple[str, ...] = ()
-    compared: int = 0
-    differing: tuple[str, ...] = ()
-    oldest_compared_ms: int = -1
-    problem: str = ""
-
-    @property
-    def needs_someone(self) -> bool:
-        """Whether a picture is not what it should be, or nothing is copied."""
-        return bool(self.other or self.differing or self.problem)
 
 
 def in_all(found: Sequence[PictureStatus]) -> PictureStatus:

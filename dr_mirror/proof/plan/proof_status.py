@@ -10,53 +10,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from bus.contracts.mirror_status import ProofStatus, ReplicaDifference, TopicProof
 from dr_mirror.proof.plan.partition_proof import BLOCK_OFFSETS, PartitionProof
 
 MAX_SHOWN = 200
 """Differences in one status: a whole lost disk has thousands, and one cause."""
-
-
-class ReplicaDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Offsets [first_offset, end_offset) at which a replica at the target does not hold what the
-    source has. `directory`: its log directory; empty where it could not be asked."""
-
-    topic: str
-    partition: int
-    broker: int
-    directory: str
-    first_offset: int
-    end_offset: int
-    found_ms: int
-    detail: str
-
-
-class TopicProof(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic. `complete_to_ms`: every replica holds, proven, all that the source had at this
-    time; -1: not known. `blocks` are proven on every replica, `unproven_blocks` are not, by
-    offsets. `oldest_s`: since when the block that waits longest has not been read; -1: nothing to
-    prove."""
-
-    topic: str
-    complete_to_ms: int
-    blocks: int
-    unproven_blocks: int
-    oldest_s: float
-    differences: int
-    failures: tuple[str, ...] = ()
-
-
-class ProofStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """All topics. `compared_blocks` and `read_bytes` count since the process began, every replica
-    and every time; `not_compared`: topics that are copied and not compared, and why."""
-
-    topics: tuple[TopicProof, ...] = ()
-    differences: tuple[ReplicaDifference, ...] = ()
-    compared_blocks: int = 0
-    read_bytes: int = 0
-    bytes_per_s: float = 0.0
-    not_compared: dict[str, str] = {}
-    unavailable: str = ""
-    """Why records of reconciliation cannot be kept; empty: they are."""
 
 
 def proof_status(

@@ -175,13 +175,3 @@ class NewestOfKeys:
             self.newer_there.discard(key)
 
 
-class StateStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind. `carried`: records since the mirror began. `caught_up_ms`: until when the other
-    site knows all; -1: not known. `newer_there`: entries that the secondary has newer."""
-
-    kind: str
-    topic: str
-    carried: int = 0
-    caught_up_ms: int = -1
-    newer_there: int = 0
-    problem: str = ""

@@ -8,41 +8,12 @@ from __future__ import annotations
 
 from collections import deque
 
-import msgspec
-
-from dr_mirror.status.plan.status import MirrorStatus
+from bus.contracts.mirror_status import LagPoint, MirrorReport, MirrorStatus, StateRemedy
 from dr_mirror.topics.states import MirrorState, state_named
 
 POINT_MS = 10_000
 POINTS = 360
 """An hour."""
-
-
-class LagPoint(msgspec.Struct, frozen=True):
-    """How far the target was behind at a time; -1: not known."""
-
-    at_ms: int
-    lag_records: int
-    lag_bytes: int
-    rpo_s: float
-
-
-class StateRemedy(msgspec.Struct, frozen=True, kw_only=True):
-    """A state that something is in: what it means and what to do, in both languages."""
-
-    state: str
-    meaning_en: str
-    meaning_zh: str
-    remedy_en: str
-    remedy_zh: str
-
-
-class MirrorReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it."""
-
-    status: MirrorStatus
-    states: tuple[StateRemedy, ...]
-    curve: tuple[LagPoint, ...]
 
 
 class LagCurve:

@@ -10,87 +10,20 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from dr_mirror.acls.plan.acls import AclStatus
+from bus.contracts.mirror_status import (
+    AclStatus,
+    EdgeStatus,
+    MirrorStatus,
+    PartitionStatus,
+    ProofStatus,
+    TopicStatus,
+)
 from dr_mirror.copy.plan.partition_copy import PartitionCopy, lag_s
-from dr_mirror.edges.plan.edge_status import EdgeStatus, rpo_through_edges_s
-from dr_mirror.pictures.plan.pictures import PictureStatus
-from dr_mirror.proof.plan.proof_status import ProofStatus
-from dr_mirror.state.plan.site_state import StateStatus
+from dr_mirror.edges.plan.edge_status import rpo_through_edges_s
 from dr_mirror.topics.states import MirrorState
 from dr_mirror.topics.topics import ClusterPair, TopicPlan
 
 NO_ACLS = AclStatus()
-
-
-class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition. `lag_records` -1 and `lag_s` -1: not known. `missing`: offsets that the source
-    deleted before they were copied, never to come. `source_heard_ms`: when its leader at the source
-    answered last, -1: never; `source_end` is what it said."""
-
-    topic: str
-    partition: int
-    state: str
-    detail: str
-    source_end: int
-    target_end: int
-    lag_records: int
-    lag_bytes: int
-    lag_s: float
-    missing: int
-    copied_records: int
-    copied_bytes: int
-    source_heard_ms: int = -1
-
-
-class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One topic that is selected, or that the target keeps of the source."""
-
-    topic: str
-    state: str
-    detail: str
-
-
-class SiteConfirmed(msgspec.Struct, frozen=True, kw_only=True):
-    """Who confirmed last that a cluster is the primary. `by`: mirror, edge, operator or switch."""
-
-    cluster_id: str
-    epoch: int
-    by: str
-    at_ms: int
-    who: str
-    reason: str
-
-
-class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it. `rpo_s`: age of the oldest record that is not at the target; -1: not known.
-    `groups_not_copied`: groups whose offsets the target refuses, and why. `rebuilt_batches`: those
-    that an ordinary target could not have as they were. `groups_copied_ms`: what the other groups
-    committed before that is at the target; -1: not known. `rto_s`: what the longer way of the last
-    drill took, at `drilled_ms`; -1: there was none. `rpo_through_edges_s`: of what came through
-    `edges`; -1: not known, or there are none. `confirmed`: of the clusters that anybody ever
-    confirmed, the last time."""
-
-    at_ms: int
-    source_cluster_id: str
-    target_cluster_id: str
-    generation: int
-    unreachable: str
-    buffered_bytes: int
-    rpo_s: float
-    topics: tuple[TopicStatus, ...]
-    partitions: tuple[PartitionStatus, ...]
-    groups_not_copied: dict[str, str]
-    rebuilt_batches: int = 0
-    groups_copied_ms: int = -1
-    proof: ProofStatus = ProofStatus()
-    rto_s: float = -1.0
-    drilled_ms: int = -1
-    edges: tuple[EdgeStatus, ...] = ()
-    rpo_through_edges_s: float = -1.0
-    state: tuple[StateStatus, ...] = ()
-    confirmed: tuple[SiteConfirmed, ...] = ()
-    pictures: PictureStatus = PictureStatus()
-    acls: AclStatus = AclStatus()
 
 
 def partition_status(copy: PartitionCopy, now_ms: int, answered_ms: int) -> PartitionStatus:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bus.client.model import TopicPartition
+from bus.contracts.mirror_status import MirrorStatus
 from bus.records.batch import assign
 from bus.records.control import end_txn_marker
 from dr_mirror.report.plan.switch_report import PartitionStatement
-from dr_mirror.status.plan.status import MirrorStatus
 
 NO_LEADER_EPOCH = 0
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bus.client.model import TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
-from dr_mirror.status.plan.status import MirrorStatus
+from bus.contracts.mirror_status import MirrorStatus
 from dr_mirror.topics.states import MirrorState, state_named
 from dr_mirror.topics.topics import MirrorTopic
 

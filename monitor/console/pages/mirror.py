@@ -6,6 +6,7 @@ import json
 
 from nicegui import ui
 
+from bus.contracts.mirror_status import MirrorReport, StateRemedy
 from bus.runtime.wall_clock import now_ms
 from monitor.api.mirror import MirrorUnavailable, mirror_report
 from monitor.console.elements import chip, facts, grid, line_chart, panel, redraw
@@ -25,7 +26,6 @@ from monitor.console.mirror_rows import (
 )
 from monitor.console.notices import FaultNotice
 from monitor.console.rows import Row, column
-from monitor.models.shown_mirror import MirrorRemedy, ShownMirror
 
 REFRESH_SECONDS = 2.0
 CURVES = ("rpo", "records")
@@ -115,7 +115,7 @@ class MirrorPage:
             return
         self._draw(report)
 
-    def _draw(self, report: ShownMirror) -> None:
+    def _draw(self, report: MirrorReport) -> None:
         view, zone = self._view, self._view.services.site.tz
         t, status, at_ms = view.t, report.status, now_ms()
         self._notice.show(*self._warning(report, at_ms))
@@ -139,7 +139,7 @@ class MirrorPage:
             redraw(self._charts[key], {key: curve})
         self._show_groups(report)
 
-    def _warning(self, report: ShownMirror, at_ms: int) -> tuple[str, str]:
+    def _warning(self, report: MirrorReport, at_ms: int) -> tuple[str, str]:
         """A sentence, and what was said of it."""
         t, status = self._view.t, report.status
         if is_old(report, at_ms):
@@ -149,7 +149,7 @@ class MirrorPage:
         kept = status.proof.unavailable
         return (t("mirror.not_kept"), kept) if kept else ("", "")
 
-    def _show_remedies(self, found: list[tuple[MirrorRemedy, list[str]]]) -> None:
+    def _show_remedies(self, found: list[tuple[StateRemedy, list[str]]]) -> None:
         if found == self._shown_remedies:
             return  # what somebody reads does not jump
         self._shown_remedies = found
@@ -174,7 +174,7 @@ class MirrorPage:
         with self._tails:
             facts(found)
 
-    def _show_groups(self, report: ShownMirror) -> None:
+    def _show_groups(self, report: MirrorReport) -> None:
         groups, compared = report.status.groups_not_copied, report.status.proof.not_compared
         t = self._view.t
         edges = edge_facts(report, t)

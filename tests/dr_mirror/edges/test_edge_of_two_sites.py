@@ -27,12 +27,12 @@ from bus.client.kafka.admin import Admin
 from bus.client.model import ConsumedRecord
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.meters import Arrived
+from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, DATA_VEHICLE, METER_ARRIVED, TOPICS
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.servers.databus_cluster import RunningCluster, start_cluster
 from deploy.servers.process import free_port
-from dr_mirror.status.plan.status import MirrorStatus
 from ingest.normalise import Envelope, normalise
 from ingest.store.open import open_store
 from ingest.store.port import Position, RecordRow, StoreBatch

@@ -18,11 +18,11 @@ import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
+from bus.contracts.mirror_status import PictureStatus
 from bus.contracts.picture_digest import REPR_DIGEST, digest_header, digest_of
 from bus.contracts.pictures import name_in_address
 from bus.contracts.topics import EVENT_ALARM, TOPICS
 from bus.settings import BusSettings
-from dr_mirror.pictures.plan.pictures import PictureStatus
 from tests.dr_mirror.edges.test_edge_of_two_sites import EdgeOfTwoSites
 from tests.dr_mirror.switch.test_switch import Sites, both_sites
 from tests.dr_mirror.two_sites import wait_until

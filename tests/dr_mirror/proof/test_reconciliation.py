@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 
 from bus.client.admin import queries
 from bus.client.wire.sync_client import SyncClient
+from bus.contracts.mirror_status import ReplicaDifference, TopicProof
 from bus.runtime.wall_clock import now_ms
 from deploy.servers.databus_cluster import RunningCluster, start_cluster
-from dr_mirror.proof.plan.proof_status import ReplicaDifference, TopicProof
 from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.two_sites import (
     ALONE,

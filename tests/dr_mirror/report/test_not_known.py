@@ -10,13 +10,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from bus.contracts.mirror_status import MirrorStatus, PictureStatus, ProofStatus, TopicStatus
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.settings.composed import load
 from dr_mirror import cli
-from dr_mirror.pictures.plan.pictures import PictureStatus
-from dr_mirror.proof.plan.proof_status import ProofStatus
 from dr_mirror.proof.verify import PartitionComparison
 from dr_mirror.report import counts_cli, gaps_cli
 from dr_mirror.report.plan.switch_loss import switch_loss
@@ -31,7 +30,7 @@ from dr_mirror.report.plan.switch_report import (
 )
 from dr_mirror.report.report_file import reports_folder
 from dr_mirror.report.sequence_reader import ReadRecords
-from dr_mirror.status.plan.status import MirrorStatus, TopicStatus, mirror_status
+from dr_mirror.status.plan.status import mirror_status
 from dr_mirror.status.status_file import status_path, write_status
 from dr_mirror.topics.topics import ClusterPair
 

@@ -9,12 +9,18 @@ import pytest
 from console_browser import ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import fill_store
 
+from bus.contracts.mirror_status import (
+    MirrorStatus,
+    PartitionStatus,
+    PictureStatus,
+    ProofStatus,
+    ReplicaDifference,
+    TopicProof,
+    TopicStatus,
+)
 from bus.metrics.server import MetricsServer
-from dr_mirror.pictures.plan.pictures import PictureStatus
-from dr_mirror.proof.plan.proof_status import ProofStatus, ReplicaDifference, TopicProof
 from dr_mirror.service.role import StatusPage
 from dr_mirror.status.metrics import MirrorMetrics
-from dr_mirror.status.plan.status import MirrorStatus, PartitionStatus, TopicStatus
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 

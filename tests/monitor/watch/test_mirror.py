@@ -8,14 +8,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from monitor.models.shown_mirror import (
-    MirroredDifference,
-    MirroredPictures,
-    MirroredProof,
-    MirroredStatus,
-    MirroredTopic,
-    ShownMirror,
-    ShownPartition,
+from bus.contracts.mirror_status import (
+    MirrorReport,
+    MirrorStatus,
+    PartitionStatus,
+    PictureStatus,
+    ProofStatus,
+    ReplicaDifference,
+    TopicStatus,
 )
 from monitor.watch.judge import WatchBounds, WatchJudge
 from monitor.watch.mirror import ANOTHER_LOG, MAX_KNOWN, MAX_RANGES, MirrorJudge
@@ -23,9 +23,9 @@ from monitor.watch.mirror import ANOTHER_LOG, MAX_KNOWN, MAX_RANGES, MirrorJudge
 START_MS = 1_790_000_000_000
 
 
-def differing(*offsets: int, broker: int = 2, topic: str = "data.face") -> list[MirroredDifference]:
+def differing(*offsets: int, broker: int = 2, topic: str = "data.face") -> list[ReplicaDifference]:
     return [
-        MirroredDifference(
+        ReplicaDifference(
             topic=topic, partition=0, broker=broker, directory="/disk2", first_offset=at,
             end_offset=at + 10, found_ms=START_MS, detail="the batch differs",
         )
@@ -33,12 +33,12 @@ def differing(*offsets: int, broker: int = 2, topic: str = "data.face") -> list[
     ]  # fmt: skip
 
 
-def shown(*found: MirroredDifference) -> ShownMirror:
-    status = MirroredStatus(
+def shown(*found: ReplicaDifference) -> MirrorReport:
+    status = MirrorStatus(
         at_ms=START_MS, source_cluster_id="a", target_cluster_id="b", generation=1, unreachable="",
-        rpo_s=0.0, topics=(), partitions=(), groups_not_copied={}, proof=MirroredProof(differences=found),
+        buffered_bytes=0, rpo_s=0.0, topics=(), partitions=(), groups_not_copied={}, proof=ProofStatus(differences=found),
     )  # fmt: skip
-    return ShownMirror(status=status, states=(), curve=())
+    return MirrorReport(status=status, states=(), curve=())
 
 
 def test_a_replica_that_differs_is_one_incident_with_broker_directory_and_offsets_until_it_is_repaired() -> (
@@ -61,7 +61,7 @@ def test_a_replica_that_differs_is_one_incident_with_broker_directory_and_offset
 def test_pictures_that_are_not_what_was_copied_are_one_condition_with_their_names() -> None:
     judge = MirrorJudge()
     whole = shown()
-    altered = MirroredPictures(policy="all", differing=("20261010/c/r-vehicle.jpg",), other=("20261010/c/x.jpg",))
+    altered = PictureStatus(policy="all", differing=("20261010/c/r-vehicle.jpg",), other=("20261010/c/x.jpg",))
     status = msgspec.structs.replace(whole.status, pictures=altered)
     (told,) = judge.observe(msgspec.structs.replace(whole, status=status))
     assert (told.kind, told.subject, told.is_bad) == ("differs", "pictures", True)
@@ -77,14 +77,15 @@ def test_a_topic_of_which_both_sites_hold_another_log_is_an_incident_that_names_
 ) -> None:
     """A topic that was deleted and made anew at the source: nobody was told, the mirror stood."""
     judge, at_ms = WatchJudge(START_MS, ZoneInfo("Asia/Shanghai"), WatchBounds()), START_MS
-    topics = [MirroredTopic(topic="data.face", state="copying", detail="")]
-    partitions: list[ShownPartition] = []
+    topics = [TopicStatus(topic="data.face", state="copying", detail="")]
+    partitions: list[PartitionStatus] = []
     if of_topic:
-        topics.append(MirroredTopic(topic="data.vehicle", state=state, detail="topic id 01 was"))
+        topics.append(TopicStatus(topic="data.vehicle", state=state, detail="topic id 01 was"))
     else:
-        partitions.append(ShownPartition(
+        partitions.append(PartitionStatus(
             topic="data.vehicle", partition=3, state=state, detail="topic id 01 was",
-            lag_records=-1, lag_bytes=0, lag_s=-1.0, missing=0,
+            lag_records=-1, lag_bytes=0, lag_s=-1.0, missing=0, source_end=0, target_end=0,
+                copied_records=0, copied_bytes=0,
         ))  # fmt: skip
     well = shown()
     status = msgspec.structs.replace(

@@ -8,6 +8,7 @@ import random
 import msgspec
 import pytest
 
+from bus.contracts.mirror_status import EdgeStatus
 from bus.contracts.sent_again import (
     SentAgain,
     SentAgainError,
@@ -16,7 +17,7 @@ from bus.contracts.sent_again import (
     union,
 )
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
-from dr_mirror.edges.plan.edge_status import FRESH_MS, EdgeStatus, edge_status, rpo_through_edges_s
+from dr_mirror.edges.plan.edge_status import FRESH_MS, covers, edge_status, rpo_through_edges_s
 from dr_mirror.report.plan.switch_loss import edge_statement, switch_loss
 from dr_mirror.report.plan.switch_report import FORCED, REJOINED, PartitionStatement, statement
 from ingest.spool import Delivered
@@ -73,7 +74,7 @@ def test_an_edge_that_says_nothing_of_a_second_site_covers_nothing(
 ) -> None:
     found = edge_status(URL, answer, NOW_MS)
     assert problem in found.problem
-    assert not found.covers(NOW_MS)
+    assert not covers(found, NOW_MS)
 
 
 def test_only_offsets_that_an_edge_names_are_taken_off_and_never_one_twice(

@@ -15,12 +15,7 @@ from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origi
 from bus.contracts.topics import TOPICS, Flow
 from bus.notify.acknowledgements import Acknowledgements
 from bus.settings import SiteSettings
-from dr_mirror.state.plan.site_state import (
-    NOT_CARRIED,
-    STATE,
-    Merge,
-    NewestOfKeys,
-)
+from dr_mirror.state.plan.site_state import NOT_CARRIED, STATE, Merge, NewestOfKeys
 from monitor.accounts.database import AccountDatabase
 
 RULES = next(kind for kind in STATE if kind.name == "rules")

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from bus.client.model import TopicPartition
+from bus.contracts.mirror_status import MirrorStatus, PartitionStatus, TopicStatus
 from bus.contracts.site_epoch import EpochKind, SiteEpoch, SiteEpochError, check_follows
 from bus.domain.site_epochs import SiteClusters, SiteEpochs
 from dr_mirror.report.plan.switch_report import (
@@ -17,7 +18,6 @@ from dr_mirror.report.plan.switch_report import (
     encode_statement,
     statement,
 )
-from dr_mirror.status.plan.status import MirrorStatus, PartitionStatus, TopicStatus
 from dr_mirror.switch.plan.switch import (
     PartitionEnd,
     Undrained,
