@@ -13,6 +13,7 @@ from dataclasses import replace
 from bus.client.admin import commands
 from bus.client.admin.cluster_admin import ClusterAdmin, ClusterView
 from bus.client.admin.config_resources import TOPIC, AlterConfigOp
+from bus.client.admin.leader_requests import LeaderRequests
 from bus.client.model import StoredReplica, TopicPartition
 from bus.errors import BusError
 from bus.settings import BusSettings
@@ -46,8 +47,7 @@ class MirroredCluster:
     def with_configs(self, view: ClusterView, names: Iterable[str]) -> dict[str, MirrorTopic]:
         """These topics with their effective configurations; one that is gone is left out."""
         called = {view.topics[name].name: name for name in names if name in view.topics}
-        own = replace(view, topics={topic.name: topic for topic in view.topics.values()})
-        found = self.admin.with_configs(own, called)
+        found = self.admin.with_configs(_own(view), called)
         return {called[each]: mirror_topic(topic, called[each]) for each, topic in found.items()}
 
     def stored_replicas(self, broker: int) -> dict[TopicPartition, StoredReplica]:
@@ -57,6 +57,18 @@ class MirroredCluster:
             for partition, stored in self.admin.stored_replicas(broker).items()
             if (name := self._names.at_source(partition.topic)) is not None
         }
+
+    def ends(
+        self, view: ClusterView, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """High watermarks; a partition without a leader that answers is left out."""
+        called = {
+            TopicPartition(view.topics[name].name, index): TopicPartition(name, index)
+            for name, index in partitions
+        }
+        leaders = LeaderRequests(self.admin.client)
+        leaders.view = _own(view)
+        return {called[each]: end for each, end in leaders.ends(called).items()}
 
     def apply(self, plan: TopicPlan, replication_factor: int) -> str:
         """Make the plan's changes; why the cluster refused one, or empty."""
@@ -77,3 +89,8 @@ class MirroredCluster:
             commands.alter_configs(self.admin.client, {(TOPIC, name): changes})
         if plan.add_to:
             self.admin.add_partitions(name, plan.add_to)
+
+
+def _own(view: ClusterView) -> ClusterView:
+    """The view in the cluster's own names."""
+    return replace(view, topics={topic.name: topic for topic in view.topics.values()})

@@ -43,7 +43,14 @@ from dr_mirror.status.plan.status import mirror_status, partition_status
 from dr_mirror.topics.generations import next_generation
 from dr_mirror.topics.sites import check_clusters, check_sites
 from dr_mirror.topics.states import MirrorState
-from dr_mirror.topics.topics import ClusterPair, MirrorTopic, TopicPlan, plan_topics
+from dr_mirror.topics.topics import (
+    ClusterPair,
+    MirrorTopic,
+    TopicPlan,
+    plan_topics,
+    surplus_partitions,
+    with_made_anew,
+)
 
 log = logging.getLogger(__name__)
 
@@ -240,6 +247,7 @@ class Mirror:
             plans = plan_topics(
                 at_source, at_target, self._selection, self.clusters, self._topic_ids, self._names
             )
+            plans = await self._named_made_anew(plans, at_target, target)
         self._forget_copies_of(name for name, plan in plans.items() if plan.create)
         if await asyncio.to_thread(self._apply, plans):
             source, target = await self._views()
@@ -249,6 +257,20 @@ class Mirror:
             copied = [at_source[name] for name, plan in plans.items() if plan.state.copies]
             target_id = self.clusters.target_cluster_id
             await asyncio.to_thread(self._marker.mark, copied, target_id)
+
+    async def _named_made_anew(
+        self, plans: dict[str, TopicPlan], at_target: dict[str, MirrorTopic], target: ClusterView
+    ) -> dict[str, TopicPlan]:
+        """With what the target's surplus partitions say, which are asked where there are any."""
+        surplus = surplus_partitions(plans, at_target)
+        if not surplus:
+            return plans
+        try:
+            ends = await asyncio.to_thread(self._target_cluster.ends, target, surplus)
+        except BusError as error:  # the other topics go on
+            log.warning("the target does not say what its surplus partitions hold: %s", error)
+            return plans
+        return with_made_anew(plans, ends)
 
     def _forget_copies_of(self, missing: Iterable[str]) -> None:
         """The target has no such topics any more: what the source has is new, whatever was copied.

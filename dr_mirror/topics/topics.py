@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bus.client.model import TopicDescription
+from bus.client.model import TopicDescription, TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from dr_mirror.policy.selection import TopicSelection
 from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
@@ -147,6 +147,35 @@ def _plan(
         )
     add_to = source.partitions if target.partitions < source.partitions else 0
     return TopicPlan(name, MirrorState.COPYING, source.partitions, False, add_to, configure)
+
+
+def surplus_partitions(
+    plans: Mapping[str, TopicPlan], target: Mapping[str, MirrorTopic]
+) -> list[TopicPartition]:
+    """Those of the target that the source has no counterparts of."""
+    return [
+        TopicPartition(name, index)
+        for name, plan in plans.items()
+        if plan.state is MirrorState.MORE_PARTITIONS
+        for index in range(plan.copied, target[name].partitions)
+    ]
+
+
+def with_made_anew(
+    plans: Mapping[str, TopicPlan], surplus_ends: Mapping[TopicPartition, int]
+) -> dict[str, TopicPlan]:
+    """The plans, by the ends of the target's surplus partitions. Only a mirror writes there, and no
+    topic loses a partition: one that ever held a record was copied of an earlier topic."""
+    found = dict(plans)
+    for (name, index), end in sorted(surplus_ends.items()):
+        plan = found[name]
+        if end > 0 and plan.state is MirrorState.MORE_PARTITIONS:
+            found[name] = TopicPlan(
+                name, MirrorState.RECREATED_AT_SOURCE,
+                detail=f"partition {index} was copied, the source has {plan.copied} partitions; to "
+                f"copy the new one: databus mirror copy-anew {name}",
+            )  # fmt: skip
+    return found
 
 
 def wanted_configs(source: MirrorTopic) -> dict[str, str]:

@@ -142,3 +142,28 @@ def test_what_was_made_anew_while_the_mirror_was_away_is_begun_by_the_same_comma
     assert json.loads(done.stdout)["records"] == 40
     sites.wait_until_copied(topic, 1)
     sites.assert_equal(topic, 1)
+
+
+@pytest.mark.slow
+def test_what_was_made_anew_with_fewer_partitions_while_the_mirror_was_away_is_named_as_another_topic(
+    clusters: tuple[RunningCluster, RunningCluster], sites: TwoSites, dice: random.Random
+):
+    """Not as one that somebody at the target has given more partitions, which would be copied on."""
+    source, _ = clusters
+    topic = "data.fewer"
+    create(source, topic, PARTITIONS)
+    send(source, topic, "old", 30, PARTITIONS)
+    sites.wait_until_copied(topic, PARTITIONS)
+    sites.mirror.kill()
+    delete(source, topic)
+    create(source, topic, PARTITIONS - 1)
+    send(source, topic, "new", dice.choice([0, 60]), PARTITIONS - 1)
+    sites.mirror.start()
+    wait_until(
+        lambda: sites.mirror.state_of(topic) == "recreated_at_source", "another topic is named"
+    )
+    done = sites.mirror.command("copy-anew", topic, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["records"] == 30
+    sites.wait_until_copied(topic, PARTITIONS - 1)
+    sites.assert_equal(topic, PARTITIONS - 1)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from bus.client.model import TopicPartition
 from dr_mirror.policy.selection import TopicSelection
 from dr_mirror.topics.generations import GENERATION_KEY, next_generation
 from dr_mirror.topics.sites import SitesError, check_sites
 from dr_mirror.topics.states import MirrorState
-from dr_mirror.topics.topics import SOURCE_CLUSTER_KEY, ClusterPair, MirrorTopic, plan_topics
+from dr_mirror.topics.topics import (
+    SOURCE_CLUSTER_KEY,
+    ClusterPair,
+    MirrorTopic,
+    plan_topics,
+    surplus_partitions,
+    with_made_anew,
+)
 
 A_AND_B = ClusterPair("A", "B", 100)
 NAME = "data.vehicle"
@@ -74,6 +82,34 @@ def test_more_partitions_at_the_target_are_named_and_the_others_copied():
     assert (found.state, found.copied) == (MirrorState.MORE_PARTITIONS, 2)
     assert found.state.copies
     assert "4 at the target, 2 at the source" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("ends", "state"),
+    [
+        ({2: 0, 3: 0}, MirrorState.MORE_PARTITIONS),
+        ({2: 0, 3: 7}, MirrorState.RECREATED_AT_SOURCE),
+        ({2: 0}, MirrorState.MORE_PARTITIONS),
+        ({}, MirrorState.MORE_PARTITIONS),
+    ],
+)
+def test_a_partition_that_was_copied_and_is_gone_at_the_source_says_that_its_topic_is_another_one(
+    ends: dict[int, int], state: MirrorState
+):
+    """Made anew with fewer partitions while no mirror ran; empty ones somebody has added here."""
+    source, target = topic(2), mirrored(4)
+    plans = {NAME: plan(source, target)}
+    assert surplus_partitions(plans, {NAME: target}) == [TopicPartition(NAME, 2), TopicPartition(NAME, 3)]
+    found = with_made_anew(plans, {TopicPartition(NAME, each): end for each, end in ends.items()})
+    assert found[NAME].state is state
+    if state is MirrorState.RECREATED_AT_SOURCE:
+        assert found[NAME].detail.endswith(f"databus mirror copy-anew {NAME}")
+
+
+def test_of_topics_that_have_a_counterpart_of_each_partition_none_is_asked():
+    """No question to the target in the usual case."""
+    target = mirrored(4)
+    assert surplus_partitions({NAME: plan(topic(4), target)}, {NAME: target}) == []
 
 
 @pytest.mark.parametrize(
