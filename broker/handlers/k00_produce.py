@@ -141,6 +141,8 @@ def _append(
     services = context.services
     partition = None
     try:
+        # Ends in the page cache, so nothing is awaited: batches of one connection are appended in
+        # the order in which they came, which is what a producer's sequence numbers ask for.
         partition = services.data_plane.replicas.get(name, data.index)
         info = partition.append_as_leader(
             records, required_acks=request.acks, now_ms=services.clock.now_ms()
@@ -158,6 +160,7 @@ def _append(
         log_start_offset=info.log_start_offset,
     )
     if request.acks == ACKS_ALL:
+        # A leader alone in sync has it acknowledged by now; else the followers' next fetches do.
         end_offset, epoch = info.last_offset + 1, partition.leader_epoch
         error_code = partition.is_acknowledged(end_offset)
         if error_code is None:

@@ -125,6 +125,7 @@ def read_partition(
             if nearest is not None:
                 return _preferred_replica(partition, entry, nearest)
         end = partition.end_for(params.isolation)
+        # Most fetches come from readers that have everything: they touch no segment and no file.
         is_caught_up = partition.log.log_start_offset <= entry.fetch_offset == end
         records = b"" if is_caught_up else _records(partition, entry, params, left_bytes, min_one)
     except LogError as error:
@@ -156,6 +157,7 @@ def _records(
     ):
         return b""
     try:
+        # Never waits: one reader of old data would stop every request behind it on the loop.
         return partition.read(
             entry.fetch_offset,
             min(entry.max_bytes, left_bytes),

@@ -84,6 +84,7 @@ class ActiveSegmentWriter:
                 f"{size} bytes, segment.bytes is {config.segment_bytes}",
             )
         try:
+            # What a failed append left must not lie between two batches.
             if self._is_partial or self._unused is not None:
                 self._repair()
             if (self.active.size_bytes or first_offset is not None) and should_roll(

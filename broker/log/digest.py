@@ -131,7 +131,12 @@ class LogDigests:
                         segment.size_bytes, wanted, worker=f"{directory}/digests",
                     )  # fmt: skip
                 except DiskError as error:
-                    raise storage_error(error) from error
+                    if segment in log.segments.all:
+                        raise storage_error(error) from error
+                    return  # deleted since; the mirror asks again from where this answer ends
+                if wanted.fault and segment not in log.segments.all:
+                    wanted.fault = ""  # truncated under the scan: no damage, asked again too
+                    return
                 position = 0
         if not wanted.is_done():
             wanted.next_offset = wanted.to_offset

@@ -226,6 +226,8 @@ class Segment:
         return data
 
     def _read_part(self, position: int, wanted: int, min_one: bool) -> Buffer:
+        # One read of what is wanted, cut to whole batches afterwards: from the last index entry
+        # within it on, so that the headers of a megabyte of small batches are not all looked at.
         data = self.read_bytes(position, wanted) if wanted > 0 else b""
         entry = self.offsets.floor_value(position + len(data))
         begin = max(entry[1] - position, 0) if entry else 0

@@ -259,6 +259,7 @@ class Partition:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._host.on_log_error(self, error)
             raise
+        # A batch that came before moves no offset: who waits for it was woken then.
         if not info.duplicate:
             self.on_appended(leader, info, info.base_offset)
         return info
@@ -271,6 +272,8 @@ class Partition:
             self._host.flush_soon(self)
         if leader.followers:
             leader.on_append(end_before, self._host.monotonic_ms())
+        # The watermark mostly rises by the followers' fetches, which wait for this batch; where it
+        # rose at once, for a leader alone in sync, everybody who waits has been woken by that.
         if not self._advance_high_watermark():
             self._host.on_log_advanced(self, False)
 

@@ -424,6 +424,19 @@ def test_a_digest_under_way_finishes() -> None:
         assert (found.fault, found.blocks) == ("", plain.blocks), work
 
 
+def test_a_digest_of_what_is_truncated_meanwhile_is_no_damage() -> None:
+    """It ends before what is gone, and is asked for again from there."""
+    for work in range(5):
+        machine = LogMachine()
+        disk = machine.disk = BetweenDisk(machine.sim, ProcessLife("broker"), random.Random(1))
+        machine.log = machine.open(recovery_point=60)
+        disk.between, disk.left = lambda made=machine: truncate_inside(made.log), work  # type: ignore[misc]
+        found = digest(machine)
+        assert machine.log.end_offset < INSIDE
+        assert found.fault == ""
+        assert found.next_offset >= machine.log.end_offset
+
+
 def digest(machine: LogMachine) -> DigestRange:
     clock = RealClock()
     wanted = DigestRange(0, machine.log.end_offset, 8, 1 << 20)
