@@ -20,6 +20,7 @@ from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.disk.port import DirectoryLock, Disk, DiskError
 from broker.log.errors import LogError, is_device_failure, storage_error
+from broker.log.log import Log
 from broker.log.log_dir_files import (
     KRAFT_VERSION,
     META_PROPERTIES,
@@ -173,3 +174,8 @@ class LogDirs:
         for one in self._config.log_dirs:
             with suppress(DiskError):
                 clear_boot_marker(self._disk, one)
+
+
+def parent_of(partition: Log) -> str:
+    """The log directory that holds a log."""
+    return partition.directory.rpartition("/")[0]

@@ -20,6 +20,7 @@ from broker.disk.port import Disk, DiskError, PathMissing
 from broker.log.errors import LogError
 from broker.log.flush_state import run_flush
 from broker.log.log import Log
+from broker.log.log_checkpoints import LogCheckpoints
 from broker.log.retention import delete_old_segments
 from broker.log.scrub import LogScrubber
 from broker.log.volumes import REFRESH_EVERY_MS, Volumes
@@ -44,10 +45,9 @@ class MaintainedLogs(Protocol):
     volumes: Volumes
     on_released: Callable[[Log], None]
     scrubber: LogScrubber
+    checkpoints: LogCheckpoints
 
     def logs(self) -> list[Log]: ...
-    def checkpoint_recovery_points(self) -> None: ...
-    def checkpoint_log_starts(self) -> None: ...
     def on_disk_error(self, partition: Log, error: DiskError, /) -> None: ...
 
 
@@ -130,7 +130,7 @@ class LogMaintenance:
                 self.schedule_removal(path, partition.config.file_delete_delay_ms)
             await self._clock.sleep(0)
         if shortened:
-            self._manager.checkpoint_log_starts()
+            self._manager.checkpoints.write_log_starts()
 
     def schedule_removal(self, path: str, delay_ms: int) -> None:
         """Remove a file or directory after a while, off the loop."""
@@ -219,11 +219,11 @@ class LogMaintenance:
         for partition in self._manager.logs():
             if partition.recovery_point < partition.end_offset:
                 await self.flush(partition)
-        self._manager.checkpoint_recovery_points()
+        self._manager.checkpoints.write_recovery_points()
 
     async def checkpoint_starts(self) -> None:
         """Write the logs' start offsets."""
-        self._manager.checkpoint_log_starts()
+        self._manager.checkpoints.write_log_starts()
 
     async def expire_producers(self) -> None:
         """Forget producers that were silent for producer.id.expiration.ms."""

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 
 from broker.clock.port import Clock, TaskHandle
-from broker.clock.tasks import cancel_and_wait
 from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.port import Disk, DiskError
 from broker.log.checkpoint import (
@@ -28,6 +27,7 @@ from broker.log.errors import LogError, is_device_failure, is_disk_full, storage
 from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
 from broker.log.future_logs import FutureLogs, newer_of
 from broker.log.log import Log
+from broker.log.log_checkpoints import LOG_STARTS, RECOVERY_POINTS, LogCheckpoints
 from broker.log.log_dir_files import (
     KRAFT_VERSION,
     METADATA_DIRECTORY,
@@ -35,7 +35,7 @@ from broker.log.log_dir_files import (
     consume_clean_shutdown,
     write_clean_shutdown,
 )
-from broker.log.log_dirs import LogDirs
+from broker.log.log_dirs import LogDirs, parent_of
 from broker.log.maintenance import LogMaintenance
 from broker.log.partition_metadata import (
     TopicIdInDoubt,
@@ -52,8 +52,6 @@ from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.log")
 
-RECOVERY_POINTS = "recovery-point-offset-checkpoint"
-LOG_STARTS = "log-start-offset-checkpoint"
 DELETE_SUFFIX = "-delete"
 
 
@@ -75,7 +73,6 @@ class LogManager:
         self._files = FilePool(disk)
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
-        self._checkpointed: dict[TopicPartition, int] = {}
         self.unusable = UnusableLogs(disk)
         self._unconfirmed: set[TopicPartition] = set()
         self._truncated: list[Log] = []
@@ -93,9 +90,11 @@ class LogManager:
         self.digests = LogDigests(disk, clock, self.cold_reads)
         self.checkpoint_writer = CheckpointWriter(disk, clock, self._checkpoint_failed)
         self._retiring: dict[TopicPartition, Log] = {}
-        self._stale_checkpoints: dict[TopicPartition, str] = {}
-        self._pending_unblocks: set[TaskHandle] = set()
         self.future_logs = FutureLogs(disk, clock, self._open, self._schedule_delete)
+        self.checkpoints = LogCheckpoints(
+            self.checkpoint_writer, clock, self.unusable, self.logs, self.future_logs.logs,
+            lambda: self.usable_directories,
+        )  # fmt: skip
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -152,7 +151,7 @@ class LogManager:
         self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
     ) -> None:
         recovery_points = read_smaller_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
-        self._checkpointed.update(recovery_points)
+        self.checkpoints.add_found(recovery_points)
         starts = read_smaller_offsets(self.disk, f"{directory}/{LOG_STARTS}")
         for name in self.disk.listdir(directory):
             path = f"{directory}/{name}"
@@ -212,14 +211,14 @@ class LogManager:
         self.checkpoint_writer.start()
         shortened, self._truncated = self._truncated, []
         if shortened or self.unusable.has_stale_lines:
-            self.write_checkpoints()
+            self.checkpoints.write()
         for partition in shortened:
-            self.block_until_checkpointed(partition)
+            self.checkpoints.block_until_written(partition)
 
     async def stop(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         """Close all logs cleanly and release the directories."""
         await self._maintenance.stop()
-        await cancel_and_wait(self._pending_unblocks)
+        await self.checkpoints.stop()
         await self.digests.stop()
         await self.cold_reads.stop()
         await self.checkpoint_writer.stop()
@@ -227,8 +226,7 @@ class LogManager:
         for partition in [*self._logs.values(), *self.future_logs.logs()]:
             if not _close_cleanly(partition):
                 closed[parent_of(partition)] = False
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
+        self.checkpoints.write()
         for directory, in_order in closed.items():
             if in_order:
                 write_clean_shutdown(self.disk, directory, broker_epoch)
@@ -267,8 +265,7 @@ class LogManager:
             return known
         created = self._create_somewhere((topic, index), topic_id, config)
         self._logs[topic, index] = created
-        if self._stale_checkpoints.pop((topic, index), None) == parent_of(created):
-            self.block_until_checkpointed(created)
+        self.checkpoints.on_created(created)
         return created
 
     def _create_somewhere(self, key: TopicPartition, topic_id: bytes, config: TopicConfig) -> Log:
@@ -322,22 +319,6 @@ class LogManager:
         if known.topic_id in (None, topic_id):
             self._write_topic_id(known, topic_id)
 
-    def block_until_checkpointed(self, created: Log) -> None:
-        """Block a new log until its directory's checkpoints are written: they may still hold the
-        offsets of an older log of its name, and after a loss of power these would be applied to it.
-        The same holds for a log that ends before its checkpointed recovery point."""
-        directory = parent_of(created)
-        if not self.checkpoint_writer.is_writing(directory):
-            return
-
-        async def release() -> None:
-            await self.checkpoint_writer.until_written(directory)
-            created.unblock()
-
-        created.block()
-        task = self._clock.spawn(release(), name="unvouch")
-        self._pending_unblocks = {one for one in self._pending_unblocks if not one.done()} | {task}
-
     def _write_topic_id(self, partition: Log, topic_id: bytes) -> None:
         write_topic_id(self.disk, partition.directory, topic_id, is_new=partition.is_new)
         partition.topic_id = topic_id
@@ -380,12 +361,11 @@ class LogManager:
             self._rename(doubtful, (topic, index), STRAY_SUFFIX)
         partition = self._logs.pop((topic, index), None)
         if partition is not None:
-            if self._checkpointed.get((topic, index)):
-                self._stale_checkpoints[topic, index] = parent_of(partition)
+            self.checkpoints.on_deleted(partition)
             self._schedule_delete(partition)
         self._finish_retiring((topic, index))
         if is_last:  # also if this log was not here: earlier ones may have been
-            self.write_checkpoints()
+            self.checkpoints.write()
 
     def _schedule_delete(self, partition: Log) -> None:
         """Rename a log's directory and remove it after file.delete.delay.ms."""
@@ -438,7 +418,7 @@ class LogManager:
         except DiskError as error:
             raise storage_error(error) from error
         finally:
-            self.write_checkpoints()
+            self.checkpoints.write()
 
     async def flush(self, partition: Log) -> bool:
         """Flush one log off the loop; whether that succeeded. An error goes to ``on_failure``."""
@@ -460,7 +440,7 @@ class LogManager:
         except DiskError as error:
             partition.flush_failed(error)
             raise storage_error(error) from error
-        self.on_truncated(partition)
+        self.checkpoints.on_truncated(partition)
         await self.checkpoint_writer.until_written(parent_of(partition))
         partition.unblock()
 
@@ -512,54 +492,8 @@ class LogManager:
         here = [*self._logs.values(), *self.future_logs.logs()]
         return [p for p in here if not known(p.topic, p.index, p.topic_id)]
 
-    # --- checkpoints -----------------------------------------------------------------------------
-
-    def write_checkpoints(self) -> None:
-        """Write all checkpoints now: logs were deleted, created or moved."""
-        self.checkpoint_recovery_points()
-        self.checkpoint_log_starts()
-
-    def checkpoint_recovery_points(self) -> None:
-        """Checkpoint below which offset each log is flushed."""
-        self._checkpoint(RECOVERY_POINTS, lambda partition: partition.recovery_point)
-        self._checkpointed = {
-            key: partition.recovery_point for key, partition in self._logs.items()
-        }
-
-    def on_truncated(self, partition: Log) -> None:
-        """Nothing above the truncation is flushed any more: a checkpointed recovery point there
-        would be trusted after a loss of power."""
-        if self._checkpointed.get((partition.topic, partition.index), 0) > partition.recovery_point:
-            self.checkpoint_recovery_points()
-
-    def checkpoint_log_starts(self) -> None:
-        """Checkpoint where each log begins, unless its first segment says it."""
-        self._checkpoint(
-            LOG_STARTS,
-            lambda p: p.log_start_offset if p.log_start_offset > p.first_base_offset else None,
-        )
-
-    def _checkpoint(
-        self,
-        name: str,
-        value: Callable[[Log], int | None],
-    ) -> None:
-        here = [*self._logs.values(), *self.future_logs.logs()]
-        for directory in self.usable_directories:
-            offsets = self.unusable.lines(f"{directory}/{name}")
-            for partition in here:
-                offset = value(partition) if parent_of(partition) == directory else None
-                if offset is not None:
-                    offsets[partition.topic, partition.index] = offset
-            self.checkpoint_writer.put(directory, name, offsets)
-
     def _checkpoint_failed(self, directory: str, error: DiskError) -> None:
         self._directory_failed(directory, error)
-
-
-def parent_of(partition: Log) -> str:
-    """The log directory that holds a log."""
-    return partition.directory.rpartition("/")[0]
 
 
 def _close_cleanly(partition: Log) -> bool:

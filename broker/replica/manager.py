@@ -16,7 +16,8 @@ from broker.disk.port import WouldBlock
 from broker.log.checkpoint import TopicPartition
 from broker.log.errors import LogError, is_disk_full
 from broker.log.log import Log
-from broker.log.manager import LogManager, parent_of
+from broker.log.log_dirs import parent_of
+from broker.log.manager import LogManager
 from broker.log.segments import PendingTruncation
 from broker.log.validation import AppendInfo
 from broker.metadata.image import LOST_DIRECTORY, MetadataImage

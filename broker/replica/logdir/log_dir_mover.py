@@ -21,7 +21,8 @@ from broker.log.checkpoint import TopicPartition
 from broker.log.errors import LogError, is_disk_full
 from broker.log.future_logs import name_fits
 from broker.log.log import Log
-from broker.log.manager import LogManager, parent_of
+from broker.log.log_dirs import parent_of
+from broker.log.manager import LogManager
 from broker.log.segments import PendingTruncation
 from broker.quotas.replication_quota import ReplicationQuota
 from broker.replica.logdir.move_steps import StepKind, next_step
@@ -119,8 +120,8 @@ class LogDirMover:
         if self._host.offline_dirs:  # one of them may hold a future log of this very partition
             raise LogError(ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is offline")
         future = self._create_future(partition.log, directory)
-        self._logs.write_checkpoints()  # no offset of an older log of that name remains
-        self._logs.block_until_checkpointed(future)
+        self._logs.checkpoints.write()  # no offset of an older log of that name remains
+        self._logs.checkpoints.block_until_written(future)
         log.info("%s moves to %s", partition.log.directory, directory)
         self._begin(LogDirMove(partition, future))
 
@@ -269,7 +270,7 @@ class LogDirMover:
             self._target_failed(move, error)
         else:
             move.truncations.append(truncation)
-            self._logs.write_checkpoints()  # nothing above the truncation is flushed any more
+            self._logs.checkpoints.write()  # nothing above the truncation is flushed any more
 
     async def _finish_truncation(self, move: LogDirMove) -> None:
         try:

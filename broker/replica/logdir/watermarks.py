@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from broker.disk.port import DiskError
 from broker.log.checkpoint import TopicPartition, read_smaller_offsets
 from broker.log.log import Log
-from broker.log.manager import LogManager, parent_of
+from broker.log.log_dirs import parent_of
+from broker.log.manager import LogManager
 from broker.replica.partition import Partition
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"

@@ -17,7 +17,8 @@ from broker.log.errors import LogError, storage_error
 from broker.log.files import parse_directory
 from broker.log.future_logs import MAX_PREFERRED_DIRS, FutureLogs, name_fits
 from broker.log.log import Log
-from broker.log.manager import LogManager, parent_of
+from broker.log.log_dirs import parent_of
+from broker.log.manager import LogManager
 from bus.errors import ErrorCode
 from bus.records.batch import iter_batches
 from tests.simulation.disk import Killed, ProcessDisk, SimDisk
@@ -176,7 +177,7 @@ def test_a_log_that_has_moved_rolls_with_the_producers_it_took_over(
     send(fresh, 1)
     fresh.roll(NOW_MS)
     fresh.flush()
-    logs.checkpoint_recovery_points()
+    logs.checkpoints.write_recovery_points()
     (again,) = machine.start().logs()
     send(again, 2)
     assert again.end_offset == 3
@@ -188,7 +189,7 @@ def test_the_checkpoints_name_the_log_where_it_is_now(machine: FutureLogsHost, b
     current = make(logs)
     put(current, batch, 2)
     current.flush()
-    logs.checkpoint_recovery_points()
+    logs.checkpoints.write_recovery_points()
     copy(current, logs.future_logs.create(current, "/b"))
     replace(logs)
     assert machine.disk.read_text("/a/recovery-point-offset-checkpoint") == "0\n0\n"

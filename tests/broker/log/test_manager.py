@@ -245,7 +245,7 @@ def test_a_log_that_ends_before_its_stored_recovery_point_waits_for_that_to_be_g
     for _ in range(3):
         put(log, batch(2))
     log.flush()
-    logs.checkpoint_recovery_points()
+    logs.checkpoints.write_recovery_points()
     points = Path(f"{log.directory}/../recovery-point-offset-checkpoint")
     assert points.read_text() == "0\n1\nt 0 6\n"
     log.begin_truncate_to(2, NOW_MS)
@@ -368,7 +368,7 @@ def test_the_last_partition_of_a_deletion_writes_the_checkpoints_even_if_it_was_
     put(logs.create("t", 0, ID, TopicConfig()), batch())
     for log in logs.logs():
         log.flush()
-    logs.checkpoint_recovery_points()
+    logs.checkpoints.write_recovery_points()
     logs.delete("t", 0, is_last=False)
     logs.delete("t", 1, is_last=True)
     points = [path.read_text() for path in Path(fast_dir).glob("*/recovery-point-*")]

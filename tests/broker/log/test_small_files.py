@@ -19,8 +19,9 @@ from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.real import RealDisk
 from broker.log.checkpoint import write_offsets
 from broker.log.errors import LogError
+from broker.log.log_checkpoints import RECOVERY_POINTS
 from broker.log.log_dir_files import WrongDirectory
-from broker.log.manager import RECOVERY_POINTS, LogManager
+from broker.log.manager import LogManager
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer

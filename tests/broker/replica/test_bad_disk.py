@@ -20,7 +20,7 @@ import pytest
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk
 from broker.log.errors import LogError
-from broker.log.manager import parent_of
+from broker.log.log_dirs import parent_of
 from broker.metadata.image import PartitionImage, TopicImage, frozen
 from broker.replica.partition import Partition
 from bus.errors import ErrorCode

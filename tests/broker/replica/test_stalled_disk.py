@@ -203,7 +203,7 @@ def test_checkpoints_of_a_stalled_disk_hold_up_nobody() -> None:
         began = now()
         for at in range(3):
             assert (await world.send(1, acks=1)).error_code == 0
-            node.logs.write_checkpoints()
+            node.logs.checkpoints.write()
             node.replicas.checkpoint_high_watermarks()
             await node.logs.checkpoint_writer.until_written("/d/1/1")
             text = world.disk(1).read_text("/d/1/1/replication-offset-checkpoint")

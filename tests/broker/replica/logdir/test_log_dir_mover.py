@@ -17,7 +17,8 @@ from broker.disk.port import DiskError
 from broker.log.errors import LogError, storage_error
 from broker.log.future_logs import name_fits
 from broker.log.log import Log
-from broker.log.manager import LogManager, parent_of
+from broker.log.log_dirs import parent_of
+from broker.log.manager import LogManager
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
 from broker.replica.logdir import log_dir_mover

@@ -1,0 +1,122 @@
+"""Which offsets of the logs are checkpointed: recovery points and log starts, per log directory.
+
+In: the logs as they are, truncations, deletions, new logs. Out: contents for the checkpoint writer;
+logs blocked until the files on the device are true again. Never: a file written here; the high
+watermarks, which are the replica manager's.
+
+A checkpointed offset of an older log, or of a truncated one, would be trusted after a loss of power
+for the records appended instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from broker.clock.port import Clock, TaskHandle
+from broker.clock.tasks import cancel_and_wait
+from broker.log.checkpoint import TopicPartition
+from broker.log.checkpoint_writer import CheckpointWriter
+from broker.log.log import Log
+from broker.log.log_dirs import parent_of
+from broker.log.unusable import UnusableLogs
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+
+
+class LogCheckpoints:
+    """Invariant: `_recovery_points` are those last handed to the writer, or found at the start.
+    `_stale`: deleted logs whose offsets a file may still hold, and their directory."""
+
+    def __init__(
+        self,
+        writer: CheckpointWriter,
+        clock: Clock,
+        unusable: UnusableLogs,
+        logs: Callable[[], list[Log]],
+        future_logs: Callable[[], list[Log]],
+        directories: Callable[[], list[str]],
+    ) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._unusable = unusable
+        self._logs = logs
+        self._future_logs = future_logs
+        self._directories = directories
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._stale: dict[TopicPartition, str] = {}
+        self._unblocking: set[TaskHandle] = set()
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def add_found(self, recovery_points: Mapping[TopicPartition, int]) -> None:
+        """What a directory's file says at the start."""
+        self._recovery_points.update(recovery_points)
+
+    def write(self) -> None:
+        """Write all checkpoints now: logs were deleted, created or moved."""
+        self.write_recovery_points()
+        self.write_log_starts()
+
+    def write_recovery_points(self) -> None:
+        """Checkpoint below which offset each log is flushed."""
+        self._put(RECOVERY_POINTS, lambda partition: partition.recovery_point)
+        self._recovery_points = {
+            (partition.topic, partition.index): partition.recovery_point
+            for partition in self._logs()
+        }
+
+    def write_log_starts(self) -> None:
+        """Checkpoint where each log begins, unless its first segment says it."""
+        self._put(
+            LOG_STARTS,
+            lambda p: p.log_start_offset if p.log_start_offset > p.first_base_offset else None,
+        )
+
+    def _put(self, name: str, value: Callable[[Log], int | None]) -> None:
+        here = [*self._logs(), *self._future_logs()]
+        for directory in self._directories():
+            offsets = self._unusable.lines(f"{directory}/{name}")
+            for partition in here:
+                offset = value(partition) if parent_of(partition) == directory else None
+                if offset is not None:
+                    offsets[partition.topic, partition.index] = offset
+            self._writer.put(directory, name, offsets)
+
+    # --- logs whose checkpoint is not true -------------------------------------------------------
+
+    def on_truncated(self, partition: Log) -> None:
+        """Nothing above the truncation is flushed any more."""
+        key = (partition.topic, partition.index)
+        if self._recovery_points.get(key, 0) > partition.recovery_point:
+            self.write_recovery_points()
+
+    def on_deleted(self, partition: Log) -> None:
+        """Its lines stay in the files until they are written again."""
+        key = (partition.topic, partition.index)
+        if self._recovery_points.get(key):
+            self._stale[key] = parent_of(partition)
+
+    def on_created(self, created: Log) -> None:
+        """Block it if its directory's files may hold the offsets of an older log of its name."""
+        if self._stale.pop((created.topic, created.index), None) == parent_of(created):
+            self.block_until_written(created)
+
+    def block_until_written(self, partition: Log) -> None:
+        """Block a log until the checkpoints of its directory that are on their way are written: a
+        new one, or one that ends before its checkpointed recovery point."""
+        directory = parent_of(partition)
+        if not self._writer.is_writing(directory):
+            return
+
+        async def release() -> None:
+            await self._writer.until_written(directory)
+            partition.unblock()
+
+        partition.block()
+        task = self._clock.spawn(release(), name="unvouch")
+        self._unblocking = {one for one in self._unblocking if not one.done()} | {task}
+
+    async def stop(self) -> None:
+        """Wait for no log any more."""
+        await cancel_and_wait(self._unblocking)
