@@ -196,12 +196,14 @@ def audit_from(log: Log, offset: int) -> Iterator[ScannedBatch | Damage]:
     between them. Not used by fetches: the segment is read from its beginning."""
     segment = log.segments.since(offset)[0]
     end_offset = segment_end(log, offset)
-    for found in audit(
-        segment.file, segment.size_bytes, segment.base_offset, end_offset=end_offset
-    ):
-        end = found.header.end_offset if isinstance(found, ScannedBatch) else found.to_offset
-        if end > offset or end < 0:
-            yield found
+    file = segment.file.pin()  # the caller does other work between: the pool may close its own
+    try:
+        for found in audit(file, segment.size_bytes, segment.base_offset, end_offset=end_offset):
+            end = found.header.end_offset if isinstance(found, ScannedBatch) else found.to_offset
+            if end > offset or end < 0:
+                yield found
+    finally:
+        file.close()
 
 
 def segment_end(log: Log, offset: int) -> int:

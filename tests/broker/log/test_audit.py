@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from broker.disk.real import RealDisk
-from broker.log.audit import Damage, audit
+from broker.log import audit as audit_module
+from broker.log.audit import Damage, audit, audit_from
 from broker.log.batch_scanner import ScannedBatch
 from broker.log.log import Log
 from bus.records.batch import HEADER_BYTES, seal
@@ -94,3 +95,25 @@ def test_records_that_nobody_could_read_under_a_right_checksum(tmp_path: Path) -
     assert [one.fault.partition("(")[0] for one in found if isinstance(one, Damage)] == [
         "the checksum is right, the records are not "
     ] * 2
+
+
+@pytest.mark.parametrize("change", ["closed by the pool", "truncated", "deleted"])
+def test_a_segment_read_with_pauses_is_read_on_whatever_becomes_of_it(
+    make_log: Callable[..., Log], batch: Batch, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator does other work between the batches of a damaged segment."""
+    monkeypatch.setattr(audit_module, "CHUNK_BYTES", 100)
+    log = make_log()
+    for _ in range(5):
+        log.append(batch(3, size=50), leader_epoch=0, now_ms=NOW_MS)
+    log.roll(NOW_MS)
+    reading = audit_from(log, 0)
+    found = [next(reading)]
+    if change == "truncated":
+        log.truncate_to(7, NOW_MS)
+    elif change == "deleted":
+        log.truncate_fully_and_start_at(99, NOW_MS)
+    log._files.close()
+    found += list(reading)
+    bases = [one.header.base_offset for one in found if isinstance(one, ScannedBatch)]
+    assert bases == ([0, 3, 6, 9, 12] if change != "truncated" else [0, 3])
