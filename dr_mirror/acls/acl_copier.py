@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
 
 from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.contracts.mirror_status import AclStatus
@@ -28,10 +27,8 @@ CLIENT_ID = "databus-mirror-acls"
 class AclCopier:
     """`run` until cancelled. Invariant: `status` is that of the last comparison."""
 
-    def __init__(self, context: CopyContext, copied: Callable[[], Collection[str]]) -> None:
-        """`copied`: the topics that are copied now, named as at the source."""
+    def __init__(self, context: CopyContext) -> None:
         self._context = context
-        self._copied = copied
         settings = context.settings
         self._groups = GroupSelection(settings.group_white_list, settings.group_black_list)
         self._source = ClusterAdmin(settings.source_bus, CLIENT_ID)
@@ -44,7 +41,7 @@ class AclCopier:
         clock = self._context.clock
         while True:
             await clock.sleep(LOOK_S)
-            copied = frozenset(self._copied())
+            copied = self._context.copied.names
             if not self._schedule.is_due(copied, clock.monotonic()):
                 continue
             self._schedule.begin(copied, clock.monotonic())

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
 
 from bus.client.admin import commands
-from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerError
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED, TOPICS
@@ -27,7 +25,6 @@ from bus.records.build import build_batch
 from bus.records.codecs import Compression
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from dr_mirror.copy.cluster_channels import ClusterChannels
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.copy.plan.confirmed import ConfirmedOffsets, confirmed_records
 from dr_mirror.settings import MirrorSettings
@@ -48,23 +45,14 @@ NO_NODE = -1
 class ConfirmedPublisher:
     """`run` until cancelled. Invariant: one request under way."""
 
-    def __init__(
-        self,
-        context: CopyContext,
-        name: str,
-        channels: ClusterChannels,
-        bus: BusSettings,
-        nodes: Callable[[], Iterable[int]],
-        held: Callable[[], Mapping[TopicPartition, int]],
-    ) -> None:
-        """`name` of the cluster for the log; `nodes` that are alive in it; `held`: of every
-        partition that is copied, the end that the target has acknowledged."""
+    def __init__(self, context: CopyContext, *, at_target: bool) -> None:
+        """At one of the two clusters."""
+        settings = context.settings
         self._context = context
-        self._name = name
-        self._channels = channels
-        self._bus = bus
-        self._nodes = nodes
-        self._held = held
+        self._is_at_target = at_target
+        self._name = "target" if at_target else "source"
+        self._channels = context.target if at_target else context.source
+        self._bus = settings.target_bus if at_target else settings.source_bus
         self._offsets = ConfirmedOffsets()
         self._leader = NO_NODE
         self._is_failing = False
@@ -84,7 +72,7 @@ class ConfirmedPublisher:
 
     async def _publish(self) -> None:
         at_ms = now_ms()
-        due = self._offsets.due(self._held(), at_ms)
+        due = self._offsets.due(self._context.copied.confirmed(), at_ms)
         if not due:
             return
         if self._leader == NO_NODE:
@@ -106,7 +94,9 @@ class ConfirmedPublisher:
 
     async def _find_leader(self) -> int:
         """The topic is made where it is missing: a source that is not ours has none."""
-        node = next(iter(self._nodes()), None)
+        copied = self._context.copied
+        nodes = copied.target_nodes if self._is_at_target else copied.source_nodes
+        node = next(iter(nodes), None)
         if node is None:
             raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, f"no broker of the {self._name}")
         asked = MetadataRequest(

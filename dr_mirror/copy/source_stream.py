@@ -7,7 +7,7 @@ In: partitions that want records. Out: runs of batches into their queues. Cores:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bus.client.wire.channel import PeerChannel, PeerError
@@ -36,12 +36,9 @@ ANSWER_TIMEOUT_MS = 30_000
 class SourceStream:
     """Invariant: the session wants exactly the partitions of `_copies` that want records."""
 
-    def __init__(
-        self, context: CopyContext, channel: PeerChannel, on_queued: Callable[[PartitionCopy], None]
-    ) -> None:
+    def __init__(self, context: CopyContext, channel: PeerChannel) -> None:
         self._context = context
         self._channel = channel
-        self._on_queued = on_queued
         self._is_committed_only = context.settings.target_api == "produce"
         self._session = ConsumerFetchSession(
             context.settings.partition_fetch_bytes,
@@ -52,7 +49,7 @@ class SourceStream:
         self._wake = asyncio.Event()
         self._failures = 0
         self.answered_ms = -1
-        context.on_memory_freed.append(self._wake.set)
+        context.memory_freed.append(self._wake)
 
     def update(self, copy: PartitionCopy) -> None:
         """Fetch it or do not, as it now wants."""
@@ -121,7 +118,7 @@ class SourceStream:
         for copy in self._copies.values():
             if copy.copying:
                 copy.note(state, str(error))
-        self._context.refresh_soon()
+        self._context.refresh.set()
         clock = self._context.clock
         await clock.sleep(backoff_s(self._failures, clock.random.random()))
 
@@ -142,7 +139,7 @@ class SourceStream:
         frame.drop()
 
     def _on_partition(self, copy: PartitionCopy, data: Any, frame: FetchedFrame) -> None:
-        restart = self._context.restart
+        restart = self._context.flow.restart
         if data.error_code:
             restart(copy, *_state_of(data.error_code))
             return
@@ -162,7 +159,7 @@ class SourceStream:
         for run in runs:
             copy.on_fetched(run, frame, source, at_ms)
         self.update(copy)
-        self._on_queued(copy)
+        self._context.flow.on_queued(copy)
 
     def _runs(self, copy: PartitionCopy, data: Any) -> Sequence[BatchRun | None]:
         """At least one, which may be None. Raises RecordsError."""

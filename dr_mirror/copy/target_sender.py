@@ -7,7 +7,6 @@ appends of one partition at once; what arrives meanwhile goes together into the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from bus.client.model import TopicPartition
@@ -36,15 +35,9 @@ Appends = list[tuple[PartitionCopy, PartitionAppend]]
 class TargetSender:
     """Invariant: `_ready` holds partitions that may append and are in no request."""
 
-    def __init__(
-        self,
-        context: CopyContext,
-        channel: PeerChannel,
-        on_room: Callable[[PartitionCopy], None],
-    ) -> None:
+    def __init__(self, context: CopyContext, channel: PeerChannel) -> None:
         self._context = context
         self._channel = channel
-        self._on_room = on_room
         self._ready: dict[TopicPartition, PartitionCopy] = {}
         self._requests: set[asyncio.Task[None]] = set()
         self._is_scheduled = False
@@ -143,7 +136,7 @@ class TargetSender:
             self._fail(copy, append, state, detail)
         elif copy.is_current(append):
             copy.on_appended(append, result.log_start_offset)
-            self._on_room(copy)
+            self._context.flow.on_room(copy)
             if copy.has_queued:
                 self.update(copy)
 
@@ -151,4 +144,4 @@ class TargetSender:
         self, copy: PartitionCopy, append: PartitionAppend, state: MirrorState, detail: str
     ) -> None:
         if copy.is_current(append):
-            self._context.restart(copy, state, detail)
+            self._context.flow.restart(copy, state, detail)

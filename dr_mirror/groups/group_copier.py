@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from bus.client.model import GroupOffsets, OffsetAndMetadata, TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
@@ -20,7 +21,8 @@ from bus.protocol.generated.find_coordinator import FindCoordinatorRequest
 from bus.protocol.generated.list_groups import ListGroupsRequest
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.context import CopyContext
-from dr_mirror.groups.plan.groups import GroupMirror, GroupSelection, HeldOffsets
+from dr_mirror.copy.plan.copied_topics import HeldOffsets
+from dr_mirror.groups.plan.groups import GroupMirror, GroupSelection
 
 log = logging.getLogger(__name__)
 
@@ -34,33 +36,28 @@ BY_NAME = 9
 GROUP = 0
 
 
-TranslateGroups = Callable[[Mapping[str, GroupOffsets]], Mapping[str, GroupOffsets]]
+class GroupTarget(Protocol):
+    """Where groups go on: `AppendTarget`, or `ProduceTarget`."""
+
+    def held(self) -> Mapping[TopicPartition, HeldOffsets]:
+        """What the target holds of every partition that is copied, named as at the source."""
+
+    def translated(self, groups: Mapping[str, GroupOffsets]) -> Mapping[str, GroupOffsets]:
+        """Groups' offsets of the source in the target's."""
 
 
 class GroupCopier:
     """`run` until cancelled. Invariant: `refused` has the groups whose last commit was refused;
     what was committed at the source before `copied_ms` is at the target, but for those."""
 
-    def __init__(
-        self,
-        context: CopyContext,
-        refused: dict[str, str],
-        source_nodes: Callable[[], Iterable[int]],
-        target_nodes: Callable[[], Iterable[int]],
-        held: Callable[[], Mapping[TopicPartition, HeldOffsets]],
-        translated: TranslateGroups | None = None,
-    ) -> None:
-        """`translated`: offsets of the source in those of the target, where they differ."""
+    def __init__(self, context: CopyContext, target: GroupTarget) -> None:
         self._context = context
-        self._source_nodes = source_nodes
-        self._target_nodes = target_nodes
-        self._held = held
-        self._translated = translated
+        self._target = target
         settings = context.settings
         self._selection = GroupSelection(settings.group_white_list, settings.group_black_list)
         self._mirror = GroupMirror()
         self._coordinators: dict[str, int] = {}
-        self._refused = refused
+        self.refused: dict[str, str] = {}
         self.copied_ms = -1
 
     async def run(self) -> None:
@@ -80,13 +77,14 @@ class GroupCopier:
                 log.info("groups' offsets are copied later: %s", error)
 
     async def _copy_all(self) -> None:
-        found = await asyncio.gather(*(self._of_node(node) for node in self._source_nodes()))
+        nodes = self._context.copied.source_nodes
+        found = await asyncio.gather(*(self._of_node(node) for node in nodes))
         for of_node in found:
-            offsets = self._translated(of_node) if self._translated else of_node
-            for group, committed in offsets.items():
+            for group, committed in self._target.translated(of_node).items():
                 # Read last: never beyond what the target holds at the moment of the commit.
                 named = self._context.names.keys_at_target(committed)
-                changed = self._mirror.changed(group, named, self._held())
+                held = self._context.names.keys_at_target(self._target.held())
+                changed = self._mirror.changed(group, named, held)
                 if changed:
                     await self._copy_group(group, changed)
 
@@ -109,17 +107,17 @@ class GroupCopier:
             if commits:
                 accepted = await self._commit(channel, group, commits)
                 self._mirror.on_committed(group, accepted)
-            self._refused.pop(group, None)
+            self.refused.pop(group, None)
         except (BusError, PeerError) as error:
             self._coordinators.pop(group, None)
-            if group not in self._refused:
+            if group not in self.refused:
                 log.info("offsets of group %s are not copied: %s", group, error)
-            self._refused[group] = str(error)
+            self.refused[group] = str(error)
 
     async def _coordinator(self, group: str) -> PeerChannel:
         node = self._coordinators.get(group)
         if node is None:
-            asked = next(iter(self._target_nodes()), None)
+            asked = next(iter(self._context.copied.target_nodes), None)
             if asked is None:
                 raise BusError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker of the target")
             answer = await self._context.target.channel(asked, "groups").request(

@@ -58,7 +58,7 @@ class ProduceRequests:
             again = [each for each in work if each.may_send_again]
             if not again:
                 return
-            self._context.refresh_soon()
+            self._context.refresh.set()
             await self._context.clock.sleep(SEND_AGAIN_S)
             for each in again:
                 each.rewind()

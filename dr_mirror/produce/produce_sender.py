@@ -12,9 +12,10 @@ the round begin again from the positions that are committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from bus.client.model import TopicPartition
 from bus.errors import ErrorCode
@@ -67,18 +68,29 @@ class RoundEntry:
         return self.append.end_offset if self.is_sent else self.batches.acknowledged
 
 
-@dataclass(frozen=True, slots=True)
-class ProducePorts:
-    """What the senders of one target share."""
+class SharedByProducers(Protocol):
+    """What the producers of one target share: `ProduceTarget`."""
 
-    positions: TopicPartition
-    position_leader: Callable[[], int]
-    fencing: Callable[[], Awaitable[None]]
-    """Awaited before a fresh epoch: raises TransactionFailed where a newer mirror runs."""
-    topic_ids: Callable[[TopicPartition], tuple[str, str]]
-    on_acknowledged: Callable[[TopicPartition, Sequence[OffsetSegment]], None]
-    on_rebuilt: Callable[[int], None]
-    on_room: Callable[[PartitionCopy], None]
+    @property
+    def position_partition(self) -> TopicPartition:
+        """Where positions are written."""
+
+    def position_leader(self) -> int:
+        """Who leads it; -1: nobody."""
+
+    async def check_fencing(self) -> None:
+        """Before a fresh epoch: raises TransactionFailed where a newer mirror runs."""
+
+    def topic_ids(self, partition: TopicPartition) -> tuple[str, str]:
+        """Of source and target, with which the partition began."""
+
+    def on_acknowledged(
+        self, partition: TopicPartition, segments: Sequence[OffsetSegment]
+    ) -> None:
+        """These offsets of the source are at the target."""
+
+    def on_rebuilt(self, batches: int) -> None:
+        """So many batches could not go as they were."""
 
 
 class ProduceSender:
@@ -86,12 +98,16 @@ class ProduceSender:
     no position where the target has transactions."""
 
     def __init__(
-        self, context: CopyContext, name: str, transactions: TransactionManager, ports: ProducePorts
+        self,
+        context: CopyContext,
+        name: str,
+        transactions: TransactionManager,
+        shared: SharedByProducers,
     ) -> None:
         self._context = context
         self._name = name
         self._transactions = transactions
-        self._ports = ports
+        self._shared = shared
         self._requests = ProduceRequests(context, self._leader_of, name)
         self._ready: dict[TopicPartition, PartitionCopy] = {}
         self._leaders: dict[TopicPartition, Callable[[], int]] = {}
@@ -126,7 +142,7 @@ class ProduceSender:
         TransactionFailed, TopicUnavailable."""
         async with self._begin_lock:
             if self._transactions.producer is None:
-                await self._ports.fencing()
+                await self._shared.check_fencing()
                 await self._transactions.init_producer_id()
                 self._sequences.clear()
 
@@ -215,7 +231,7 @@ class ProduceSender:
         try:
             await self.begin()
         except (TransactionFailed, TopicUnavailable, ProducerFenced):
-            self._context.refresh_soon()  # each partition's start tries again, after its back-off
+            self._context.refresh.set()  # each partition's start tries again, after its back-off
 
     def _next_entries(self) -> list[RoundEntry]:
         room = self._context.settings.append_bytes
@@ -242,7 +258,7 @@ class ProduceSender:
         for each in entries:  # a fresh epoch begins at 0
             each.batches.sequence = self._sequences.get(each.batches.partition, 0)
         partitions = [each.batches.partition for each in entries]
-        await self._transactions.begin([*partitions, self._ports.positions])
+        await self._transactions.begin([*partitions, self._shared.position_partition])
         send = self._send_together if self._is_transactional else self._send_in_turn
         await send(entries, claims)
         await self._transactions.commit()
@@ -288,7 +304,7 @@ class ProduceSender:
 
     def _position(self, entry: RoundEntry) -> SourcePosition:
         partition = entry.copy.partition
-        source_id, target_id = self._ports.topic_ids(partition)
+        source_id, target_id = self._shared.topic_ids(partition)
         target_end = max(entry.batches.target_end, self._target_ends.get(partition, -1))
         return SourcePosition(entry.source_end, target_end, source_id, target_id)
 
@@ -299,7 +315,7 @@ class ProduceSender:
             Record(encode(PositionKey(source, *partition)), encode(position), (), at_ms)
             for partition, position in positions.items()
         ]
-        topic = self._ports.positions
+        topic = self._shared.position_partition
         return AppendBatches(
             topic, [memoryview(build_batch(records))], 0, self._sequences.get(topic, 0)
         )
@@ -309,9 +325,9 @@ class ProduceSender:
             each.is_committed = True
             partition, end = each.copy.partition, each.batches.target_end
             self._target_ends[partition] = end
-            self._ports.on_acknowledged(partition, each.batches.segments)
+            self._shared.on_acknowledged(partition, each.batches.segments)
             if each.batches.rebuilt:
-                self._ports.on_rebuilt(each.batches.rebuilt)
+                self._shared.on_rebuilt(each.batches.rebuilt)
             self._acknowledge(each.copy, each.append)
         for _, done in claims.values():
             if not done.done():
@@ -320,7 +336,7 @@ class ProduceSender:
     def _acknowledge(self, copy: PartitionCopy, append: PartitionAppend) -> None:
         if copy.is_current(append):
             copy.on_appended(append, NO_LOG_START)
-            self._ports.on_room(copy)
+            self._context.flow.on_room(copy)
             self.update(copy)
 
     def _on_failure(
@@ -331,7 +347,7 @@ class ProduceSender:
             if not each.is_committed and each.copy.is_current(each.append):
                 failure = each.batches.failure
                 reason = (state, detail) if failure is None else produce_state(*failure)
-                self._context.restart(each.copy, *reason)
+                self._context.flow.restart(each.copy, *reason)
         for _, done in claims.values():
             if not done.done():
                 done.set_exception(TransactionFailed(state, detail))
@@ -340,8 +356,8 @@ class ProduceSender:
         return self._context.names.partition_at_target(partition)
 
     def _leader_of(self, partition: TopicPartition) -> int:
-        if partition == self._ports.positions:
-            return self._ports.position_leader()
+        if partition == self._shared.position_partition:
+            return self._shared.position_leader()
         return self._leaders.get(partition, lambda: -1)()
 
 

@@ -8,7 +8,7 @@ topic of the target.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from zlib import crc32
 
 from bus.client.admin.cluster_admin import ClusterView
@@ -21,11 +21,12 @@ from bus.runtime.tasks import spawn
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.copy.mirrored_cluster import MirroredCluster
+from dr_mirror.copy.plan.copied_topics import HeldOffsets
 from dr_mirror.copy.plan.partition_copy import PartitionCopy
-from dr_mirror.groups.plan.groups import HeldOffsets
 from dr_mirror.policy.selection import TopicSelection
 from dr_mirror.produce.mirror_maker_topics import MirrorMakerTopics
 from dr_mirror.produce.plan import mirror_maker_records, positions
+from dr_mirror.produce.plan.offset_translation import OffsetSegment
 from dr_mirror.produce.plan.positions import (
     InstanceKey,
     MirrorInstance,
@@ -34,7 +35,7 @@ from dr_mirror.produce.plan.positions import (
     instance_in,
 )
 from dr_mirror.produce.plan.produced_topics import fenced_plans, plan_produced_topics
-from dr_mirror.produce.produce_sender import ProducePorts, ProduceSender
+from dr_mirror.produce.produce_sender import ProduceSender
 from dr_mirror.produce.produce_starter import ProduceStarter
 from dr_mirror.produce.topic_reader import TopicUnavailable, WholeTopicReader
 from dr_mirror.produce.transaction_manager import TransactionFailed, TransactionManager
@@ -51,25 +52,17 @@ WHOLE_LOG = HeldOffsets(0, (1 << 63) - 1)
 class ProduceTarget:
     """Invariant: `_topic_ids` has the ids, of source and target, with which a partition began."""
 
-    def __init__(
-        self,
-        context: CopyContext,
-        cluster: MirroredCluster,
-        live_nodes: Callable[[], Iterable[int]],
-        on_room: Callable[[PartitionCopy], None],
-    ) -> None:
+    def __init__(self, context: CopyContext, cluster: MirroredCluster) -> None:
         settings = context.settings
         self._context = context
         self._cluster = cluster
-        self._live_nodes = live_nodes
-        self._on_room = on_room
         self._view = ClusterView("", {}, {})
         self._generations: dict[str, int] = {}
         self._table, self._table_of_source = PositionTable(), PositionTable()
         self._positions = WholeTopicReader(
             context.target, context.clock,
             positions.positions_topic(settings.source_cluster_alias),
-            self._apply_position, lambda: self._table.clear(),
+            self._apply_position, self._table.clear,
         )  # fmt: skip
         # A dead mirror's open transaction hides what committed reading would find behind it.
         self._instances = WholeTopicReader(
@@ -79,7 +72,7 @@ class ProduceTarget:
         self._positions_of_source = WholeTopicReader(
             context.source, context.clock,
             positions.positions_topic(settings.target_cluster_alias),
-            self._apply_position_of_source, lambda: self._table_of_source.clear(),
+            self._apply_position_of_source, self._table_of_source.clear,
         )  # fmt: skip
         self._mirror_maker = MirrorMakerTopics(context, self._leader_of)
         self._starter = ProduceStarter(context, self._positions, self._table)
@@ -154,16 +147,16 @@ class ProduceTarget:
         )
         return plans if newest <= clusters.generation else fenced_plans(plans, newest)
 
-    def sender(self, partition: TopicPartition) -> ProduceSender:
+    def sender(self, copy: PartitionCopy) -> ProduceSender:
         """Whose records go through it; the same in every life of the mirror."""
-        return self._senders[crc32(f"{partition.topic}-{partition.partition}".encode())
-                             % TRANSACTIONAL_IDS]  # fmt: skip
+        topic, index = copy.partition
+        return self._senders[crc32(f"{topic}-{index}".encode()) % TRANSACTIONAL_IDS]
 
     async def start(self, copy: PartitionCopy) -> None:
         """Begin to copy a partition. Raises NotStarted."""
         topic = self._view.topics.get(copy.partition.topic)
         target_id = topic.topic_id.hex() if topic is not None else ""
-        begin = await self._starter.start(copy, self.sender(copy.partition), target_id)
+        begin = await self._starter.start(copy, self.sender(copy), target_id)
         self._topic_ids[copy.partition] = copy.topic_id.hex(), target_id
         self._mirror_maker.on_acknowledged(copy.partition, [begin])
 
@@ -185,20 +178,36 @@ class ProduceTarget:
     ) -> ProduceSender:
         transactional_id = f"databus-mirror-{source_cluster_id}-{number}"
         transactions = TransactionManager(
-            self._context, transactional_id if has_transactions else None, self._live_nodes
+            self._context, transactional_id if has_transactions else None
         )
-        ports = ProducePorts(
-            positions=TopicPartition(self._positions.name, 0),
-            position_leader=lambda: self._positions.leader,
-            fencing=self._check_fencing,
-            topic_ids=self._topic_ids.__getitem__,
-            on_acknowledged=self._mirror_maker.on_acknowledged,
-            on_rebuilt=self._on_rebuilt,
-            on_room=self._on_room,
-        )
-        return ProduceSender(self._context, f"produce {number}", transactions, ports)
+        return ProduceSender(self._context, f"produce {number}", transactions, self)
 
-    async def _check_fencing(self) -> None:
+    # -- what its producers share -----------------------------------------------------------
+
+    @property
+    def position_partition(self) -> TopicPartition:
+        """Where positions are written."""
+        return TopicPartition(self._positions.name, 0)
+
+    def position_leader(self) -> int:
+        """Who leads it; -1: nobody."""
+        return self._positions.leader
+
+    def topic_ids(self, partition: TopicPartition) -> tuple[str, str]:
+        """Of source and target, with which the partition began."""
+        return self._topic_ids[partition]
+
+    def on_acknowledged(
+        self, partition: TopicPartition, segments: Sequence[OffsetSegment]
+    ) -> None:
+        """These offsets of the source are at the target."""
+        self._mirror_maker.on_acknowledged(partition, segments)
+
+    def on_rebuilt(self, batches: int) -> None:
+        """So many batches could not go as they were."""
+        self.rebuilt_batches += batches
+
+    async def check_fencing(self) -> None:
         """Raises TransactionFailed where a newer mirror of this source has begun."""
         await self._instances.refresh()
         clusters = self._context.clusters
@@ -242,9 +251,6 @@ class ProduceTarget:
 
     def _apply_position_of_source(self, record: Record) -> None:
         _apply(self._table_of_source, record)
-
-    def _on_rebuilt(self, batches: int) -> None:
-        self.rebuilt_batches += batches
 
 
 def _apply(table: PositionTable, record: Record) -> None:

@@ -62,12 +62,10 @@ class TransactionManager:
         self,
         context: CopyContext,
         transactional_id: str | None,
-        live_nodes: Callable[[], Iterable[int]],
     ) -> None:
         """`transactional_id` None: the target has no transactions; the producer is idempotent."""
         self._context = context
         self.transactional_id = transactional_id
-        self._live_nodes = live_nodes
         self._coordinator: int | None = None
         self.producer: BatchProducer | None = None
 
@@ -147,7 +145,7 @@ class TransactionManager:
 
     async def _find_coordinator(self) -> int:
         """Any broker where there are no transactions. Raises PeerError, _NoCoordinator."""
-        nodes = list(self._live_nodes())
+        nodes = list(self._context.copied.target_nodes)
         if not nodes:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             raise _NoCoordinator(code, "no broker of the target")

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from bus.client.model import StoredReplica, TopicPartition
 from bus.errors import BusError
+from dr_mirror.copy.mirrored_cluster import MirroredCluster
 
 KEEP_S = 60.0
 
 
-AskStored = Callable[[int], Mapping[TopicPartition, StoredReplica]]
-"""Every replica on a broker. Blocking. Raises BusError."""
 UNKNOWN = StoredReplica()
 
 
 class LogDirectories:
     """Of one cluster."""
 
-    def __init__(self, ask: AskStored) -> None:
-        self._ask = ask
+    def __init__(self, cluster: MirroredCluster) -> None:
+        self._cluster = cluster
         self._known: dict[int, tuple[float, Mapping[TopicPartition, StoredReplica]]] = {}
         self._asking = asyncio.Lock()
 
@@ -37,7 +36,7 @@ class LogDirectories:
             at_s, found = self._known.get(broker, (-KEEP_S, {}))
             if time.monotonic() - at_s >= KEEP_S:
                 try:
-                    found = await asyncio.to_thread(self._ask, broker)
+                    found = await asyncio.to_thread(self._cluster.stored_replicas, broker)
                 except BusError:
                     found = {}
                 self._known[broker] = time.monotonic(), found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bus.client.model import TopicPartition
@@ -47,12 +47,9 @@ class YoungFrom:
 class RecentBounds:
     """Invariant: `_known` has answers about partitions of `copies` only."""
 
-    def __init__(
-        self, context: CopyContext, copies: Mapping[TopicPartition, PartitionCopy],
-        directories: LogDirectories,
-    ) -> None:  # fmt: skip
+    def __init__(self, context: CopyContext, directories: LogDirectories) -> None:
         self._context = context
-        self._copies = copies
+        self._copies = context.copied.copies
         self._directories = directories
         self._pace = context.settings.proof_pace
         self._known: dict[TopicPartition, YoungFrom] = {}

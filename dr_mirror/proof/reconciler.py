@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -76,21 +76,16 @@ class Reconciler:
         self,
         context: CopyContext,
         path: Path | None,
-        copies: Mapping[TopicPartition, PartitionCopy],
-        is_compacted: Callable[[str], bool],
         directories: LogDirectories,
-        answered_ms: Callable[[PartitionCopy], int],
     ) -> None:
         """`path` None: records are not kept."""
         self._context = context
         self._pace = context.settings.proof_pace
         self._path = path
-        self._copies = copies
-        self._is_compacted = is_compacted
+        self._copies = context.copied.copies
         self._directories = directories
-        self._answered_ms = answered_ms
         self._limit = LinkLimit(context.settings.proof_bytes_per_s)
-        self._recent = RecentBounds(context, copies, directories)
+        self._recent = RecentBounds(context, directories)
         self._proofs: dict[TopicPartition, PartitionProof] = {}
         self._saved: dict[TopicPartition, PartitionProof] = {}
         self._not_compared: dict[str, str] = {}
@@ -140,8 +135,9 @@ class Reconciler:
     # -- what is compared ---------------------------------------------------------------------
 
     async def _update(self, at_ms: int) -> None:
+        is_compacted = self._context.copied.is_compacted
         self._not_compared = {
-            name: COMPACTED for name in {p.topic for p in self._copies} if self._is_compacted(name)
+            name: COMPACTED for name in {p.topic for p in self._copies} if is_compacted(name)
         }
         for place in set(self._proofs) - set(self._copies):
             self._saved[place] = self._proofs.pop(place)  # it may be copied again
@@ -170,7 +166,7 @@ class Reconciler:
     def _update_one(
         self, proof: PartitionProof, copy: PartitionCopy, young_from: int, at_ms: int
     ) -> None:
-        lag = lag_s(copy, at_ms, self._answered_ms(copy))
+        lag = lag_s(copy, at_ms, self._context.flow.answered_ms(copy))
         start, end = copy.held
         bounds = HeldBounds(
             start, end, copy.target_replicas,

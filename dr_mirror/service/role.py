@@ -179,7 +179,7 @@ async def _copy_always(
             )  # fmt: skip
             if settings.is_state_carried:
                 carrier.start()
-            pictures.turn(epochs, mirror.link, mirror.lag_bytes)
+            pictures.turn(epochs, mirror.link, mirror.copied.lag_bytes)
             completed = partial(_completed, edges, carrier, watch_sites, pictures)
             copying = _copy(site, mirror, shown, completed)
             try:

@@ -172,7 +172,7 @@ class SiteClaims:
         if mirror is None:
             return
         target = mirror.clusters.target_cluster_id
-        for (topic, index), end in mirror._confirmed().items():
+        for (topic, index), end in mirror.copied.confirmed().items():
             key = target, (topic, index)
             self._copied[key] = max(end, self._copied.get(key, 0))
 

@@ -294,7 +294,7 @@ class SiteSeedRun:
     def _all_are_copied(self) -> bool:
         mirror = self.mirror.mirror
         wanted = sum(COPIED.values())
-        return mirror is not None and sum(c.copying for c in mirror.copies.values()) == wanted
+        return mirror is not None and sum(c.copying for c in mirror.copied.copies.values()) == wanted
 
     async def _keep_and_hand_over(self) -> None:
         loop = self.world.loop

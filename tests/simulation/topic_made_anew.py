@@ -183,8 +183,8 @@ class TopicMadeAnew:
         mirror = self._run.mirror.mirror
         if mirror is None:
             return set()
-        found = {plan.state for name, plan in mirror.plans.items() if name == TOPIC}
-        return found | {copy.state for place, copy in mirror.copies.items() if place.topic == TOPIC}
+        found = {plan.state for name, plan in mirror.copied.plans.items() if name == TOPIC}
+        return found | {copy.state for place, copy in mirror.copied.copies.items() if place.topic == TOPIC}
 
 
 def _kept(done: CopiedAnew) -> list[tuple[int, int]]:

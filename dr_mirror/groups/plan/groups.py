@@ -8,19 +8,13 @@ a commit that somebody made at the target and that is further.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from bus.client.model import GroupOffsets, OffsetAndMetadata, TopicPartition
+from dr_mirror.copy.plan.copied_topics import HeldOffsets
 from dr_mirror.policy.selection import TopicSelection, never_patterns
 
 NEVER_GROUPS = (r"streams-.*", r"dispatcher", r"databus-.*", r".*-alone")
 """Our applications run at both sites; what they have done at one says nothing of the other."""
-
-class HeldOffsets(NamedTuple):
-    """What the target holds of a partition and has acknowledged: [log_start, log_end)."""
-
-    log_start: int
-    log_end: int
 
 
 class GroupSelection:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.contracts.groups import DISPATCHER, application_group
-from dr_mirror.groups.plan.groups import GroupMirror, GroupSelection, HeldOffsets
+from dr_mirror.copy.plan.copied_topics import HeldOffsets
+from dr_mirror.groups.plan.groups import GroupMirror, GroupSelection
 
 ONE = TopicPartition("data.vehicle", 0)
 OFFSETS = st.integers(0, 30)
