@@ -135,7 +135,7 @@ def mount(app: typer.Typer) -> None:
     """Add the commands of this package."""
     mirror = typer.Typer(help="The mirror to the second site.", no_args_is_help=True)
     mirror.command("status")(status)
-    mirror.command("verify")(verify_sides)
+    mirror.command("verify")(verify_endpoints)
     mirror.command("counts")(counts)
     mount_switch(mirror)
     app.add_typer(mirror, name="mirror")
@@ -311,7 +311,7 @@ def _time(at_ms: int, zone: tzinfo) -> str:
 
 
 @report_errors
-def verify_sides(
+def verify_endpoints(
     ctx: typer.Context,
     topic: Topics = None,
     block_offsets: Annotated[

@@ -96,14 +96,14 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             )
         if self.pictures is not PicturePolicy.NONE and self.topic_prefixes:
             raise ValueError("pictures are not copied with topic_prefixes = true; leave them out")
-        if self.pictures is PicturePolicy.HITS and not self.is_state_carried:
+        if self.pictures is PicturePolicy.HITS and not self.is_state_replicated:
             raise ValueError(
                 'pictures = "hits" needs alarms to be carried: carries_state = true and target_api'
                 ' = "mirror_append"; or write pictures = "all"'
             )
 
     @property
-    def is_state_carried(self) -> bool:
+    def is_state_replicated(self) -> bool:
         """Whether rules, register, orders, alarms and incidents are carried: an ordinary target's
         topics are no mirrors, with prefixes both sites are primary, and both would notify."""
         return (

@@ -44,8 +44,8 @@ from spark_apps.session.retry import SPARK_ERRORS
 from spark_apps.session.session import SessionError, open_session
 from spark_apps.session.warm_up import start_warm_up
 from spark_apps.settings import JobSettings, read_settings
-from spark_apps.source.cuts import LogsWereCut
 from spark_apps.source.kafka_source import connector_security
+from spark_apps.source.truncations import LogsTruncated
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Driver:
             stopping=self._stopping,
             metrics=self._metrics,
         )
-        context.watch_cuts(TOPICS)
+        context.watch_truncations(TOPICS)
         if needs_store(self._names):
             _ = context.store  # opened while the JVM starts
         return context
@@ -143,7 +143,7 @@ class Driver:
         while not self._stopping.wait(_WATCH_INTERVAL_S):
             try:
                 context.do_periodic_work()
-            except LogsWereCut as error:
+            except LogsTruncated as error:
                 log.error("streams: %s", error)
                 return 1
             queries.follow_topics()

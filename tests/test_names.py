@@ -87,7 +87,6 @@ REPLACED = {
 a module or package only: the word is right for something else there."""
 
 GLOSSARY = PROJECT_ROOT / "docs/glossary.txt"
-TO_BE_REPLACED = "to be replaced"
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 PLURALS = (("ies", "y"), ("es", ""), ("s", ""))
 
@@ -109,10 +108,6 @@ def unknown_words(name: str, known: set[str]) -> list[str]:
     """Words of a class name that the glossary has neither as they are nor in the singular."""
     words = [word.lower() for word in WORD.findall(name)]
     return [word for word in words if not known.intersection(_singulars(word))]
-
-
-def _words(name: str) -> set[str]:
-    return {one for word in WORD.findall(name) for one in _singulars(word.lower())}
 
 
 def _singulars(word: str) -> set[str]:
@@ -216,14 +211,6 @@ def test_the_glossary_has_each_word_once_and_sorted_below_its_source() -> None:
     for source in {source for source, _ in listed}:
         here = [word for place, word in listed if place == source]
         assert here == sorted(here), source
-
-
-def test_a_metaphor_that_is_gone_leaves_the_glossary() -> None:
-    """The list of those that are still in use only shrinks."""
-    product = {path: text for path, text in sources().items() if not path.startswith("tests/")}
-    used = {word for name in class_names(product) for word in _words(name)}
-    listed = {word for place, word in glossary(GLOSSARY.read_text("utf-8")) if place == TO_BE_REPLACED}
-    assert listed - used == set()
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from typing import IO, Any
 import msgspec
 
 from alarm.dispatch import restored, shadow
-from alarm.dispatch.carried_incidents import (
-    CarriedIncident,
-    carried_open,
+from alarm.dispatch.picture_queue import PictureQueue
+from alarm.dispatch.replicated_incidents import (
+    ReplicatedIncident,
     is_ended_elsewhere_only,
     keep_site,
+    replicated_open,
 )
-from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
 from alarm.dispatch.unnotified import NewlyNotified, add_unnotified, remove_unnotified
@@ -50,7 +50,7 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     positions: Sequence[Position] = ()
     shadow_since_ms: int | None = None  # what was raised since then another site notifies
     foreign_alarms: Sequence[Alarm] = ()  # raised there
-    foreign_incidents: Sequence[CarriedIncident] = ()
+    foreign_incidents: Sequence[ReplicatedIncident] = ()
     foreign_notified: Sequence[Notified] = ()  # by that site
     notified: Sequence[Notified] = ()  # by this site, as the topic says
     acknowledged: Sequence[Acknowledged] = ()  # here or there: it is on the topic
@@ -135,7 +135,7 @@ class OperationsStore:
         )
         notified = [one.alarm_id for one in changes.foreign_notified]
         shadow.mark_notified(self._db, notified, changes.now_ms)
-        self._mark_acknowledged_said(changes.acknowledged)
+        self._mark_acknowledged_published(changes.acknowledged)
         if self.restored_at_ms:
             restored.note_notified(self._db, changes.notified)
         self._db.executemany(
@@ -174,10 +174,10 @@ class OperationsStore:
         self.restored_at_ms = 0
         return count
 
-    def carried_open(self) -> list[CarriedIncident]:
+    def replicated_open(self) -> list[ReplicatedIncident]:
         """Open incidents that only the other site has raised; at most `AT_ONCE` at once."""
         with self._lock, sqlite_errors(self._path):
-            return carried_open(self._db, AT_ONCE)
+            return replicated_open(self._db, AT_ONCE)
 
     def forget_site_state(self, raised_since_ms: int, acknowledged_since_ms: int) -> None:
         """Alarms raised before would be notified to nobody, and nobody asks any more who has
@@ -192,22 +192,22 @@ class OperationsStore:
         with self._lock, sqlite_errors(self._path):
             return self._newly_notified.find(self._db, now_ms)
 
-    def mark_said(self, said: Sequence[Notified]) -> None:
+    def mark_event_published(self, said: Sequence[Notified]) -> None:
         """`event.notified` says it of these."""
         if said:
             with self._transaction() as db:
                 remove_unnotified(db, said)
 
-    def said_acknowledged(self) -> set[str]:
+    def published_acknowledged(self) -> set[str]:
         """Ids of acknowledgements that stand on their topic."""
         return {name for (name,) in self._rows("SELECT id FROM said_acknowledged")}
 
-    def mark_acknowledged_said(self, said: Sequence[Acknowledged]) -> None:
+    def mark_acknowledged_published(self, said: Sequence[Acknowledged]) -> None:
         """These stand there."""
         with self._transaction():
-            self._mark_acknowledged_said(said)
+            self._mark_acknowledged_published(said)
 
-    def _mark_acknowledged_said(self, said: Sequence[Acknowledged]) -> None:
+    def _mark_acknowledged_published(self, said: Sequence[Acknowledged]) -> None:
         self._db.executemany(
             "INSERT OR IGNORE INTO said_acknowledged VALUES (?, ?)",
             [(one.id, one.at_ms) for one in said],

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from alarm.dispatch.carried_incidents import CarriedIncident
 from alarm.dispatch.decide import raised
 from alarm.dispatch.operations import BatchChanges
+from alarm.dispatch.replicated_incidents import ReplicatedIncident
 from alarm.rules import NewestCommands
 from alarm.watchlist_reader import command_of
 from bus.client.kafka.consumer import BEGINNING
@@ -57,7 +57,7 @@ def changes_of(
         shadow_since_ms=shadow_since_ms,
         foreign_alarms=foreign.alarms,
         foreign_incidents=[
-            CarriedIncident(one, foreign.origins[one.incident_id]) for one in foreign.incidents
+            ReplicatedIncident(one, foreign.origins[one.incident_id]) for one in foreign.incidents
         ],
         foreign_notified=foreign.notified,
         notified=found.notified,

@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable, Mapping
 
 from alarm.dispatch.operations import OperationsStore
+from alarm.dispatch.published_events import PublishedEvents
 from alarm.dispatch.recorded_changes import KEPT, RECORDER
-from alarm.dispatch.said_events import SaidEvents
 from bus.client.committed import unread_records, void_position
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicPartition
@@ -38,7 +38,7 @@ class RecorderEvents:
         self._due_at_s = 0.0
         self._unpublished: list[Incident] = []
 
-    def publish_due(self, operations: OperationsStore, events: SaidEvents) -> None:
+    def publish_due(self, operations: OperationsStore, events: PublishedEvents) -> None:
         """Once a second; what the brokers do not take is published again."""
         if time.monotonic() < self._due_at_s:
             return
@@ -50,21 +50,21 @@ class RecorderEvents:
         notified = operations.newly_notified(now_ms)
         if notified:
             said = events.publish(EVENT_NOTIFIED, [(one.alarm_id, one) for one in notified])
-            operations.mark_said(said)
+            operations.mark_event_published(said)
         self._publish_acknowledged(operations, events, now_ms)
 
     def _publish_acknowledged(
-        self, operations: OperationsStore, events: SaidEvents, now_ms: int
+        self, operations: OperationsStore, events: PublishedEvents, now_ms: int
     ) -> None:
         try:
             taken = self._acknowledged.since(now_ms - KEEP_MS)
         except AcknowledgementsUnavailable as error:
             log.warning("the other site hears later who has taken what in hand: %s", error)
             return
-        known = operations.said_acknowledged() if taken else set()
+        known = operations.published_acknowledged() if taken else set()
         new = [(one.id, one) for one in taken if one.id not in known]
         if new:
-            operations.mark_acknowledged_said(events.publish(EVENT_ACKNOWLEDGED, new))
+            operations.mark_acknowledged_published(events.publish(EVENT_ACKNOWLEDGED, new))
 
     def note_unread(
         self,

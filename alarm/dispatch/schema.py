@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-from alarm.dispatch.carried_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
 from alarm.dispatch.picture_queue import PICTURE_COPIES
+from alarm.dispatch.replicated_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
 from alarm.dispatch.restored import RESTORED
 from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
 from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
@@ -14,10 +14,10 @@ from ingest.store.port import StoreError
 
 VERSION = 7
 
-SAID_ACKNOWLEDGED = """
+PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
 """
-_SINCE_5 = UNNOTIFIED_ALARMS + SAID_ACKNOWLEDGED + SHADOW_INCIDENTS
+_SINCE_5 = UNNOTIFIED_ALARMS + PUBLISHED_ACKNOWLEDGED + SHADOW_INCIDENTS
 
 _TABLES = f"""
 CREATE TABLE positions (

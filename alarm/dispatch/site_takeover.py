@@ -11,10 +11,10 @@ import logging
 import math
 import time
 
-from alarm.dispatch.carried_incidents import CarriedIncident, ended_by_takeover
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.operations import BatchChanges, OperationsStore
-from alarm.dispatch.said_events import SaidEvents
+from alarm.dispatch.published_events import PublishedEvents
+from alarm.dispatch.replicated_incidents import ReplicatedIncident, ended_by_takeover
 from alarm.dispatch.shadow import SETTLED_S
 from bus.client.kafka.producer import RecordHeaders
 from bus.client.kafka.site_role import SiteRole
@@ -89,7 +89,9 @@ class SiteTakeover:
         self._metrics.perhaps_sent_before.inc(count)
         return count
 
-    def end_carried(self, operations: OperationsStore, role: SiteRole, events: SaidEvents) -> None:
+    def end_replicated(
+        self, operations: OperationsStore, role: SiteRole, events: PublishedEvents
+    ) -> None:
         """Incidents that only the other site has raised end here when this one is the primary. It
         has everything by then: what that site still had to say, and what this one has said before
         it was killed. The end has the header of the opening: it is not carried to the site that
@@ -99,7 +101,7 @@ class SiteTakeover:
             self._ends_at_s = now_s + SETTLED_S
         if role.primary_at_s < self._ends_at_s:
             return
-        due = operations.carried_open()
+        due = operations.replicated_open()
         if not due:
             self._ends_at_s = math.inf  # until one is carried, or this site is secondary
             return
@@ -115,7 +117,7 @@ class SiteTakeover:
             "dispatcher: %d of %d open incidents of the former primary end here",
             len(said), len(due),
         )  # fmt: skip
-        carried = [CarriedIncident(one, origins[one.incident_id]) for one in said]
+        carried = [ReplicatedIncident(one, origins[one.incident_id]) for one in said]
         operations.apply(BatchChanges(foreign_incidents=carried, now_ms=now_ms))
         if len(said) < len(due):
             self._ends_at_s = now_s + SETTLED_S

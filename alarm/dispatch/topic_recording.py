@@ -15,10 +15,10 @@ from contextlib import closing
 
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.operations import BatchChanges, OperationsStore
+from alarm.dispatch.published_events import PublishedEvents
 from alarm.dispatch.recorded_changes import READ, RECORDER, changes_of, starting_positions
 from alarm.dispatch.recorder_events import RecorderEvents
 from alarm.dispatch.retention import SLICE
-from alarm.dispatch.said_events import SaidEvents
 from alarm.dispatch.site_takeover import SiteTakeover
 from alarm.rules import NewestCommands
 from alarm.settings import DispatcherSettings
@@ -78,7 +78,7 @@ class TopicRecording:
         with (
             Consumer(self._bus, client_id=RECORDER, overrides=FOLLOWS_LEADERS) as consumer,
             closing(SiteRole(self._bus, f"{RECORDER}-role").start()) as role,
-            closing(SaidEvents(self._bus, f"{RECORDER}-said")) as events,
+            closing(PublishedEvents(self._bus, f"{RECORDER}-said")) as events,
         ):
             role.wait_until_known(ROLE_TIMEOUT_S)
             self._takeover.begin()
@@ -127,7 +127,7 @@ class TopicRecording:
         self,
         operations: OperationsStore,
         role: SiteRole,
-        events: SaidEvents,
+        events: PublishedEvents,
         wake: Callable[[], None],
         *,
         is_at_end: bool,
@@ -139,7 +139,7 @@ class TopicRecording:
             is_restored = bool(operations.restored_at_ms)
             if is_restored and self._takeover.notify_since_backup(operations, role):
                 wake()
-            self._takeover.end_carried(operations, role, events)
+            self._takeover.end_replicated(operations, role, events)
         self._events.publish_due(operations, events)
         self._forget(operations)
 

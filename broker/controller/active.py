@@ -273,7 +273,7 @@ class ActiveController:
                 if broker is None or broker.epoch != epoch:
                     return
                 is_up = await is_reachable(self._network, self._clock, broker.endpoints[0])
-                if self._heartbeats.heard_since(broker_id, began):
+                if self._heartbeats.contact_since(broker_id, began):
                     return
                 if not is_up:
                     self._fence(broker_id, epoch, "its connection was reset and a probe failed")

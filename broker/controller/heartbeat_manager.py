@@ -78,7 +78,7 @@ class BrokerHeartbeatManager:
             and now_s - state.seen_s < self.timeout_s
         )
 
-    def heard_since(self, broker_id: int, since_s: float) -> bool:
+    def contact_since(self, broker_id: int, since_s: float) -> bool:
         """Whether a broker sent a heartbeat after a given time."""
         state = self._states.get(broker_id)
         return state is not None and state.seen_s > since_s

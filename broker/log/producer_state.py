@@ -22,7 +22,7 @@ from bus.records.batch import (
     BatchHeader,
 )
 
-BATCHES_KEPT = 5
+RETAINED_BATCHES = 5
 """As many as a producer may have in flight, so that a resent one is always recognised."""
 
 _SEQUENCE_MODULUS = 1 << 31
@@ -73,7 +73,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp_ms = -1
         self.transaction_first_offset = NO_OFFSET
-        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
+        self.batches: deque[BatchMetadata] = deque(maxlen=RETAINED_BATCHES)
 
     @property
     def next_sequence(self) -> int:
@@ -108,7 +108,7 @@ class ProducerEntry:
             for header in headers
             if header.producer_epoch == self.epoch and header.last_offset < oldest
         ]  # fmt: skip
-        self.batches = deque([*older, *self.batches], maxlen=BATCHES_KEPT)
+        self.batches = deque([*older, *self.batches], maxlen=RETAINED_BATCHES)
 
     def start_epoch(self, epoch: int) -> None:
         """A new epoch begins with an empty memory."""

@@ -170,7 +170,7 @@ class PartitionLeader:
         for follower in self.followers.values():
             follower.on_leader_append(end_before, now_ms)
 
-    def begin_cut(self) -> None:
+    def begin_truncation(self) -> None:
         """The log is cut in the midst of this epoch: what followers have is unknown until they
         fetch again."""
         self.cutting = tuple(self.followers)

@@ -79,7 +79,7 @@ class PartitionMirror:
             self._host.on_log_error(partition, error)
             raise
         leader.on_append(end_before, self._host.monotonic_ms())
-        partition.on_cut(leader, truncation)
+        partition.on_truncation(leader, truncation)
 
     def truncate(self, offset: int, *, generation: int, end_offset: int, now_ms: int) -> None:
         """Cut off what begins at or after ``offset``, and the batch that contains it. The log must
@@ -102,8 +102,8 @@ class PartitionMirror:
         except LogError as error:
             self._host.on_log_error(partition, error)
             raise
-        leader.begin_cut()
-        partition.on_cut(leader, truncation)
+        leader.begin_truncation()
+        partition.on_truncation(leader, truncation)
 
     def _check_claimed(self, generation: int) -> PartitionLeader:
         leader = self._check_generation(generation)

@@ -277,7 +277,7 @@ class Partition:
         if not self._advance_high_watermark():
             self._host.on_log_advanced(self, False)
 
-    def on_cut(self, leader: PartitionLeader, truncation: PendingTruncation) -> None:
+    def on_truncation(self, leader: PartitionLeader, truncation: PendingTruncation) -> None:
         """The leader's log was cut, or begins anew elsewhere; it is not forced yet."""
         epochs = self.log.leader_epochs
         epochs.assign(self.leader_epoch, self.log.end_offset)

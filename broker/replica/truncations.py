@@ -42,10 +42,10 @@ class TruncationTasks:
         return task
 
     async def _finish(
-        self, partition: Partition, cut_log: Log, truncation: PendingTruncation
+        self, partition: Partition, truncate_log: Log, truncation: PendingTruncation
     ) -> None:
         try:
-            await self._logs.finish_truncation(cut_log, truncation)
+            await self._logs.finish_truncation(truncate_log, truncation)
         except LogError as error:
             self._on_log_error(partition, error)
         if partition.is_leader:  # a mirror's claim waits for it

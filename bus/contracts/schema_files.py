@@ -13,10 +13,10 @@ from bus.contracts.account_snapshot import SealedAccounts
 from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
 from bus.contracts.commands import WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
+from bus.contracts.diverged_ranges import DivergedRange
 from bus.contracts.headers import Reason
 from bus.contracts.meters import Arrived, LatencyCell, QualityCell, Sent
 from bus.contracts.mirror import MirrorConfirmed
-from bus.contracts.mirror_tails import MirrorTail
 from bus.contracts.register_entry import RegisterEntry
 
 FOLDER = Path(__file__).parent / "schemas"
@@ -26,7 +26,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_REGISTER: RegisterEntry,
     topics.CONTROL_ACCOUNTS: SealedAccounts,
     topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
-    topics.CONTROL_MIRROR_TAILS: MirrorTail,
+    topics.CONTROL_MIRROR_TAILS: DivergedRange,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_INCIDENT: Incident,

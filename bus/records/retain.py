@@ -53,7 +53,7 @@ def retain(
     """
     header = only_batch(batch)
     body = unpacked(batch, header)
-    kept = _Kept(header, body, keep)
+    kept = _RetainedPositions(header, body, keep)
     if not kept.times:
         return _sealed(_emptied(header), b"") if keeps_empty else None
     needs_horizon = header.delete_horizon_ms is None and (
@@ -64,7 +64,7 @@ def retain(
     return _rewritten(header, body, kept, delete_horizon_ms if needs_horizon else None)
 
 
-class _Kept:
+class _RetainedPositions:
     """Where the records that stay lie in the unpacked bytes, and their timestamps.
 
     Invariant: all three arrays have one entry a record: 16 bytes, however many there are.
@@ -95,7 +95,7 @@ class _Kept:
 
 
 def _rewritten(
-    header: BatchHeader, body: bytes, kept: _Kept, new_horizon_ms: int | None
+    header: BatchHeader, body: bytes, kept: _RetainedPositions, new_horizon_ms: int | None
 ) -> bytearray:
     horizon_ms = header.delete_horizon_ms if new_horizon_ms is None else new_horizon_ms
     base_ms = kept.times[0] if horizon_ms is None else horizon_ms
@@ -109,7 +109,7 @@ def _rewritten(
     return _sealed(made, compress(header.compression, _timed(body, kept, base_ms)))
 
 
-def _timed(body: bytes, kept: _Kept, base_ms: int) -> bytearray:
+def _timed(body: bytes, kept: _RetainedPositions, base_ms: int) -> bytearray:
     """The records that stay, their timestamps counted from ``base_ms``. All that follows a record's
     timestamp stays as it is: its offset counts from the base offset, which does not change."""
     made = bytearray()

@@ -194,7 +194,7 @@ class RequestFailures:
         self.count = 0
 
 
-class HeardRequests:
+class RequestFailureReporter:
     """An ASGI layer for all others to be inside: servers swallow every exception of an application,
     a failed check too.
 

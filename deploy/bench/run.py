@@ -16,7 +16,7 @@ import msgspec
 from rich.table import Table
 
 from bus.cli.show import screen
-from deploy.bench import broker_side, console_side, flow_side
+from deploy.bench import broker_bench, console_bench, flow_bench
 from deploy.bench.cluster import measure as cluster
 from deploy.bench.cluster.size import Size
 from deploy.bench.ingest import measure as ingest
@@ -103,9 +103,9 @@ def _finish(found: Iterable[Samples], names: Sequence[str], *, write: bool, as_j
 
 def _measure(names: Sequence[str], repeat: int) -> Iterator[Samples]:
     """One side after the other: what is measured is kept even if the rest fails."""
-    yield from broker_side.measure([n for n in names if n in broker_side.NAMES], repeat, _say)
-    yield from flow_side.measure([n for n in names if n in flow_side.NAMES], repeat, _say)
-    yield from console_side.measure([n for n in names if n in console_side.NAMES], repeat, _say)
+    yield from broker_bench.measure([n for n in names if n in broker_bench.NAMES], repeat, _say)
+    yield from flow_bench.measure([n for n in names if n in flow_bench.NAMES], repeat, _say)
+    yield from console_bench.measure([n for n in names if n in console_bench.NAMES], repeat, _say)
 
 
 def table(rows: Sequence[ReportRow]) -> Table:

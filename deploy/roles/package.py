@@ -13,14 +13,14 @@ from pathlib import Path
 from deploy.paths import PACKAGES, PROJECT_ROOT
 
 EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's earliest date: the content alone decides the bytes
-CARRIED = (".py", ".json", ".txt")
+PACKAGED = (".py", ".json", ".txt")
 
 
 def source_files() -> Iterator[Path]:
     """Every file that travels, in a stable order."""
     for package in PACKAGES:
         for path in sorted((PROJECT_ROOT / package).rglob("*")):
-            if path.is_file() and path.suffix in CARRIED and "__pycache__" not in path.parts:
+            if path.is_file() and path.suffix in PACKAGED and "__pycache__" not in path.parts:
                 yield path
 
 

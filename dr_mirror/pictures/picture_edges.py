@@ -22,7 +22,12 @@ from bus.contracts.picture_digest import (
     digest_of,
 )
 from bus.contracts.pictures import PICTURES_PREFIX
-from dr_mirror.pictures.plan.pictures import CopyOutcome, KeptPicture, PictureCheck, TriedPicture
+from dr_mirror.pictures.plan.pictures import (
+    CopyOutcome,
+    PictureCheck,
+    RetainedPicture,
+    TriedPicture,
+)
 
 TIMEOUT_S = 10.0
 PICTURE_S = 60.0
@@ -60,7 +65,7 @@ class PictureEdges:
             # RuntimeError: the client was closed meanwhile
             return TriedPicture(name, CopyOutcome.AWAY, detail=_text(error))
 
-    def check(self, picture: KeptPicture) -> PictureCheck:
+    def check(self, picture: RetainedPicture) -> PictureCheck:
         """Compare what the target's store has with what was copied."""
         try:
             there = self._digest(self._target, picture.name)

@@ -18,8 +18,8 @@ from dr_mirror.one_writer_file import OneWriterFile
 from dr_mirror.pictures.plan.pictures import (
     MAX_SHOWN,
     CopyOutcome,
-    KeptPicture,
     PictureCheck,
+    RetainedPicture,
     TriedPicture,
     WaitingPicture,
     next_comparison_ms,
@@ -179,7 +179,7 @@ class PictureFile:
     def _keep(
         self, db: sqlite3.Connection, found: TriedPicture, pace: ProofPace, now_ms: int
     ) -> None:
-        kept = KeptPicture(found.name, found.digest, now_ms)
+        kept = RetainedPicture(found.name, found.digest, now_ms)
         db.execute("DELETE FROM waiting WHERE name = ?", (found.name,))
         self._changed("waiting", -1)
         self._changed("kept", 1)
@@ -213,17 +213,17 @@ class PictureFile:
 
     # -- what was copied ----------------------------------------------------------------------
 
-    def to_compare(self, now_ms: int, limit: int) -> list[KeptPicture]:
+    def to_compare(self, now_ms: int, limit: int) -> list[RetainedPicture]:
         """Those whose turn it is, the longest due first. Raises PictureFileError."""
         with self._file.reading() as db:
             rows = db.execute(
                 "SELECT name, digest, at_ms FROM kept WHERE next_ms <= ? ORDER BY next_ms LIMIT ?",
                 (now_ms, limit),
             )
-            return [KeptPicture(*row) for row in rows]
+            return [RetainedPicture(*row) for row in rows]
 
     def compared(
-        self, found: Iterable[tuple[KeptPicture, PictureCheck]], pace: ProofPace,
+        self, found: Iterable[tuple[RetainedPicture, PictureCheck]], pace: ProofPace,
         now_ms: int,
     ) -> None:  # fmt: skip
         """What comparing came to; of one that is gone nothing is known any more. Raises

@@ -19,11 +19,11 @@ from dr_mirror.proof.plan.digests import (
     differing_blocks,
 )
 from dr_mirror.proof.plan.partition_proof import MAX_DIFFERENCES
-from dr_mirror.proof.replica_sides import (
+from dr_mirror.proof.replica_endpoints import (
+    EndpointError,
+    EndpointMoved,
     ReadBlocks,
-    ReplicaSide,
-    SideError,
-    SideMoved,
+    ReplicaEndpoint,
     read_all,
 )
 
@@ -32,7 +32,7 @@ SOURCE_SILENT = "the source does not answer, so that no batch can be compared"
 BLOCK_DIFFERS = "the block is not what the source had; it does not answer now, to say which batch"
 
 
-class SourceSilent(SideError):
+class SourceSilent(EndpointError):
     """Its block is known from a record, its batches are not."""
 
 
@@ -52,8 +52,8 @@ class BlockComparison:
 
     def __init__(
         self,
-        source: ReplicaSide,
-        replicas: Mapping[int, ReplicaSide],
+        source: ReplicaEndpoint,
+        replicas: Mapping[int, ReplicaEndpoint],
         block_offsets: int,
         pace: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
@@ -78,12 +78,12 @@ class BlockComparison:
             stop = min(answer.next_offset for answer in answers.values())
             try:
                 of_source = await self._read_source(position, stop)
-            except SideMoved as moved:  # what the source has deleted is not compared
+            except EndpointMoved as moved:  # what the source has deleted is not compared
                 position = min(max(moved.log_start, position + 1), end)
                 for broker in answers:
                     results[broker].reached = position
                 continue
-            except SideError as error:
+            except EndpointError as error:
                 self.source_failure = str(error)
                 break
             stop = min(stop, of_source.next_offset)
@@ -103,8 +103,8 @@ class BlockComparison:
         if answer.next_offset > position:
             return answer
         if answer.fault:
-            raise SideError(f"{UNREADABLE}{answer.fault}")
-        raise SideError("it does not hold these offsets by now")
+            raise EndpointError(f"{UNREADABLE}{answer.fault}")
+        raise EndpointError("it does not hold these offsets by now")
 
     async def _read_replicas(
         self, brokers: set[int], position: int, end: int, results: dict[int, ReplicaComparison]
@@ -117,9 +117,9 @@ class BlockComparison:
         going: dict[int, ReadBlocks] = {}
         for broker, answer in zip(order, answers, strict=True):
             result = results[broker]
-            if isinstance(answer, SideMoved):
+            if isinstance(answer, EndpointMoved):
                 result.reached = min(max(answer.log_start, position), end)
-            elif isinstance(answer, SideError):
+            elif isinstance(answer, EndpointError):
                 result.failure = str(answer)
             elif answer.fault and answer.next_offset <= position:
                 self._skip_unreadable(result, position, end, answer.fault)
@@ -135,10 +135,12 @@ class BlockComparison:
         result.reached = min((position // width + 1) * width, end)
         result.differences.append(BatchDifference(position, result.reached, f"{UNREADABLE}{fault}"))
 
-    async def _read_one(self, side: ReplicaSide, position: int, end: int) -> ReadBlocks | SideError:
+    async def _read_one(
+        self, side: ReplicaEndpoint, position: int, end: int
+    ) -> ReadBlocks | EndpointError:
         try:
             answer = await side.read(position, end, self._block_offsets)
-        except SideError as error:
+        except EndpointError as error:
             return error
         return whole_blocks(answer, position, end, self._block_offsets)
 
@@ -161,7 +163,7 @@ class BlockComparison:
                     result.failure, result.reached = SOURCE_SILENT, begin
                     return
                 result.differences.append(BatchDifference(begin, end, BLOCK_DIFFERS))
-            except SideError as error:
+            except EndpointError as error:
                 result.failure, result.reached = str(error), begin
                 return
         result.reached = stop
@@ -171,7 +173,7 @@ class BlockComparison:
     ) -> list[BatchDifference]:
         try:
             theirs = await read_all(self._source, begin, end, 1)
-        except SideError as error:
+        except EndpointError as error:
             raise SourceSilent(str(error)) from None
         ours = await read_all(self._replicas[broker], begin, end, 1)
         if theirs.next_offset < end:

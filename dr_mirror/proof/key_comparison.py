@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from bus.records.batch import RecordsError
 from dr_mirror.proof.plan.digests import BatchDifference
 from dr_mirror.proof.plan.last_values import MAX_NAMED, LastValues, differing_keys, shares_of
-from dr_mirror.proof.replica_sides import FetchSide, SideError
+from dr_mirror.proof.replica_endpoints import EndpointError, FetchEndpoint
 
 
 @dataclass(slots=True)
@@ -26,8 +26,8 @@ class KeyComparison:
     differences: list[BatchDifference] = field(default_factory=list)
 
 
-async def compare_keys(source: FetchSide, target: FetchSide) -> KeyComparison:
-    """Over what both have. Raises SideError."""
+async def compare_keys(source: FetchEndpoint, target: FetchEndpoint) -> KeyComparison:
+    """Over what both have. Raises EndpointError."""
     theirs, ours = await source.held(), await target.held()
     first, end = min(theirs.start, ours.start), min(theirs.end, ours.end)
     result = KeyComparison(first, max(end, first))
@@ -43,7 +43,7 @@ async def compare_keys(source: FetchSide, target: FetchSide) -> KeyComparison:
     return result
 
 
-async def _read(side: FetchSide, values: LastValues, first: int, end: int) -> int:
+async def _read(side: FetchEndpoint, values: LastValues, first: int, end: int) -> int:
     position, size = first, 0
     while position < end:
         records = await side.records(position)
@@ -51,7 +51,7 @@ async def _read(side: FetchSide, values: LastValues, first: int, end: int) -> in
         try:
             following = values.add(records, position)
         except RecordsError as error:
-            raise SideError(f"offset {position}: {error.detail}") from None
+            raise EndpointError(f"offset {position}: {error.detail}") from None
         if following <= position:  # the cleaner has emptied what is left
             break
         position = following

@@ -40,12 +40,12 @@ from dr_mirror.proof.plan.proof_status import TopicProofTotals, proof_status
 from dr_mirror.proof.recent_bounds import RecentBounds
 from dr_mirror.proof.reconciliation_file import ReconciliationFile, ReconciliationFileError
 from dr_mirror.proof.recorded_source import RecordedSource
-from dr_mirror.proof.replica_sides import (
-    DigestSide,
-    FetchSide,
-    ReplicaSide,
-    SideError,
-    SideSilent,
+from dr_mirror.proof.replica_endpoints import (
+    DigestEndpoint,
+    EndpointError,
+    EndpointSilent,
+    FetchEndpoint,
+    ReplicaEndpoint,
     is_supported,
 )
 
@@ -211,8 +211,8 @@ class Reconciler:
             proof.on_source(task, "it has no leader", now_ms())
             return
         place = self._context.names.partition_at_target(task.partition)
-        replicas: dict[int, ReplicaSide] = {
-            broker: DigestSide(
+        replicas: dict[int, ReplicaEndpoint] = {
+            broker: DigestEndpoint(
                 self._context.target.channel(broker, PURPOSE, pipelined=True),
                 *place, self._context.clock.sleep,
             )
@@ -272,9 +272,9 @@ class Reconciler:
         if now_ms() >= until_ms:
             try:
                 live = await self._live_source(copy)
-            except SideError as error:
+            except EndpointError as error:
                 why = str(error)
-                if isinstance(error, SideSilent):
+                if isinstance(error, EndpointSilent):
                     self._on_silent(leader, why)
         return RecordedSource(
             live,
@@ -284,17 +284,17 @@ class Reconciler:
             on_silent=partial(self._on_silent, leader),
         )
 
-    async def _live_source(self, copy: PartitionCopy) -> ReplicaSide:
-        """By digests where the broker knows them on this listener. Raises SideError."""
+    async def _live_source(self, copy: PartitionCopy) -> ReplicaEndpoint:
+        """By digests where the broker knows them on this listener. Raises EndpointError."""
         leader, place = copy.source_leader, copy.partition
         channel = self._context.source.channel(leader, PURPOSE, pipelined=True)
-        side = DigestSide(channel, *place, self._context.clock.sleep)
+        side = DigestEndpoint(channel, *place, self._context.clock.sleep)
         if leader not in self._fetch_only | self._digesting:
             found = self._digesting if await is_supported(side) else self._fetch_only
             found.add(leader)
         if leader in self._digesting:
             return side
-        return FetchSide(channel, place.topic, copy.topic_id, place.partition, self._on_link)
+        return FetchEndpoint(channel, place.topic, copy.topic_id, place.partition, self._on_link)
 
     def _on_silent(self, leader: int, why: str) -> None:
         self._silent[leader] = now_ms() + SILENT_MS, why

@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable
 from bus.records.block_digest import BlockDigest
 from dr_mirror.proof.plan.digests import recorded_range
 from dr_mirror.proof.plan.partition_proof import BLOCK_OFFSETS
-from dr_mirror.proof.replica_sides import (
+from dr_mirror.proof.replica_endpoints import (
+    EndpointError,
+    EndpointMoved,
+    EndpointSilent,
     HeldRange,
     ReadBlocks,
-    ReplicaSide,
-    SideError,
-    SideMoved,
-    SideSilent,
+    ReplicaEndpoint,
 )
 
 Recorded = Callable[[int, int], Awaitable[list[BlockDigest]]]
@@ -33,7 +33,7 @@ class RecordedSource:
     not."""
 
     def __init__(
-        self, live: ReplicaSide | None, recorded: Recorded, *, prefer_recorded: bool,
+        self, live: ReplicaEndpoint | None, recorded: Recorded, *, prefer_recorded: bool,
         why_silent: str, on_silent: Callable[[str], None],
     ) -> None:  # fmt: skip
         self._live = live
@@ -43,26 +43,26 @@ class RecordedSource:
         self._on_silent = on_silent
 
     async def held(self) -> HeldRange:
-        """What the source shows. Raises SideError."""
+        """What the source shows. Raises EndpointError."""
         if self._live is None:
-            raise SideError(self._why_silent)
+            raise EndpointError(self._why_silent)
         return await self._live.held()
 
     async def read(self, first: int, end: int, block_offsets: int) -> ReadBlocks:
-        """Of the source, else of its records. Raises SideError where neither has it."""
+        """Of the source, else of its records. Raises EndpointError where neither has it."""
         if self._live is None or self._prefer_recorded:
             found = await self._from_records(first, end, block_offsets)
             if found is not None:
                 return found
         if self._live is None:
-            raise SideError(self._why_silent)
+            raise EndpointError(self._why_silent)
         try:
             return await self._live.read(first, end, block_offsets)
-        except SideMoved:
+        except EndpointMoved:
             raise
-        except SideError as error:
+        except EndpointError as error:
             self._live, self._why_silent = None, str(error)
-            if isinstance(error, SideSilent):
+            if isinstance(error, EndpointSilent):
                 self._on_silent(self._why_silent)
             found = await self._from_records(first, end, block_offsets)
             if found is None:

@@ -24,11 +24,11 @@ from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.proof.block_comparison import BlockComparison, ReplicaComparison
 from dr_mirror.proof.key_comparison import compare_keys
 from dr_mirror.proof.plan.digests import BatchDifference
-from dr_mirror.proof.replica_sides import (
-    DigestSide,
-    FetchSide,
-    ReplicaSide,
-    SideError,
+from dr_mirror.proof.replica_endpoints import (
+    DigestEndpoint,
+    EndpointError,
+    FetchEndpoint,
+    ReplicaEndpoint,
     is_supported,
 )
 from dr_mirror.settings import MirrorSettings
@@ -63,7 +63,7 @@ class PartitionComparison(msgspec.Struct, frozen=True, kw_only=True):
     skipped: str = ""
 
 
-class SideReader:
+class EndpointReader:
     """Sides of partitions of one cluster. Invariant: `_fetch_only` has brokers that were found not
     to know MirrorDigest."""
 
@@ -85,24 +85,24 @@ class SideReader:
         names = list(self.view.topics)
         return await asyncio.to_thread(self._cluster.with_configs, self.view, names)
 
-    async def side(self, topic: str, index: int, broker: int) -> ReplicaSide:
-        """One replica by digests, or the leader through Fetch. Raises SideError."""
+    async def side(self, topic: str, index: int, broker: int) -> ReplicaEndpoint:
+        """One replica by digests, or the leader through Fetch. Raises EndpointError."""
         channel = self._channels.channel(broker, PURPOSE, pipelined=True)
         if broker not in self._fetch_only:
-            side = DigestSide(channel, self._names.at_target(topic), index, self._clock.sleep)
+            side = DigestEndpoint(channel, self._names.at_target(topic), index, self._clock.sleep)
             if await is_supported(side):
                 return side
             self._fetch_only.add(broker)
-        return self._fetch_side(channel, topic, index)
+        return self._fetch_endpoint(channel, topic, index)
 
-    def leader_side(self, topic: str, partition: PartitionDescription) -> FetchSide:
+    def leader_endpoint(self, topic: str, partition: PartitionDescription) -> FetchEndpoint:
         """The leader's records."""
         channel = self._channels.channel(partition.leader, PURPOSE, pipelined=True)
-        return self._fetch_side(channel, topic, partition.index)
+        return self._fetch_endpoint(channel, topic, partition.index)
 
-    def _fetch_side(self, channel: PeerChannel, topic: str, index: int) -> FetchSide:
+    def _fetch_endpoint(self, channel: PeerChannel, topic: str, index: int) -> FetchEndpoint:
         topic_id = self.view.topics[topic].topic_id
-        return FetchSide(channel, self._names.at_target(topic), topic_id, index)
+        return FetchEndpoint(channel, self._names.at_target(topic), topic_id, index)
 
     def close(self) -> None:
         """Close the connections."""
@@ -115,8 +115,8 @@ async def verify(
 ) -> list[PartitionComparison]:
     """Every mirrored partition, or those of the topics named, at its leader or at all `replicas`.
     Raises BusError."""
-    source = SideReader("source", settings.source_bus)
-    target = SideReader("target", settings.target_bus, settings.names)
+    source = EndpointReader("source", settings.source_bus)
+    target = EndpointReader("target", settings.target_bus, settings.names)
     try:
         await asyncio.gather(source.open(), target.open())
         slots = asyncio.Semaphore(AT_ONCE)
@@ -140,8 +140,8 @@ async def verify(
 
 
 async def _compare(
-    source: SideReader,
-    target: SideReader,
+    source: EndpointReader,
+    target: EndpointReader,
     mirrored: MirrorTopic,
     ours: PartitionDescription,
     block_offsets: int,
@@ -159,23 +159,23 @@ async def _compare(
         if mirrored.is_compacted:
             return [await _compare_by_key(source, target, topic, theirs, ours)]
         rows: list[PartitionComparison] = []
-        sides: dict[int, ReplicaSide] = {}
+        sides: dict[int, ReplicaEndpoint] = {}
         for broker in ours.replicas if replicas else (ours.leader,):
             try:
                 sides[broker] = await target.side(topic, ours.index, broker)
-            except SideError as error:
+            except EndpointError as error:
                 rows.append(_skipped(topic, ours.index, broker, str(error)))
         try:
             of_source = await source.side(topic, ours.index, theirs.leader)
-            rows += await compare_sides(topic, ours.index, of_source, sides, block_offsets)
-        except SideError as error:
+            rows += await compare_endpoints(topic, ours.index, of_source, sides, block_offsets)
+        except EndpointError as error:
             rows += [_skipped(topic, ours.index, broker, str(error)) for broker in sides]
         return sorted(rows, key=lambda row: row.broker)
 
 
 async def _compare_by_key(
-    source: SideReader,
-    target: SideReader,
+    source: EndpointReader,
+    target: EndpointReader,
     topic: str,
     theirs: PartitionDescription,
     ours: PartitionDescription,
@@ -183,9 +183,9 @@ async def _compare_by_key(
     """The source rewrites batches of a compacted topic; the last value of each key stays."""
     try:
         found = await compare_keys(
-            source.leader_side(topic, theirs), target.leader_side(topic, ours)
+            source.leader_endpoint(topic, theirs), target.leader_endpoint(topic, ours)
         )
-    except SideError as error:
+    except EndpointError as error:
         return _skipped(topic, ours.index, ours.leader, str(error))
     first_one = found.differences[0] if found.differences else NOTHING
     return PartitionComparison(
@@ -202,14 +202,14 @@ async def _compare_by_key(
     )
 
 
-async def compare_sides(
+async def compare_endpoints(
     topic: str,
     index: int,
-    source: ReplicaSide,
-    replicas: Mapping[int, ReplicaSide],
+    source: ReplicaEndpoint,
+    replicas: Mapping[int, ReplicaEndpoint],
     block_offsets: int,
 ) -> list[PartitionComparison]:
-    """Over the offsets that all of them hold. Raises SideError."""
+    """Over the offsets that all of them hold. Raises EndpointError."""
     held = [await side.held() for side in (source, *replicas.values())]
     first = max(one.start for one in held)
     end = max(min(one.end for one in held), first)

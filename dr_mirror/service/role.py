@@ -37,7 +37,7 @@ from dr_mirror.service.instance_group import InstanceGroup
 from dr_mirror.service.mirror import Mirror
 from dr_mirror.service.site_watch import SiteWatch, directed, waits_for_rejoin
 from dr_mirror.settings import MirrorSettings
-from dr_mirror.state.state_carrier import StateCarrier
+from dr_mirror.state.state_replicator import StateReplicator
 from dr_mirror.status.metrics import MirrorMetrics
 from dr_mirror.status.plan.report import LagCurve
 from dr_mirror.status.plan.status import is_fenced, with_edges
@@ -173,11 +173,11 @@ async def _copy_always(
             is_back = source != epochs.clusters.source
             now = directed(settings, epochs.clusters, source)
             mirror = Mirror(now, reconciliation_path(site, is_back=is_back))
-            carrier = StateCarrier(
+            carrier = StateReplicator(
                 now.source_bus, now.target_bus, source,
                 partial(watch_sites.fenced_ms, source),
             )  # fmt: skip
-            if settings.is_state_carried:
+            if settings.is_state_replicated:
                 carrier.start()
             pictures.turn(epochs, mirror.link, mirror.copied.lag_bytes)
             completed = partial(_completed, edges, carrier, watch_sites, pictures)
@@ -272,7 +272,7 @@ async def _until_first(
 
 
 def _completed(
-    edges: EdgeWatch, carrier: StateCarrier, sites: SiteWatch, pictures: PictureCopying,
+    edges: EdgeWatch, carrier: StateReplicator, sites: SiteWatch, pictures: PictureCopying,
     status: MirrorStatus,
 ) -> MirrorStatus:  # fmt: skip
     """With what those say that work beside the copy."""

@@ -28,7 +28,7 @@ from dr_mirror.report.plan.switch_report import ReportError, SwitchStatement
 from dr_mirror.report.report_cli import report, show_statement
 from dr_mirror.report.report_file import ReportFile, reports_folder
 from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path
-from dr_mirror.switch.copy_anew_cli import copy_anew
+from dr_mirror.switch.copy_again_cli import copy_again
 from dr_mirror.switch.drill import drill, drills_path
 from dr_mirror.switch.forced import ForcedSwitch
 from dr_mirror.switch.new_second_site import NewSecondSite
@@ -84,7 +84,7 @@ def mount(mirror: typer.Typer) -> None:
     mirror.command("report")(report)
     mirror.command("gaps")(gaps)
     mirror.command("drill")(run_drill)
-    mirror.command("copy-anew")(copy_anew)
+    mirror.command("copy-anew")(copy_again)
 
 
 class NothingToDo(Exception):

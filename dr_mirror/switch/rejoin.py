@@ -1,9 +1,9 @@
 """The way back of a former primary: what only it has goes into files, then it becomes a mirror.
 
 In: both sites, the report of the forced switch. Out: a `SwitchStatement` with what was missing, to
-the record. Core: `dr_mirror.switch.plan.tail`. Never: a log that is cut before its file is on the
-device and its records' ids are on the former primary's `control.mirror-tails`, or while another
-site epoch is in force at the primary.
+the record. Core: `dr_mirror.switch.plan.diverged_records`. Never: a log that is cut before its file
+is on the device and its records' ids are on the former primary's `control.mirror-tails`, or while
+another site epoch is in force at the primary.
 
 1. the former primary takes the site epoch, and its topics are bound to the primary · 2. per
 partition: where the logs part, its own tail into a file, the ids of its rows, the cut; keys of
@@ -22,17 +22,17 @@ from typing import Any
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.contracts import headers
+from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
-from bus.contracts.mirror_cuts import (
-    CUTS_KEY,
-    LogCut,
-    TopicCuts,
+from bus.contracts.mirror_truncations import (
+    TRUNCATIONS_KEY,
+    LogTruncation,
+    TopicTruncations,
     all_done,
-    cuts_text,
-    parse_cuts,
-    with_cut,
+    parse_truncations,
+    truncations_text,
+    with_truncation,
 )
-from bus.contracts.mirror_tails import MirrorTail, encode_tail
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, TOPICS
 from bus.domain.site_epochs import SiteEpochs
@@ -42,8 +42,8 @@ from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from dr_mirror.policy.selection import TopicSelection
 from dr_mirror.proof.block_comparison import BlockComparison
-from dr_mirror.proof.replica_sides import ReplicaSide, SideError
-from dr_mirror.proof.verify import SideReader
+from dr_mirror.proof.replica_endpoints import EndpointError, ReplicaEndpoint
+from dr_mirror.proof.verify import EndpointReader
 from dr_mirror.report.plan.switch_report import (
     FORCED,
     REJOINED,
@@ -53,8 +53,9 @@ from dr_mirror.report.plan.switch_report import (
     statement,
 )
 from dr_mirror.report.report_file import ReportFile
+from dr_mirror.switch.diverged_record_file import DivergedRecordFile
+from dr_mirror.switch.plan.diverged_records import common_end, diverged_parts, has_rows
 from dr_mirror.switch.plan.switch import Obstacle
-from dr_mirror.switch.plan.tail import common_end, has_rows, tail_parts
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import (
     Claims,
@@ -68,7 +69,6 @@ from dr_mirror.switch.steps import (
     named,
     partitions_of,
 )
-from dr_mirror.switch.tail_file import TailFile
 from dr_mirror.topics.generations import GENERATION_KEY, next_generation
 from dr_mirror.topics.topics import MirrorTopic
 
@@ -116,7 +116,7 @@ class Rejoin:
             raise SwitchRefused([Obstacle("the last switch was not forced: nothing has parted")])
         if epoch.kind is EpochKind.FORCED:
             following = epochs.next(EpochKind.REJOINED, primary_id, now_ms(), who)
-            done = self._cut_all(epoch, following)
+            done = self._truncate_all(epoch, following)
         else:
             following, done = epoch, None
         retried(lambda: self._former.change(following, {}), self._limits.timeout_s)
@@ -124,7 +124,7 @@ class Rejoin:
         self._on_step("rejoined", following.text)
         return done or statement(REJOINED, following, now_ms(), ())
 
-    def _cut_all(self, epoch: SiteEpoch, following: SiteEpoch) -> SwitchStatement:
+    def _truncate_all(self, epoch: SiteEpoch, following: SiteEpoch) -> SwitchStatement:
         check_serves_mirror(self._former)
         report = self._report_of(epoch.number)
         forced = report.said(FORCED)
@@ -136,11 +136,11 @@ class Rejoin:
         partitions = partitions_of(topics)
         claims = self._claim(partitions, is_replicated)
         ends = asyncio.run(self._common_ends(claims, opened, topics))
-        self._say_cuts(epoch, topics, claims, ends)
+        self._publish_truncations(epoch, topics, claims, ends)
         for partition, end in ends.items():
             self._cut(epoch, report, partition, claims[partition], end)
-        self._claim(partitions, partial(_is_cut, ends))
-        self._finish_cuts(epoch, topics)
+        self._claim(partitions, partial(_is_truncated, ends))
+        self._finish_truncations(epoch, topics)
         notes = self._set_groups_back(ends)
         return report.append(statement(
             REJOINED, epoch, now_ms(), self._final(report, ends, opened), notes=notes
@@ -219,8 +219,8 @@ class Rejoin:
         topics: dict[str, MirrorTopic],
     ) -> dict[TopicPartition, int]:
         """Where the logs part, by the report and by comparing batches before and behind it."""
-        former = SideReader("former", self._buses[0])
-        primary = SideReader("primary", self._buses[1])
+        former = EndpointReader("former", self._buses[0])
+        primary = EndpointReader("primary", self._buses[1])
         found = {}
         try:
             await asyncio.gather(former.open(), primary.open())
@@ -241,7 +241,7 @@ class Rejoin:
         self._on_step("compared", f"{len(found)} partitions")
         return found
 
-    def _say_cuts(
+    def _publish_truncations(
         self,
         epoch: SiteEpoch,
         topics: dict[str, MirrorTopic],
@@ -249,27 +249,31 @@ class Rejoin:
         ends: dict[TopicPartition, int],
     ) -> None:
         """Before anything is cut, so that a command that is repeated knows it; applications wait
-        for `_finish_cuts`."""
-        said: dict[str, dict[int, LogCut]] = {}
+        for `_finish_truncations`."""
+        said: dict[str, dict[int, LogTruncation]] = {}
         for partition, end in ends.items():
-            cut = LogCut(_cut_at(claims[partition], end), claims[partition].log_end_offset)
+            claim = claims[partition]
+            cut = LogTruncation(_truncate_at(claim, end), claim.log_end_offset)
             if cut.former_end > cut.cut:
                 said.setdefault(partition.topic, {})[partition.partition] = cut
-        self._write_cuts(epoch, {
-            name: with_cut(_cuts_of(topics[name]), epoch.number, cuts)
+        self._write_truncations(epoch, {
+            name: with_truncation(_truncations_of(topics[name]), epoch.number, cuts)
             for name, cuts in said.items()
         })  # fmt: skip
 
-    def _finish_cuts(self, epoch: SiteEpoch, topics: dict[str, MirrorTopic]) -> None:
+    def _finish_truncations(self, epoch: SiteEpoch, topics: dict[str, MirrorTopic]) -> None:
         """All is cut, and nothing copied yet: applications go back from now on."""
         held = self._former.topics()
-        cuts = {name: _cuts_of(held[name]) for name in topics}
+        cuts = {name: _truncations_of(held[name]) for name in topics}
         begun = {name: all_done(one) for name, one in cuts.items() if one != all_done(one)}
-        self._write_cuts(epoch, begun)
+        self._write_truncations(epoch, begun)
 
-    def _write_cuts(self, epoch: SiteEpoch, cuts: dict[str, tuple[TopicCuts, ...]]) -> None:
+    def _write_truncations(
+        self, epoch: SiteEpoch, cuts: dict[str, tuple[TopicTruncations, ...]]
+    ) -> None:
         changes: dict[str, ConfigChanges] = {
-            name: [(CUTS_KEY, AlterConfigOp.SET, cuts_text(one))] for name, one in cuts.items()
+            name: [(TRUNCATIONS_KEY, AlterConfigOp.SET, truncations_text(one))]
+            for name, one in cuts.items()
         }
         if changes:
             retried(lambda: self._former.change(epoch, changes), self._limits.timeout_s)
@@ -277,11 +281,11 @@ class Rejoin:
     def _cut(
         self, epoch: SiteEpoch, report: ReportFile, partition: TopicPartition, claim: Any, end: int
     ) -> None:
-        end = _cut_at(claim, end)
+        end = _truncate_at(claim, end)
         if claim.log_end_offset <= end:
             return
         name = f"{partition.topic}-{partition.partition}"
-        with TailFile(self._tails / f"{epoch.number:06d}", partition) as tail:
+        with DivergedRecordFile(self._tails / f"{epoch.number:06d}", partition) as tail:
             tail.add_range(self._former.leaders.fetch, end, claim.log_end_offset)
             tail.finish()
         if has_rows(partition.topic):
@@ -308,8 +312,8 @@ class Rejoin:
         """To the former primary, for whose store has rows of these records. Raises BusError,
         OSError."""
         with path.open("rb") as lines:
-            for part in tail_parts(lines, epoch.number):
-                say = partial(self._former.produce, CONTROL_MIRROR_TAILS, [_tail_message(part)])
+            for part in diverged_parts(lines, epoch.number):
+                say = partial(self._former.produce, CONTROL_MIRROR_TAILS, [_diverged_message(part)])
                 retried(say, self._limits.timeout_s)
 
     # -- 3. and 4. ------------------------------------------------------------------------
@@ -354,26 +358,26 @@ class Rejoin:
         ]  # fmt: skip
 
 
-def _tail_message(part: MirrorTail) -> Record:
+def _diverged_message(part: DivergedRange) -> Record:
     schema = [(headers.SCHEMA, TOPICS[CONTROL_MIRROR_TAILS].schema.encode())]
-    return Record(part.key, encode_tail(part), schema, now_ms())
+    return Record(part.key, encode_diverged_range(part), schema, now_ms())
 
 
-def _cut_at(claim: Any, end: int) -> int:
+def _truncate_at(claim: Any, end: int) -> int:
     """Where a log ends then: retention may have taken more than its tail."""
     return max(end, int(claim.log_start_offset))
 
 
-def _cuts_of(topic: MirrorTopic) -> tuple[TopicCuts, ...]:
-    return parse_cuts(topic.configs.get(CUTS_KEY, ""))
+def _truncations_of(topic: MirrorTopic) -> tuple[TopicTruncations, ...]:
+    return parse_truncations(topic.configs.get(TRUNCATIONS_KEY, ""))
 
 
-def _is_cut(ends: dict[TopicPartition, int], partition: TopicPartition, claim: Any) -> bool:
+def _is_truncated(ends: dict[TopicPartition, int], partition: TopicPartition, claim: Any) -> bool:
     """Whether every replica ends where it was cut. Raises SwitchUnfinished where the log goes
     on."""
     if not is_replicated(partition, claim):
         return False
-    least = _cut_at(claim, ends[partition])
+    least = _truncate_at(claim, ends[partition])
     if claim.log_end_offset > least:
         raise SwitchUnfinished(
             f"{partition.topic}-{partition.partition} ends at {claim.log_end_offset} behind the "
@@ -383,18 +387,21 @@ def _is_cut(ends: dict[TopicPartition, int], partition: TopicPartition, claim: A
 
 
 async def _differs_at(
-    former: SideReader, primary: SideReader, partition: TopicPartition, at_switch: int | None
+    former: EndpointReader,
+    primary: EndpointReader,
+    partition: TopicPartition,
+    at_switch: int | None,
 ) -> int:
     """The first batch that differs; -1: none. Raises SwitchUnfinished."""
     start = 0 if at_switch is None else max(at_switch - COMPARED_OFFSETS, 0)
     try:
-        sides = [await _leader_side(reader, partition) for reader in (former, primary)]
+        sides = [await _leader_endpoint(reader, partition) for reader in (former, primary)]
         held = [await side.held() for side in sides]
         first = max(start, *(one.start for one in held))
         end = max(first, min(one.end for one in held))
         comparison = BlockComparison(sides[0], {PRIMARY: sides[1]}, BLOCK_OFFSETS)
         found = (await comparison.compare(first, end))[PRIMARY]
-    except SideError as error:
+    except EndpointError as error:
         raise _not_compared(partition, str(error)) from None
     failure = comparison.source_failure or found.failure
     if failure or (found.reached < end and not found.differences):
@@ -402,7 +409,7 @@ async def _differs_at(
     return min((one.first_offset for one in found.differences), default=-1)
 
 
-async def _leader_side(reader: SideReader, partition: TopicPartition) -> ReplicaSide:
+async def _leader_endpoint(reader: EndpointReader, partition: TopicPartition) -> ReplicaEndpoint:
     name, index = partition
     [found] = [one for one in reader.view.topics[name].partitions if one.index == index]
     return await reader.side(name, index, found.leader)

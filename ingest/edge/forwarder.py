@@ -24,7 +24,7 @@ from bus.runtime import wall_clock
 from ingest.edge.sites.other_site import ask_ends
 from ingest.edge.sites.sent_again_file import write_sent_again
 from ingest.edge.sites.site_route import Site, SiteRoute
-from ingest.spool import Delivered, KeptReader, Queued, Spool, SpoolEntry
+from ingest.spool import Delivered, Queued, RetainedReader, Spool, SpoolEntry
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class SpoolForwarder:
         """Send what that site lacks of what is kept; from then on everything goes there."""
         ends = ask_ends(self._route, to, self._second_site_url)
         log.warning("the site %s has said what it holds of %d partitions", to, len(ends.partitions))
-        kept = self._spool.kept_reader(ends.ends)
+        kept = self._spool.retained_reader(ends.ends)
         session = ProducerSession(kept, self._producer(to), self._max_in_flight)
         try:
             session.run(
@@ -124,7 +124,7 @@ class SpoolForwarder:
         if kept.exhausted and session.is_idle and self._route.moving_to == to:
             self._complete(to, kept)
 
-    def _complete(self, to: Site, kept: KeptReader) -> None:
+    def _complete(self, to: Site, kept: RetainedReader) -> None:
         """What was sent is written down before it counts as done, so that no report misses it."""
         now_ms = wall_clock.now_ms()
         write_sent_again(self._route.folder, SentAgain(
@@ -132,7 +132,7 @@ class SpoolForwarder:
             new_cluster_id=self._route.cluster_id(to), at_ms=now_ms, records=kept.resent,
             unacknowledged=self._unacknowledged(), partitions=kept.sent_again,
         ))  # fmt: skip
-        self._spool.release_kept()
+        self._spool.release_retained()
         self._route.complete(now_ms)
         self._handed_end = None
         self.resent += kept.resent

@@ -142,7 +142,7 @@ class Meters:
         spool, route = self._spool, self._route
         self._gauge(
             "kept_records", "Messages kept until the other site has them.",
-            lambda: spool.kept_messages,
+            lambda: spool.retained_messages,
         )
         self._gauge("kept_bytes", "Bytes kept for that alone.", lambda: spool.kept_bytes)
         self._gauge(
@@ -239,7 +239,7 @@ class Meters:
                 "moving_to": state.moving_to or "",
                 "moves": state.moves,
                 "cluster_ids": state.cluster_ids,
-                "kept_records": spool.kept_messages,
+                "kept_records": spool.retained_messages,
                 "kept_bytes": spool.kept_bytes,
                 "uncovered_records": uncovered,
                 "is_rpo_zero": not uncovered,

@@ -17,7 +17,7 @@ from bus.contracts.headers import Reason
 from bus.domain.identity import uuid7
 from bus.runtime import wall_clock
 from ingest.edge.body_start import BodyStart
-from ingest.edge.refusals import KeptBytes, RefusalTable, RefusedRequest
+from ingest.edge.refusals import RefusalTable, RefusedRequest, RetainedBytes
 from ingest.edge.responses import Problem
 from ingest.spool import Spool, SpoolEntry, SpoolFull
 
@@ -32,7 +32,7 @@ class RefusalRecorder:
 
     def __init__(self, spool: Spool, site: str, registry: CollectorRegistry) -> None:
         self._spool, self._site = spool, site
-        self._kept = KeptBytes()
+        self._kept = RetainedBytes()
         self.table = RefusalTable()
         self.count = 0
         self.since_ms = wall_clock.now_ms()

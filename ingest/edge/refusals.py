@@ -119,7 +119,7 @@ def _group(
     )
 
 
-class KeptBytes:
+class RetainedBytes:
     """How much of refused requests is kept: so many bytes an hour, of a peer and of all."""
 
     def __init__(self) -> None:

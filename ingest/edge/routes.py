@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from bus.contracts.sender_faults import SENDERS_PATH
 from bus.domain.kinds import COMMON_KIND, KINDS
-from bus.runtime.tasks import HeardRequests
+from bus.runtime.tasks import RequestFailureReporter
 from ingest.edge import picture_routes, record_routes, site_routes, state_routes
 from ingest.edge.body_start import BodyStart
 from ingest.edge.caller import Caller, EdgePermission, authenticate, authorise
@@ -62,7 +62,7 @@ def create_app(edge: Edge) -> FastAPI:
         title="surveillance data bus: edge", docs_url=None, redoc_url=None, openapi_url=None,
         redirect_slashes=False,  # a POST that is sent elsewhere is followed by few clients
     )  # fmt: skip
-    app.add_middleware(HeardRequests, failures=edge.meters.failures)
+    app.add_middleware(RequestFailureReporter, failures=edge.meters.failures)
     for method, path, handler, permission in ROUTES:
         app.add_route(path, _authorized(edge, handler, permission), methods=[method])
     app.add_exception_handler(HTTPException, _unrouted(edge))

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ingest.spool.frame import frame, payloads
-from ingest.spool.kept import Delivered
+from ingest.spool.retained_records import Delivered
 from ingest.spool.segment import SpoolSegment
 
 SUFFIX = ".places"

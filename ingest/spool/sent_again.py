@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bus.contracts.sent_again import SentAgainPartition, union
-from ingest.spool.kept import Delivered, Place
+from ingest.spool.retained_records import Delivered, Place
 
 MAX_RANGES = 50_000
 """Of all partitions: a batch of the producer is one, so this is minutes of an edge's records."""

@@ -17,10 +17,15 @@ from typing import IO
 
 from bus.files.lock_file import hold_lock_file
 from ingest.spool.frame import Slot, SpoolEntry, decode, decode_slot, encode
-from ingest.spool.kept import Delivered, Ends, Place
-from ingest.spool.kept_segments import KeptReader, KeptSegments, delete_places, forget_kept
 from ingest.spool.queued import Queued
 from ingest.spool.reader import SpoolReader
+from ingest.spool.retained_records import Delivered, Ends, Place
+from ingest.spool.retained_segments import (
+    RetainedReader,
+    RetainedSegments,
+    delete_places,
+    forget_retained,
+)
 from ingest.spool.segment import SpoolSegment, create, load
 from ingest.spool.writer import Append, SpoolWriter
 
@@ -75,7 +80,7 @@ class Spool:
             segments.append(create(folder, old.end_sequence, totals, old))
         end = segments[-1].end_sequence
         drained = min(max(drained, segments[0].first_sequence), end)
-        self._kept = _open_kept(folder, segments, drained, kept_max_bytes)
+        self._kept = _open_retained(folder, segments, drained, kept_max_bytes)
         self._kept_max_bytes = kept_max_bytes
         self._durable = threading.Event()
         # Small bounds get small segments: a drained part of the newest one still occupies the disk.
@@ -150,14 +155,14 @@ class Spool:
         """Read again from the first message that the bus has not acknowledged."""
         self._reader.seek(self._drained)
 
-    def kept_reader(self, held: Mapping[Place, int]) -> KeptReader:
+    def retained_reader(self, held: Mapping[Place, int]) -> RetainedReader:
         """What is kept and lies beyond these ends."""
         segments = self._segments()
         released = self._kept.released if self._kept is not None else self._drained
         start = min(max(released, segments[0].first_sequence), self._drained)
-        return KeptReader(SpoolReader(self._writer, start, decode), self._drained, held)
+        return RetainedReader(SpoolReader(self._writer, start, decode), self._drained, held)
 
-    def release_kept(self) -> None:
+    def release_retained(self) -> None:
         """The site that is sent to from now on has everything before `drained_sequence`. What
         arrived is counted again for it, from the oldest segment there is."""
         if self._kept is None:
@@ -235,7 +240,7 @@ class Spool:
             return sum(each.end_bytes for each in sealed if each.end_sequence <= needless)
 
     @property
-    def kept_messages(self) -> int:
+    def retained_messages(self) -> int:
         """Messages that the bus has, the second site is not known to have, and that are here."""
         if self._kept is None:
             return 0
@@ -292,7 +297,7 @@ class Spool:
             kept.on_dropped(end)
             self._delete_before(end)
 
-    def _told_from(self, kept: KeptSegments) -> int:
+    def _told_from(self, kept: RetainedSegments) -> int:
         """The first segment whose counts the second site is not known to have."""
         with self._writer.lock:
             while self._told and (
@@ -324,12 +329,12 @@ class Spool:
                 delete_places(gone)
 
 
-def _open_kept(
+def _open_retained(
     folder: Path, segments: Sequence[SpoolSegment], drained: int, max_bytes: int
-) -> KeptSegments | None:
+) -> RetainedSegments | None:
     if max_bytes:
-        return KeptSegments(folder, segments, drained)
-    forget_kept(folder)
+        return RetainedSegments(folder, segments, drained)
+    forget_retained(folder)
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from bus.client.model import ClusterIdentity, TopicAndPartition
-from bus.contracts.mirror_cuts import LogCut, TopicCuts, first_cut
+from bus.contracts.mirror_truncations import LogTruncation, TopicTruncations, first_truncation
 from ingest.store.port import Position, PositionsOverlap
 
 
@@ -47,8 +47,10 @@ def epoch_marks(application: str) -> str:
 
 
 def set_back(
-    stored: Iterable[Position], seen: Iterable[Position], cuts: Mapping[str, Sequence[TopicCuts]]
-) -> list[tuple[Position, Position, LogCut]]:
+    stored: Iterable[Position],
+    seen: Iterable[Position],
+    cuts: Mapping[str, Sequence[TopicTruncations]],
+) -> list[tuple[Position, Position, LogTruncation]]:
     """Positions of one application that are to go back because the log behind them is another one
     by now: the new one, its mark beside it, and the cut. `seen`: the marks; `cuts`: by topic."""
     known = {(p.cluster_id, p.topic_id, p.partition): p.end_offset for p in seen}
@@ -56,7 +58,7 @@ def set_back(
     for position in stored:
         of_topic = cuts.get(position.topic, ())
         epoch = known.get((position.cluster_id, position.topic_id, position.partition), -1)
-        cut = first_cut(of_topic, position.partition, epoch)
+        cut = first_truncation(of_topic, position.partition, epoch)
         if cut is None:
             continue
         end = min(position.end_offset, cut.cut)

@@ -24,8 +24,8 @@ from bus.contracts.topics import CONTROL_ACCOUNTS, TOPICS
 from bus.errors import BusError
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from monitor.accounts.carried import CarriedAccounts
 from monitor.accounts.errors import AccountsUnavailable
+from monitor.accounts.replicated_accounts import ReplicatedAccounts
 from monitor.accounts.sealing import AccountRow, AccountSealing, SealingError
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class SiteAccounts:
     """`start`, `close`. Invariant: `_newest` is the newest snapshot of the topic as far as it was
     read, or written since."""
 
-    def __init__(self, bus: BusSettings, secret: str, accounts: CarriedAccounts) -> None:
+    def __init__(self, bus: BusSettings, secret: str, accounts: ReplicatedAccounts) -> None:
         self._bus = bus
         self._sealing = AccountSealing(secret)
         self._accounts = accounts

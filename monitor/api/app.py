@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bus.domain.rule_check import RuleError
 from bus.runtime import tasks
-from bus.runtime.tasks import HeardRequests
+from bus.runtime.tasks import RequestFailureReporter
 from ingest.store.port import InvalidCursor
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response
@@ -67,7 +67,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         max_age=services.console.session_hours * 3600,
     )
     app.add_middleware(LeftRequests)
-    app.add_middleware(HeardRequests, failures=services.failures)
+    app.add_middleware(RequestFailureReporter, failures=services.failures)
     return app
 
 

@@ -18,9 +18,9 @@ from bus.runtime.tasks import RequestFailures
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import RecordReader
-from monitor.accounts.carried import CarriedAccounts
 from monitor.accounts.known_devices import KnownDevices
 from monitor.accounts.login_limiter import LoginLimiter
+from monitor.accounts.replicated_accounts import ReplicatedAccounts
 from monitor.accounts.sessions import SessionStore
 from monitor.accounts.site_accounts import SiteAccounts
 from monitor.accounts.store import AccountStore
@@ -175,7 +175,7 @@ def _site_accounts(
 ) -> SiteAccounts | None:
     if not console.accounts_secret:
         return None
-    return SiteAccounts(bus, console.accounts_secret, CarriedAccounts(store.database))
+    return SiteAccounts(bus, console.accounts_secret, ReplicatedAccounts(store.database))
 
 
 def _secret(path: Path) -> str:

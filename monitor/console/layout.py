@@ -18,7 +18,7 @@ from monitor.api.access import principal_of
 from monitor.api.platform import unavailable_parts
 from monitor.api.services import ConsoleServices
 from monitor.console.address_bar import AddressBar
-from monitor.console.feed import Feed
+from monitor.console.live_updates import LiveUpdates
 from monitor.console.notices import FaultNotice
 from monitor.console.rows import key_words
 from monitor.i18n import Texts, texts
@@ -77,7 +77,7 @@ class View:
     """One page that is being built for one person."""
 
     services: ConsoleServices
-    feed: Feed
+    feed: LiveUpdates
     principal: ConsolePrincipal
     request: Request
     t: Texts
@@ -101,7 +101,7 @@ class View:
         return "dark" if self.dark else "light"
 
 
-def view_of(services: ConsoleServices, feed: Feed, request: Request, page: str) -> View:
+def view_of(services: ConsoleServices, feed: LiveUpdates, request: Request, page: str) -> View:
     """Who asks, in which language, what the address says."""
     language = request.session.get("language", services.site.language)
     address = AddressBar(page, request.url.query)

@@ -22,7 +22,7 @@ from bus.contracts.mirror_status import (
 from monitor.api.views import clock
 from monitor.console.rows import Row
 from monitor.i18n import Texts
-from monitor.models.own_tails import OwnTails
+from monitor.models.diverged_ids import DivergedIds
 
 WELL = ("copying", "loop")
 """States of topics that need nobody."""
@@ -257,7 +257,7 @@ def edge_facts(report: MirrorReport, t: Texts) -> list[tuple[str, str]]:
     ]
 
 
-def own_tail_facts(tails: OwnTails, t: Texts) -> list[tuple[str, str]]:
+def diverged_id_facts(tails: DivergedIds, t: Texts) -> list[tuple[str, str]]:
     """How many records only this site had, by site epoch; nothing where it never came back."""
     rows = [
         (t("mirror.own_tail_epoch", epoch=epoch), t("mirror.own_tail_records", count=f"{count:,}"))

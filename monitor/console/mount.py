@@ -17,8 +17,8 @@ from monitor.api.access import allow, principal_of
 from monitor.api.auth import is_for_machines
 from monitor.api.services import ConsoleServices
 from monitor.console.address import SEARCHES
-from monitor.console.feed import Feed
 from monitor.console.layout import NEEDS, PAGES, STATIC, View, page_layout, view_of
+from monitor.console.live_updates import LiveUpdates
 from monitor.console.pages import (
     account,
     accounts,
@@ -67,7 +67,7 @@ _ending: set[str] = set()  # clients that were sent away; NiceGUI has one applic
 def mount_pages(app: FastAPI, services: ConsoleServices) -> None:
     """Everything of NiceGUI; once per process, because its own application is one per process."""
     Storage.path = services.site.data_path / "console" / "nicegui"
-    feed = Feed(services)
+    feed = LiveUpdates(services)
     feed.connect()
     _assets(app)
     for name, (build, operation) in _BUILDERS.items():
@@ -101,7 +101,7 @@ def _assets(app: FastAPI) -> None:
 
 def _page(
     services: ConsoleServices,
-    feed: Feed,
+    feed: LiveUpdates,
     name: str,
     build: Callable[[View], None],
     operation: ConsoleOperation,
@@ -119,7 +119,7 @@ def _page(
                 build(view)
 
 
-def _missing_page(services: ConsoleServices, feed: Feed) -> None:
+def _missing_page(services: ConsoleServices, feed: LiveUpdates) -> None:
     """What no route takes ends here, whether it was meant for the API or for a page."""
 
     @nicegui_app.exception_handler(404)

@@ -24,8 +24,8 @@ from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.diverged_ranges import DivergedRange, decode_diverged_range
 from bus.contracts.headers import RECORD_ID
-from bus.contracts.mirror_tails import MirrorTail, decode_tail
 from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
     CONTROL_WATCHLIST,
@@ -76,7 +76,7 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     alarms: list[Alarm] = []
     incidents: list[Incident] = []
     commands: list[tuple[str, WatchCommand | None]] = []
-    tails: list[MirrorTail] = []
+    tails: list[DivergedRange] = []
     made_anew: list[str] = []
 
     @property
@@ -355,7 +355,7 @@ def _event(batch: LiveBatch, topic: str, message: Any) -> None:
             batch.commands.append((rule_id, command))
         return
     if topic == CONTROL_MIRROR_TAILS:
-        part = decode_tail(value)
+        part = decode_diverged_range(value)
         if part is not None:
             batch.tails.append(part)
         return

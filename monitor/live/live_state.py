@@ -16,7 +16,7 @@ from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
 from monitor.live.rule_table import RuleTable
-from monitor.models.own_tails import OwnTails
+from monitor.models.diverged_ids import DivergedIds
 
 RATE_SECONDS = 300  # of the live chart
 MAX_ALARMS = 500  # in memory; older ones come from the store
@@ -65,7 +65,7 @@ class LiveState:
         self.rows: deque[LiveRecord] = deque(maxlen=rows)
         self.rates: deque[RatePoint] = deque(maxlen=RATE_SECONDS)
         self.rules = RuleTable()
-        self.tails = OwnTails()
+        self.tails = DivergedIds()
         self._alarms: OrderedDict[str, Alarm] = OrderedDict()
         self._known_alarms: OrderedDict[str, None] = OrderedDict()
         self._incidents: OrderedDict[str, Incident] = OrderedDict()
@@ -95,7 +95,7 @@ class LiveState:
             self.rules = RuleTable()
             self._pending.rules_changed = True
         elif topic == CONTROL_MIRROR_TAILS:
-            self.tails = OwnTails()
+            self.tails = DivergedIds()
 
     def on_counts(self, counts: dict[str, int]) -> None:
         """Messages per data topic that passed, looked into or not."""

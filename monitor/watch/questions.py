@@ -189,7 +189,7 @@ def fetch(url: str, timeout_s: float, token: str = "") -> bytes:
         return body
 
 
-class EdgeKept(msgspec.Struct, frozen=True):
+class EdgeRetention(msgspec.Struct, frozen=True):
     """What it says of what it keeps for a second site."""
 
     uncovered_records: int
@@ -207,7 +207,7 @@ class EdgeSpool(msgspec.Struct, frozen=True):
     spooled: int
     drained: int
     spool_bytes: int
-    second_site: EdgeKept | None = None
+    second_site: EdgeRetention | None = None
     refused: RefusedOfEdge = RefusedOfEdge()
 
 

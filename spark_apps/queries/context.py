@@ -28,10 +28,10 @@ from spark_apps.queries.losses import QueryLosses
 from spark_apps.queries.store_writer import OpenStore, StoreWriter
 from spark_apps.session.retry import retry
 from spark_apps.settings import JobSettings
-from spark_apps.source.cuts import CutWatch, go_back
 from spark_apps.source.group_positions import GroupPositions
 from spark_apps.source.positions import positions
 from spark_apps.source.topic_changes import TopicChanges
+from spark_apps.source.truncations import TruncationWatcher, go_back
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Context:
     losses: QueryLosses = field(init=False)
 
     def __post_init__(self) -> None:
-        self._cuts: CutWatch | None = None
+        self._cuts: TruncationWatcher | None = None
         self._follower: TopicFollower | None = None
         self.topics: TopicChanges | None = None
         self.cells = CellPublisher(self.publisher)
@@ -65,9 +65,9 @@ class Context:
         fails is not counted: it would make the store look as quick as its errors are."""
         self.metrics.commit_seconds.labels(application).observe(time.monotonic() - begun_s)
 
-    def watch_cuts(self, topics: Iterable[str]) -> None:
+    def watch_truncations(self, topics: Iterable[str]) -> None:
         """Begin: what the topics' keys say now is heeded by `stored_positions`. Raises BusError."""
-        self._cuts = CutWatch(self.settings.bus, topics)
+        self._cuts = TruncationWatcher(self.settings.bus, topics)
 
     def follow_topics(self, topics: Iterable[str]) -> TopicChanges:
         """Begin: from now on it is known when one is deleted or made anew. Raises
@@ -129,7 +129,7 @@ class Context:
             self.topics.confirm_fallen(topics)
 
     def do_periodic_work(self) -> None:
-        """What nobody asks for: between batches, several times a second. Raises LogsWereCut."""
+        """What nobody asks for: between batches, several times a second. Raises LogsTruncated."""
         if self._cuts is not None:
             self._cuts.check()
         for group in self.groups:

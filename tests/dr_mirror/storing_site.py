@@ -19,7 +19,7 @@ from deploy.servers.databus_cluster import RunningCluster
 from ingest.store.open import open_store
 from ingest.store.port import Position, RecordStore, StoreBatch
 from ingest.store.positions import epoch_marks, valid_positions
-from spark_apps.source.cuts import go_back, read_cuts
+from spark_apps.source.truncations import go_back, read_truncations
 from tests.ingest.store.made import row
 
 APPLICATION = "ingest"
@@ -39,7 +39,7 @@ class StoringSite:
         with closing(open_store(self._url, "write")) as store:
             cluster, ends = self._cluster()
             with closing(Admin(self._bus, client_id="test")) as admin:
-                cuts = read_cuts(admin, [self._topic])
+                cuts = read_truncations(admin, [self._topic])
             marks = store.positions(epoch_marks(APPLICATION))
             kept = go_back(store, store.positions(APPLICATION), marks, cuts)
             begins = valid_positions(kept, cluster)

@@ -23,7 +23,7 @@ from ingest.edge.sites import epoch_confirmer, second_site
 from ingest.edge.sites.epoch_confirmer import EpochConfirmer
 from ingest.edge.sites.second_site import SecondSite
 from ingest.edge.sites.site_route import SiteRoute
-from ingest.spool import Spool, SpoolEntry, SpoolFull, kept_segments, spool, writer
+from ingest.spool import Spool, SpoolEntry, SpoolFull, retained_segments, spool, writer
 from tests.simulation.edge_clients import EdgeAdmin, EdgeConsumer, EdgeProducer
 from tests.simulation.loop import ProcessLife
 from tests.simulation.mirror_machine import enter
@@ -71,8 +71,8 @@ class EdgeMachine:
             return f"the edge moves to {self.route.moving_to}"
         if found.drained_sequence < found.end_sequence:
             return f"{found.end_sequence - found.drained_sequence} records wait in the spool"
-        if found.kept_messages:
-            return f"{found.kept_messages} records are kept, and not confirmed at the other site"
+        if found.retained_messages:
+            return f"{found.retained_messages} records are kept, and not confirmed at the other site"
         return ""
 
     def start(self) -> None:
@@ -134,7 +134,7 @@ class EdgeMachine:
     def installed(self) -> Iterator[None]:
         """Gives the edge's modules the world's threads and clients."""
         threads = (
-            forwarder, second_site, topic_follower, periodic_thread, spool, writer, kept_segments,
+            forwarder, second_site, topic_follower, periodic_thread, spool, writer, retained_segments,
         )  # fmt: skip
         clients = {
             forwarder: {"Producer": EdgeProducer},

@@ -25,7 +25,7 @@ from dr_mirror.settings import MirrorSettings
 from dr_mirror.status.metrics import MirrorMetrics
 from dr_mirror.status.status_file import StatusUnavailable, read_status, status_path
 from dr_mirror.switch import cli
-from dr_mirror.switch.copy_anew import CopiedAnew, CopyAnew
+from dr_mirror.switch.copy_again import CopiedAgain, CopyAgain
 from dr_mirror.switch.site_client import EpochRefused
 from dr_mirror.switch.steps import SwitchLimits, SwitchRefused, SwitchUnfinished
 from tests.simulation.blocking import PORTS, Ports
@@ -43,10 +43,10 @@ PASSING = (
 """What a person answers by running the same command again."""
 
 
-Done = TypeVar("Done", SwitchStatement, CopiedAnew)
+Done = TypeVar("Done", SwitchStatement, CopiedAgain)
 
 
-def said_of(done: SwitchStatement | CopiedAnew) -> str:
+def said_of(done: SwitchStatement | CopiedAgain) -> str:
     """In a trace."""
     if isinstance(done, SwitchStatement):
         return f"site epoch {done.epoch}"
@@ -145,16 +145,16 @@ class Operator:
         """`mirror switch --back`, until it is done."""
         return await self._until_done("--back", lambda ctx: cli._bring_back(ctx, LIMITS, True))
 
-    async def copy_anew(self, topic: str) -> CopiedAnew:
+    async def copy_again(self, topic: str) -> CopiedAgain:
         """`mirror copy-anew`, until it is done."""
         return await self._until_done(
             f"copy-anew {topic}", lambda ctx: self._copied_anew(ctx, topic)
         )
 
-    def _copied_anew(self, context: Any, topic: str) -> CopiedAnew:
+    def _copied_anew(self, context: Any, topic: str) -> CopiedAgain:
         site, target = self.machine.site, cli._sites(context)["B"]
         target.refresh()
-        return CopyAnew(
+        return CopyAgain(
             target, lambda: read_status(status_path(site)), topic=topic, name=topic,
             kept=site.data_path / "mirror" / "kept", on_step=lambda *_: None,
             timeout_s=LIMITS.timeout_s,

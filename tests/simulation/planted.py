@@ -23,7 +23,7 @@ from broker.controller.kraft.raft.messages import (
     OffsetAndEpoch,
 )
 from broker.controller.kraft.storage import integrity, raft_log
-from broker.controller.kraft.storage.unflushed_tail import UnflushedTail
+from broker.controller.kraft.storage.unflushed_batches import UnflushedBatches
 from broker.coordinator.group.records import OFFSETS_TOPIC
 from broker.coordinator.partition_writer import PartitionWriter
 from broker.disk.port import METADATA_WORKER, Disk
@@ -118,7 +118,7 @@ def followers_forget_producers(patch: pytest.MonkeyPatch) -> None:
 
 def one_batch_is_remembered_per_producer(patch: pytest.MonkeyPatch) -> None:
     """Of five batches in flight the four older ones are out of order when they are retried."""
-    patch.setattr(producer_state, "BATCHES_KEPT", 1)
+    patch.setattr(producer_state, "RETAINED_BATCHES", 1)
 
 
 def sequence_gaps_are_accepted(patch: pytest.MonkeyPatch) -> None:
@@ -302,7 +302,7 @@ def a_cut_goes_below_what_was_flushed(patch: pytest.MonkeyPatch) -> None:
     def wrong(
         disk: Disk, directory: str, latest: OffsetAndEpoch | None, *,
         flushed_end: int | None = None, is_only_voter: bool = False,
-    ) -> UnflushedTail | None:  # fmt: skip
+    ) -> UnflushedBatches | None:  # fmt: skip
         tail = right(
             disk, directory, latest, flushed_end=flushed_end, is_only_voter=is_only_voter
         )  # fmt: skip
@@ -313,7 +313,7 @@ def a_cut_goes_below_what_was_flushed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(raft_log, "check_integrity", wrong)
 
 
-def _behind(disk: Disk, directory: str, end: int) -> UnflushedTail | None:
+def _behind(disk: Disk, directory: str, end: int) -> UnflushedBatches | None:
     """The first batch that ends above an offset, and all that follow."""
     names = [name for name in disk.listdir(directory) if name.endswith(LOG)]
     for base in sorted(base for name in names if (base := base_offset_of(name)) is not None):
@@ -322,7 +322,7 @@ def _behind(disk: Disk, directory: str, end: int) -> UnflushedTail | None:
         try:
             for one in BatchScanner(file, 0, disk.size_of(path), base_offset=base, crc_from=0):
                 if one.header.end_offset > end:
-                    return UnflushedTail(base, one.position, one.header.base_offset, "planted")
+                    return UnflushedBatches(base, one.position, one.header.base_offset, "planted")
         finally:
             file.close()
     return None

@@ -20,9 +20,9 @@ from bus.client.kafka.topic_follower import TopicFollower
 from dr_mirror.copy import partition_starter
 from dr_mirror.service import mirror
 from dr_mirror.switch import forced as forced_switch
+from dr_mirror.switch.diverged_record_file import DivergedRecordFile
 from dr_mirror.switch.plan import forced
 from dr_mirror.switch.site_client import SiteClient
-from dr_mirror.switch.tail_file import TailFile
 from ingest.spool import Spool
 from tests.simulation.edge_machine import EDGE_PARTITIONS, EDGE_TOPIC
 from tests.simulation.site_story import Fate
@@ -47,9 +47,9 @@ def a_connection_is_asked_from_two_threads(patch: pytest.MonkeyPatch) -> None:
 
 def the_tail_lacks_its_last_record(patch: pytest.MonkeyPatch) -> None:
     """A former primary's own record is in no file, and its log is cut."""
-    add = TailFile.add
+    add = DivergedRecordFile.add
 
-    def without_the_last(self: TailFile, batches: Any, position: int) -> None:
+    def without_the_last(self: DivergedRecordFile, batches: Any, position: int) -> None:
         add(self, batches, position)
         self._file.seek(0)
         lines = self._file.read().splitlines(keepends=True)
@@ -57,15 +57,15 @@ def the_tail_lacks_its_last_record(patch: pytest.MonkeyPatch) -> None:
         self._file.truncate()
         self._file.write(b"".join(lines[:-1]))
 
-    begin = TailFile.__init__
+    begin = DivergedRecordFile.__init__
 
-    def readable(self: TailFile, *args: Any) -> None:
+    def readable(self: DivergedRecordFile, *args: Any) -> None:
         begin(self, *args)
         self._file.close()
         self._file = self._fresh.open("wb+")
 
-    patch.setattr(TailFile, "__init__", readable)
-    patch.setattr(TailFile, "add", without_the_last)
+    patch.setattr(DivergedRecordFile, "__init__", readable)
+    patch.setattr(DivergedRecordFile, "add", without_the_last)
 
 
 def the_ids_of_a_tail_are_not_said(patch: pytest.MonkeyPatch) -> None:
@@ -85,14 +85,14 @@ def more_was_heard_than_there_was(patch: pytest.MonkeyPatch) -> None:
 
 def an_edge_moves_without_what_is_kept(patch: pytest.MonkeyPatch) -> None:
     """What the lost site had acknowledged and not handed on is sent to nobody."""
-    reader = Spool.kept_reader
+    reader = Spool.retained_reader
 
     def nothing(self: Spool, held: Any) -> Any:
         kept = reader(self, held)
         kept._end = kept._reader.sequence
         return kept
 
-    patch.setattr(Spool, "kept_reader", nothing)
+    patch.setattr(Spool, "retained_reader", nothing)
 
 
 def an_edge_believes_that_all_is_confirmed(patch: pytest.MonkeyPatch) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from broker.controller.decisions.site_epochs import site_epoch
-from bus.contracts.mirror_tails import decode_tail
+from bus.contracts.diverged_ranges import decode_diverged_range
 from bus.contracts.topics import CONTROL_MIRROR_TAILS
 from bus.records.batch import iter_batches
 from bus.records.read import read_records
-from dr_mirror.switch.plan.tail import tail_parts
+from dr_mirror.switch.plan.diverged_records import diverged_parts
 from tests.simulation.cluster import SimCluster
 from tests.simulation.machine import SimMachine
 from tests.simulation.mirror_machine import MirrorMachine
@@ -127,7 +127,7 @@ def tail_ids(path: str, epoch: int) -> set[str]:
     if not path:
         return set()
     lines = Path(path).read_bytes().splitlines()
-    return {record_id for part in tail_parts(lines, epoch) for record_id in part.ids}
+    return {record_id for part in diverged_parts(lines, epoch) for record_id in part.ids}
 
 
 def published_tail_ids(cluster: SimCluster, epoch: int) -> set[str]:
@@ -139,7 +139,7 @@ def published_tail_ids(cluster: SimCluster, epoch: int) -> set[str]:
         for path in sorted(p for p in machine.disk.files if p.startswith(f"{partition.log.directory}/")):
             data = bytes(machine.disk.files[path].data) if path.endswith(".log") else b""
             for at, _ in iter_batches(data):
-                parts = [decode_tail(bytes(one.value or b"")) for one in read_records(data, at)]
+                parts = [decode_diverged_range(bytes(one.value or b"")) for one in read_records(data, at)]
                 found |= {each for part in parts if part and part.epoch == epoch for each in part.ids}
     return found
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED
-from dr_mirror.switch.copy_anew import ANOTHER, CopiedAnew
+from dr_mirror.switch.copy_again import ANOTHER, CopiedAgain
 from dr_mirror.topics.states import MirrorState
 from tests.checker.history import HistoryEvent
 from tests.simulation.admin import SimAdmin
@@ -96,7 +96,7 @@ class TopicMadeAnew:
             return
         if self._said() & ANOTHER:
             bounds = log_bounds(self._run.second.cluster, TOPIC)
-            command = world.loop.create_task(self._run.operator.copy_anew(TOPIC))
+            command = world.loop.create_task(self._run.operator.copy_again(TOPIC))
             if not await world.until(command.done, EQUAL_S, 0.1):
                 last = self._run.operator.refusals[-1:]
                 world.complain(f"mirror copy-anew does not end: {last}")
@@ -187,7 +187,7 @@ class TopicMadeAnew:
         return found | {copy.state for place, copy in mirror.copied.copies.items() if place.topic == TOPIC}
 
 
-def _kept(done: CopiedAnew) -> list[tuple[int, int]]:
+def _kept(done: CopiedAgain) -> list[tuple[int, int]]:
     """Partitions and offsets of the records in files: whole batches, also where the log begins
     within one."""
     found = []

@@ -91,7 +91,7 @@ class ZooKeeperController:
             policy=policy,
             send=send,
             response_handlers=ResponseHandlers(
-                self._on_isr_errors, self._on_stopped, self._on_request_fenced, self._on_heard
+                self._on_isr_errors, self._on_stopped, self._on_request_fenced, self._on_contact
             ),
             connected=self._connected,
             deletion_enabled=deletion_enabled,
@@ -113,7 +113,7 @@ class ZooKeeperController:
         self.on_active: list[Callable[[int, MetadataImage], None]] = []
         self.on_inactive: list[Callable[[], None]] = []
         self.on_leader_change: list[Callable[[int], None]] = []
-        self.on_broker_heard: list[Callable[[int, int], None]] = []
+        self.on_broker_contact: list[Callable[[int, int], None]] = []
 
     # -- the Controller port --------------------------------------------------------------
 
@@ -288,8 +288,8 @@ class ZooKeeperController:
         else:
             self._events.put(brokers.on_broker_change)
 
-    def _on_heard(self, broker_id: int, broker_epoch: int) -> None:
-        for callback in self.on_broker_heard:
+    def _on_contact(self, broker_id: int, broker_epoch: int) -> None:
+        for callback in self.on_broker_contact:
             callback(broker_id, broker_epoch)
 
     # -- events -----------------------------------------------------------------------------

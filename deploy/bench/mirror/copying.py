@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import psutil
 
-from deploy.bench.mirror.sides import (
+from deploy.bench.mirror.bench_mirror import (
     OURS,
     PARTITIONS,
+    BenchMirror,
     MirroringRun,
-    MirroringSide,
     OpenPair,
     load,
     mirroring,
@@ -32,7 +32,9 @@ first seconds with those would be the p99."""
 MANY_PARTITIONS, BUSY_PARTITIONS = 1000, 100
 
 
-def run_side(side: MirroringSide, open_pair: OpenPair, wanted: Sequence[str]) -> dict[str, float]:
+def run_bench_mirror(
+    side: BenchMirror, open_pair: OpenPair, wanted: Sequence[str]
+) -> dict[str, float]:
     """The figures of one side, on a pair of brokers of its own."""
     found = {}
     with mirroring(side, open_pair, warm_s=WARM_S) as run:

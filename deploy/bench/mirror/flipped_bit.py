@@ -17,8 +17,7 @@ from pathlib import Path
 from bus.client.model import TopicPartition
 from bus.contracts.mirror_status import MirrorStatus
 from bus.records.batch import iter_batches
-from deploy.bench.mirror.mirror_load import records_in
-from deploy.bench.mirror.sides import (
+from deploy.bench.mirror.bench_mirror import (
     NONE,
     OURS,
     PARTITIONS,
@@ -31,6 +30,7 @@ from deploy.bench.mirror.sides import (
     mirroring,
     pair_of_ours,
 )
+from deploy.bench.mirror.mirror_load import records_in
 from deploy.errors import OperatorError
 from dr_mirror.settings import MirrorSettings
 from dr_mirror.status.status_file import StatusUnavailable, read_status

@@ -14,7 +14,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.model import TopicPartition
 from bus.errors import BusError
 from bus.settings import BusSettings
-from deploy.bench.mirror.sides import PARTITIONS, TOPIC
+from deploy.bench.mirror.bench_mirror import PARTITIONS, TOPIC
 from deploy.bench.mirror.switching import running, switch
 from deploy.errors import OperatorError
 

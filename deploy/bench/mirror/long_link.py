@@ -15,19 +15,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from deploy.bench.mirror.mirror_load import records_in
-from deploy.bench.mirror.sides import (
+from deploy.bench.mirror.bench_mirror import (
     NONE,
     OURS,
     TOPIC,
     WAIT_S,
+    BenchMirror,
     MirroringRun,
-    MirroringSide,
     end,
     load_command,
     mirroring,
     pair_of_ours,
 )
+from deploy.bench.mirror.mirror_load import records_in
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.servers.delayed_link import DelayedLink
@@ -74,7 +74,7 @@ class LongLinkRun:
         return time.perf_counter() - begin
 
 
-def records_per_second(side: MirroringSide, settings: Mapping[str, str] = NONE) -> float:
+def records_per_second(side: BenchMirror, settings: Mapping[str, str] = NONE) -> float:
     """Of a backlog that lies at the source."""
     with _running(side, settings) as far:
         before = far.records_at_target()
@@ -117,7 +117,7 @@ def catch_up_after_cut() -> dict[str, float]:
 
 
 @contextmanager
-def _running(side: MirroringSide, settings: Mapping[str, str]) -> Iterator[LongLinkRun]:
+def _running(side: BenchMirror, settings: Mapping[str, str]) -> Iterator[LongLinkRun]:
     with DelayedLink(ONE_WAY_S) as link:
         at_far_end = partial(pair_of_ours, host=link.far_address, prefix=link.far)
         with mirroring(side, at_far_end, warm_s=WARM_S, settings=settings) as run:

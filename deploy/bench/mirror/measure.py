@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from deploy.bench.mirror import copying, flipped_bit, group_offsets, long_link, switching
-from deploy.bench.mirror.copying import CPU, DELAY, MEMORY
-from deploy.bench.mirror.sides import (
+from deploy.bench.mirror.bench_mirror import (
     AT_LEAST_ONCE,
     MIRROR_MAKER,
     MIRROR_MAKER_IN_TRANSACTIONS,
     OURS,
-    MirroringSide,
+    BenchMirror,
     OpenPair,
     pair_of_apache,
     pair_of_ours,
 )
+from deploy.bench.mirror.copying import CPU, DELAY, MEMORY
 from deploy.bench.report import FIGURES, Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.errors import OperatorError
@@ -30,7 +30,7 @@ from deploy.errors import OperatorError
 PREFIX = "mirror-"
 LINK = "link"
 APACHE_DELAY = PREFIX + "apache-delay"
-ALIKE: dict[str, MirroringSide] = {
+ALIKE: dict[str, BenchMirror] = {
     PREFIX + "apache-sooner": AT_LEAST_ONCE,
     PREFIX + "apache-committed": MIRROR_MAKER_IN_TRANSACTIONS,
 }
@@ -69,7 +69,7 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
                 if any(_figures_of(PREFIX + of + what, names, is_kafka=k) for k in (False, True))
             ]
             for side in (OURS, MIRROR_MAKER) if wanted else ():
-                work = partial(copying.run_side, side, open_pair, wanted)
+                work = partial(copying.run_bench_mirror, side, open_pair, wanted)
                 for what, value in (attempt(side.title, work, say) or {}).items():
                     is_kafka = side is MIRROR_MAKER
                     for name in _figures_of(PREFIX + of + what, names, is_kafka=is_kafka):
@@ -77,7 +77,7 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
             yield from recorder.samples()
         for name, side in ALIKE.items():
             if name in names:
-                work = partial(copying.run_side, side, pair_of_apache, [DELAY])
+                work = partial(copying.run_bench_mirror, side, pair_of_apache, [DELAY])
                 for value in (attempt(side.title, work, say) or {}).values():
                     is_kafka = side is MIRROR_MAKER_IN_TRANSACTIONS
                     recorder.add(name, value, of=side.title, is_kafka=is_kafka)

@@ -19,7 +19,7 @@ from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
 from bus.errors import BusError
 from bus.settings import BusSettings
-from deploy.bench.mirror.sides import (
+from deploy.bench.mirror.bench_mirror import (
     OURS,
     PARTITIONS,
     TOPIC,

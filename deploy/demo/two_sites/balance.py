@@ -27,7 +27,7 @@ class OwnRecord(NamedTuple):
     record_id: str
 
 
-class LostTail(msgspec.Struct, frozen=True, kw_only=True):
+class DivergedPartition(msgspec.Struct, frozen=True, kw_only=True):
     """One partition after a forced switch. Of the mirror's report: where it ended at B (`end`), the
     last end that was heard of A (`heard_end`, at `heard_ms`; -1: never), and how many offsets it
     knows to be missing. `records`: what A's disks hold from `end` on, counted apart from it."""
@@ -71,7 +71,7 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     known_missing: int | None = None
     sent_again: int | None = None
     edges_not_heard: Sequence[str] = ()
-    tails: Sequence[LostTail] = ()
+    tails: Sequence[DivergedPartition] = ()
     lost_at_ms: int = -1
     tails_sent_again: int = 0
     perhaps_there: int = 0
@@ -156,7 +156,7 @@ def reconcile_sites(
 
 def report_faults(records: SiteRecords, lost: AbstractSet[str]) -> list[str]:
     """Where the report of a forced switch is not what both sites hold."""
-    faults = [fault for tail in records.tails for fault in _tail_faults(tail, records, lost)]
+    faults = [fault for tail in records.tails for fault in _divergence_faults(tail, records, lost)]
     own = {one.record_id for tail in records.tails for one in tail.records}
     if stray := sorted(lost - own):
         faults.append(
@@ -174,7 +174,9 @@ def report_faults(records: SiteRecords, lost: AbstractSet[str]) -> list[str]:
     return faults
 
 
-def _tail_faults(tail: LostTail, records: SiteRecords, lost: AbstractSet[str]) -> list[str]:
+def _divergence_faults(
+    tail: DivergedPartition, records: SiteRecords, lost: AbstractSet[str]
+) -> list[str]:
     heard = len(tail.heard())
     faults = []
     if heard != tail.known_missing:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bus.contracts.pictures import picture_names
 from deploy.demo.two_sites.balance import SiteRecords, Via
-from deploy.demo.two_sites.lost_logs import lost_tails
+from deploy.demo.two_sites.lost_logs import diverged_partitions
 from deploy.open_stores import open_operations, open_records, picture_reader
 from deploy.reconcile import collect
 from deploy.reconcile.balance import Reconciliation
@@ -40,7 +40,7 @@ def read_records(
     with closing(open_records(a)) as reader:
         at_a = {*stored_ids(reader), *_rejected(reader, by_id.values())}
     forced = _said(told, FORCED)
-    tails = lost_tails(a.site.data_path, forced[0]["partitions"]) if forced else []
+    tails = diverged_partitions(a.site.data_path, forced[0]["partitions"]) if forced else []
     own = {one.record_id for tail in tails for one in tail.records}
     with closing(open_records(b)) as reader:
         stored_b = stored_ids(reader)

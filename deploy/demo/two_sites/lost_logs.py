@@ -1,8 +1,8 @@
 """What the disks of a lost site hold behind the ends at which the other one took over.
 
-In: the data directory of the lost site, the statement of the forced switch. Out: a `LostTail` per
-partition of records, read from the log files themselves. Never: a number that the mirror has
-counted, and nothing of a site whose brokers run.
+In: the data directory of the lost site, the statement of the forced switch. Out: a
+`DivergedPartition` per partition of records, read from the log files themselves. Never: a number
+that the mirror has counted, and nothing of a site whose brokers run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from bus.domain.record_identity import identity_on_bus
 from bus.records.batch import iter_batches
 from bus.records.read import read_records
 from bus.records.record import Record
-from deploy.demo.two_sites.balance import LostTail, OwnRecord
+from deploy.demo.two_sites.balance import DivergedPartition, OwnRecord
 
 
-def lost_tails(folder: Path, partitions: Iterable[Mapping[str, Any]]) -> list[LostTail]:
+def diverged_partitions(
+    folder: Path, partitions: Iterable[Mapping[str, Any]]
+) -> list[DivergedPartition]:
     """Of every partition of records that the forced switch has named, as `mirror report --json`
     says it."""
     return [
-        LostTail(
+        DivergedPartition(
             topic=one["topic"], partition=one["partition"], end=one["end"],
             heard_end=one["heard_end"], heard_ms=one["heard_ms"],
             known_missing=one["known_missing"],

@@ -85,7 +85,7 @@ class WaitingPicture(NamedTuple):
     attempts: int
 
 
-class KeptPicture(NamedTuple):
+class RetainedPicture(NamedTuple):
     """One that was copied and is compared again. `at_ms`: when it was copied."""
 
     name: str
@@ -102,7 +102,7 @@ def next_try_ms(waiting: WaitingPicture, outcome: CopyOutcome, now_ms: int) -> i
     return now_ms + min(FIRST_RETRY_MS << min(waiting.attempts, 20), LAST_RETRY_MS)
 
 
-def next_comparison_ms(picture: KeptPicture, pace: ProofPace, now_ms: int) -> int:
+def next_comparison_ms(picture: RetainedPicture, pace: ProofPace, now_ms: int) -> int:
     """When it is compared again: every interval while it is recent, then once a scrub."""
     is_recent = now_ms - picture.at_ms < pace.recent_ms
     return now_ms + (pace.interval_ms if is_recent else pace.scrub_ms)

@@ -3,8 +3,8 @@
 In: records of both sites' topics. Out: those that the other site lacks. Never: a newer value there
 replaced by an older one; a record carried on that came from another site itself.
 
-`STATE` is the one table of what is carried, `NOT_CARRIED` of what is not, each with its reason: a
-test compares both with the topics and the tables that there are.
+`STATE` is the one table of what is carried, `NOT_REPLICATED` of what is not, each with its reason:
+a test compares both with the topics and the tables that there are.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ STATE = (
     StateKind("acknowledgements", EVENT_ACKNOWLEDGED, Merge.ONCE, after_fence=True),
 )
 
-NOT_CARRIED: Mapping[str, str] = MappingProxyType({
+NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     CONTROL_VIDEO: "an order names a film on a disk of its own site",
     CONTROL_MIRROR_CONFIRMED: "the mirror itself writes it at both sites",
     CONTROL_MIRROR_TAILS: "which rows of this site's own store came from records that were cut "

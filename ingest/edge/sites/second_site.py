@@ -160,8 +160,8 @@ class SecondSite:
         taken over."""
         spool, now_s = self._spool, time.monotonic()
         waiting = spool.end_sequence - spool.drained_sequence
-        progress = (spool.drained_sequence, 0 if waiting else spool.kept_messages)
-        is_well = not waiting and not spool.kept_messages
+        progress = (spool.drained_sequence, 0 if waiting else spool.retained_messages)
+        is_well = not waiting and not spool.retained_messages
         if is_well or progress != self._progress or self._route.moving_to is not None:
             self._progress, self._progress_s = progress, now_s
             return

@@ -10,8 +10,8 @@ from bus.domain.kinds import KINDS
 from monitor.api.kpis import Kpis
 from monitor.api.services import midnight_ms
 from monitor.console.elements import grid, line_chart, panel
-from monitor.console.feed import Update
 from monitor.console.layout import View
+from monitor.console.live_updates import Update
 from monitor.console.pages.detail import DetailPanel
 from monitor.console.rows import Row, column, severity_column
 from monitor.live.live_state import MAX_ALARMS, RATE_SECONDS, RatePoint

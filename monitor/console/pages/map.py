@@ -15,8 +15,8 @@ from monitor.api.views import clock, place
 from monitor.console.address import MAX_TEXT
 from monitor.console.components.city_map import CityMap
 from monitor.console.elements import chip, grid, link, panel
-from monitor.console.feed import Update
 from monitor.console.layout import View
+from monitor.console.live_updates import Update
 from monitor.console.pages.plate_track import PlateTrack
 from monitor.console.rows import column, place_field
 

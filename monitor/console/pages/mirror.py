@@ -14,11 +14,11 @@ from monitor.console.layout import View
 from monitor.console.mirror_rows import (
     curves,
     difference_rows,
+    diverged_id_facts,
     duration,
     edge_facts,
     is_old,
     listed,
-    own_tail_facts,
     picture_facts,
     remedies,
     tiles,
@@ -165,7 +165,7 @@ class MirrorPage:
 
     def _show_tails(self) -> None:
         """This console knows it itself, whether the mirror answers or not."""
-        found = own_tail_facts(self._view.services.hub.live.tails, self._view.t)
+        found = diverged_id_facts(self._view.services.hub.live.tails, self._view.t)
         self._tail_panel.set_visibility(bool(found))
         if found == self._shown_tails:
             return

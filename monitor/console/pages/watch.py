@@ -18,8 +18,8 @@ from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import parse_time
 from monitor.console.elements import paged_grid, panel, refresh_rows, source
-from monitor.console.feed import Update
 from monitor.console.layout import View
+from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import Row, column, match_text, severity_column, values_of

@@ -57,7 +57,7 @@ def restored(tmp_path: Path) -> Iterator[OperationsStore]:
         store.apply(BatchChanges(alarms=[alarm(1)], incidents=[incident("open", "told")]))
         for name in PLAN.notifiers:
             send_all(store, name)
-        store.mark_said(store.newly_notified(3))
+        store.mark_event_published(store.newly_notified(3))
         store.apply(BatchChanges(alarms=[alarm(2)], incidents=[incident("open", "waiting")]))
         send_all(store, "log")
     mark_restored(path, RESTORED_MS)

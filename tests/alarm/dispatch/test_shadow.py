@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from alarm.dispatch.carried_incidents import CarriedIncident
 from alarm.dispatch.operations import BatchChanges, OperationsStore
+from alarm.dispatch.replicated_incidents import ReplicatedIncident
 from alarm.dispatch.schema import VERSION, version_of
 from bus.client.admin import commands
 from bus.client.admin.config_resources import TOPIC, AlterConfigOp
@@ -90,7 +90,7 @@ def test_an_incident_that_is_open_when_the_site_takes_over_is_notified_then_and_
     operations.apply(
         BatchChanges(
             incidents=[incident("open"), ended, end],
-            foreign_incidents=[CarriedIncident(foreign, b"A:1")],
+            foreign_incidents=[ReplicatedIncident(foreign, b"A:1")],
             shadow_since_ms=0,
         )
     )

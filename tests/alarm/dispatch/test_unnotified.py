@@ -47,7 +47,7 @@ def test_an_alarm_is_called_notified_when_each_notifier_has_sent_it_or_given_it_
     [said] = operations.newly_notified(5)
     assert (said.alarm_id, said.outcomes) == ("r:1", {"log": "sent", "mail": "given up: no route"})
     assert operations.newly_notified(6) != [], "it is said again until the bus has it"
-    operations.mark_said([said])
+    operations.mark_event_published([said])
     assert operations.newly_notified(7) == []
 
 

@@ -10,7 +10,7 @@ import pytest
 from broker.log.errors import LogError
 from broker.log.log import Log
 from broker.log.producer_snapshots import ProducerSnapshotDamaged, decode_snapshot, encode_snapshot
-from broker.log.producer_state import BATCHES_KEPT, BatchMetadata, ProducerEntry
+from broker.log.producer_state import RETAINED_BATCHES, BatchMetadata, ProducerEntry
 from broker.log.validation import AppendInfo, AppendOrigin
 from bus.errors import ErrorCode
 from bus.records.control import end_txn_marker
@@ -166,7 +166,7 @@ def test_snapshots_come_back_as_they_went(seed: int) -> None:
         entry = ProducerEntry(pid << 40, dice.randrange(-1, 100))
         entry.coordinator_epoch = dice.randrange(-1, 5)
         entry.transaction_first_offset = dice.choice([-1, dice.randrange(1 << 60)])
-        for _ in range(dice.randrange(BATCHES_KEPT + 2)):
+        for _ in range(dice.randrange(RETAINED_BATCHES + 2)):
             entry.batches.append(BatchMetadata(dice.randrange(1 << 31), dice.randrange(1 << 60), 3, 99))
             entry.last_timestamp_ms = 99
         entries.append(entry)

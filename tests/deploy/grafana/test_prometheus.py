@@ -43,7 +43,7 @@ def prometheus() -> str:
 
 def edge_meters() -> Meters:
     spool: Any = SimpleNamespace(
-        waiting_bytes=0, end_sequence=0, drained_sequence=0, damaged=0, totals={}, kept_messages=0,
+        waiting_bytes=0, end_sequence=0, drained_sequence=0, damaged=0, totals={}, retained_messages=0,
         kept_bytes=0, uncovered_messages=0,
     )  # fmt: skip
     writer: Any = SimpleNamespace(kept=0, lost=0, waiting_bytes=0)

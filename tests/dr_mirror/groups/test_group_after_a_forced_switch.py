@@ -10,8 +10,8 @@ import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.settings import BusSettings
+from deploy.bench.mirror.bench_mirror import PARTITIONS, TOPIC
 from deploy.bench.mirror.group_offsets import GROUP, CommittingGroup, behind_of
-from deploy.bench.mirror.sides import PARTITIONS, TOPIC
 from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.switch.test_switch import AcknowledgedProducer, both_sites
 from tests.dr_mirror.two_sites import wait_until

@@ -18,7 +18,13 @@ from dr_mirror.proof.plan.digests import BlockDigester
 from dr_mirror.proof.plan.partition_proof import BLOCK_OFFSETS, PartitionProof
 from dr_mirror.proof.reconciliation_file import ReconciliationFile, ReconciliationFileError
 from dr_mirror.proof.recorded_source import RecordedSource
-from dr_mirror.proof.replica_sides import HeldRange, ReadBlocks, SideError, SideMoved, SideSilent
+from dr_mirror.proof.replica_endpoints import (
+    EndpointError,
+    EndpointMoved,
+    EndpointSilent,
+    HeldRange,
+    ReadBlocks,
+)
 from tests.dr_mirror.batch_log import a_batch, a_log
 
 BLOCK = 8
@@ -45,9 +51,9 @@ class LogSide:
     async def read(self, first: int, end: int, block_offsets: int) -> ReadBlocks:
         self.asked.append((first, end))
         if self.is_silent:
-            raise SideSilent("no answer")
+            raise EndpointSilent("no answer")
         if first < self.start:
-            raise SideMoved(self.start)
+            raise EndpointMoved(self.start)
         end = min(end, max(self.end, first))
         digester, left, position = BlockDigester(block_offsets), self.max_bytes, first
         for base, until, batch in self.log:
@@ -198,5 +204,5 @@ async def test_a_source_that_goes_no_further_is_said_and_nothing_is_called_diffe
     found = await comparison.compare(0, log[-1][1])
     assert comparison.source_failure == "no answer"
     assert (found[1].reached, found[1].differences) == (0, [])
-    with pytest.raises(SideError):
+    with pytest.raises(EndpointError):
         await LogSide(log, is_silent=True).read(0, 1, BLOCK)

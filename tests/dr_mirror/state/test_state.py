@@ -27,8 +27,8 @@ from bus.contracts.topics import (
 )
 from bus.settings import BusSettings
 from deploy.servers.databus_cluster import RunningCluster
-from dr_mirror.state import state_carrier
-from dr_mirror.state.state_carrier import StateCarrier
+from dr_mirror.state import state_replicator
+from dr_mirror.state.state_replicator import StateReplicator
 from tests.dr_mirror.switch.test_switch import both_sites
 from tests.dr_mirror.two_sites import wait_until
 
@@ -135,8 +135,8 @@ def test_a_topic_that_is_too_large_is_named_and_holds_up_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rules beyond the bound; register and alarms go on being carried."""
-    monkeypatch.setattr(state_carrier, "MAX_KEYS", 3)
-    monkeypatch.setattr(state_carrier, "RETRY_S", 0.2)
+    monkeypatch.setattr(state_replicator, "MAX_KEYS", 3)
+    monkeypatch.setattr(state_replicator, "RETRY_S", 0.2)
     with both_sites(tmp_path) as sites:
         sites.mirror.kill()
         a, b = sites.clusters["A"], sites.clusters["B"]
@@ -145,7 +145,7 @@ def test_a_topic_that_is_too_large_is_named_and_holds_up_no_other(
         admin.close()
         for number in range(5):
             put(a, CONTROL_WATCHLIST, f"r{number}", rule(number, 1))
-        carrier = StateCarrier(
+        carrier = StateReplicator(
             BusSettings(bootstrap_servers=a.bootstrap), BusSettings(bootstrap_servers=b.bootstrap),
             a.cluster_id, lambda: None,
         ).start()
@@ -170,8 +170,8 @@ def make_anew(cluster: RunningCluster, topic: str) -> None:
 
 
 @contextmanager
-def carrying(a: RunningCluster, b: RunningCluster) -> Iterator[StateCarrier]:
-    carrier = StateCarrier(
+def carrying(a: RunningCluster, b: RunningCluster) -> Iterator[StateReplicator]:
+    carrier = StateReplicator(
         BusSettings(bootstrap_servers=a.bootstrap), BusSettings(bootstrap_servers=b.bootstrap),
         a.cluster_id, lambda: None,
     ).start()  # fmt: skip

@@ -19,7 +19,7 @@ from bus.client.model import OffsetAndMetadata
 from bus.client.model import TopicPartition as BusPartition
 from bus.client.wire.offset_requests import commit_of_group
 from bus.client.wire.sync_client import SyncClient
-from bus.contracts.mirror_tails import MirrorTail, decode_tail
+from bus.contracts.diverged_ranges import DivergedRange, decode_diverged_range
 from bus.contracts.topics import CONTROL_MIRROR_TAILS
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
@@ -529,12 +529,12 @@ def send_records(cluster: RunningCluster, count: int) -> int:
     return count
 
 
-def tail_parts_at(cluster: RunningCluster) -> list[MirrorTail]:
+def tail_parts_at(cluster: RunningCluster) -> list[DivergedRange]:
     """As they stand once the topic is compacted."""
-    newest: dict[bytes, MirrorTail] = {}
+    newest: dict[bytes, DivergedRange] = {}
     for _, _, raw in SiteReader(cluster.bootstrap).batches(CONTROL_MIRROR_TAILS, 0):
         for record in read_records(raw[:12] + bytes(4) + raw[12:]):
-            part = decode_tail(bytes(record.value or b""))
+            part = decode_diverged_range(bytes(record.value or b""))
             assert part is not None
             assert record.key == part.key
             newest[part.key] = part

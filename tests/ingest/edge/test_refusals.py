@@ -22,7 +22,7 @@ from ingest.edge import refusals
 from ingest.edge.body_start import MAX_BYTES, BodyStart
 from ingest.edge.edge import Edge
 from ingest.edge.refusal_recorder import TALLY
-from ingest.edge.refusals import KeptBytes, RefusalTable, RefusedRequest
+from ingest.edge.refusals import RefusalTable, RefusedRequest, RetainedBytes
 from ingest.edge.routes import ROUTES, create_app
 from ingest.normalise.foreign import HIKVISION
 from ingest.settings import EdgeSettings
@@ -231,7 +231,7 @@ def test_a_street_is_one_group_with_its_number_and_its_first_hundred() -> None:
 )
 def test_so_many_bytes_an_hour_of_a_peer_and_of_all(made: list[tuple[int, int, int]]) -> None:
     """Never more, and always what still fits."""
-    kept, now_ms, total_of = KeptBytes(), NOW_MS, Counter[tuple[int, int]]()
+    kept, now_ms, total_of = RetainedBytes(), NOW_MS, Counter[tuple[int, int]]()
     for peer, size, wait_ms in made:
         now_ms += wait_ms
         hour = now_ms // HOUR_MS
@@ -242,10 +242,10 @@ def test_so_many_bytes_an_hour_of_a_peer_and_of_all(made: list[tuple[int, int, i
 
 def test_many_peers_have_a_bound_together() -> None:
     """By bytes and by number."""
-    kept = KeptBytes()
+    kept = RetainedBytes()
     taken = sum(kept.reserve(f"p{n}", MAX_BYTES, NOW_MS) for n in range(1000))
     assert taken == refusals.KEPT_BYTES // MAX_BYTES
-    small = KeptBytes()
+    small = RetainedBytes()
     assert sum(small.reserve(f"p{n}", 1, NOW_MS) for n in range(9000)) == refusals.MAX_KEPT
 
 

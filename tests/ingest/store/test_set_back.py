@@ -5,7 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.contracts.mirror_cuts import LogCut, TopicCuts, all_done, with_cut
+from bus.contracts.mirror_truncations import (
+    LogTruncation,
+    TopicTruncations,
+    all_done,
+    with_truncation,
+)
 from ingest.store.positions import epoch_marks, set_back
 from tests.ingest.store.made import position
 
@@ -13,10 +18,10 @@ TOPIC = "data.vehicle"
 MARKS = epoch_marks("ingest")
 
 
-def cuts(*made: tuple[int, int, int]) -> dict[str, tuple[TopicCuts, ...]]:
-    found: tuple[TopicCuts, ...] = ()
+def cuts(*made: tuple[int, int, int]) -> dict[str, tuple[TopicTruncations, ...]]:
+    found: tuple[TopicTruncations, ...] = ()
     for epoch, cut, end in made:
-        found = all_done(with_cut(found, epoch, {0: LogCut(cut, end)}))
+        found = all_done(with_truncation(found, epoch, {0: LogTruncation(cut, end)}))
     return {TOPIC: found}
 
 
@@ -30,12 +35,12 @@ def test_a_position_behind_a_cut_goes_back_to_it_and_one_before_stays():
 def test_a_cut_counts_once_and_one_that_is_not_made_yet_not_at_all():
     seen = [position(7, application=MARKS)]
     assert set_back([position(20)], seen, cuts((7, 10, 30))) == []
-    assert set_back([position(20)], [], {TOPIC: with_cut((), 7, {0: LogCut(10, 30)})}) == []
+    assert set_back([position(20)], [], {TOPIC: with_truncation((), 7, {0: LogTruncation(10, 30)})}) == []
 
 
 def test_a_store_that_slept_over_two_cuts_goes_back_to_the_lower_one():
     [(back, mark, cut)] = set_back([position(50)], [], cuts((7, 10, 30), (9, 20, 60)))
-    assert (back.end_offset, mark.end_offset, cut) == (10, 9, LogCut(10, 60))
+    assert (back.end_offset, mark.end_offset, cut) == (10, 9, LogTruncation(10, 60))
 
 
 def test_each_application_goes_back_for_itself():

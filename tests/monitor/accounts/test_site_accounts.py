@@ -16,7 +16,7 @@ from bus.client.wire.sync_client import SyncClient
 from bus.contracts.topics import CONTROL_ACCOUNTS, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
 from deploy.servers.databus import RunningBroker, start_broker
-from monitor.accounts.carried import CarriedAccounts
+from monitor.accounts.replicated_accounts import ReplicatedAccounts
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.site_accounts import SiteAccounts
 from monitor.accounts.store import AccountStore
@@ -48,7 +48,7 @@ def names(store: AccountStore) -> set[str]:
 
 
 def version(store: AccountStore) -> int:
-    return CarriedAccounts(store.database).version()
+    return ReplicatedAccounts(store.database).version()
 
 
 def publish(broker: RunningBroker, store: AccountStore) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bus.contracts.mirror_tails import MirrorTail
+from bus.contracts.diverged_ranges import DivergedRange
 from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch
 from monitor.api.services import ConsoleServices
@@ -111,7 +111,7 @@ async def test_rows_of_this_site_s_own_tail_have_its_site_epoch_in_list_detail_a
     rejected = (await all_pages(as_role(), "/api/rejected"))[0]["record_id"]
     own = {"r-000001", "r-000007", rejected}
     services.hub.live.tails.apply(
-        MirrorTail(
+        DivergedRange(
             epoch=3, topic="data.vehicle", partition=0, offset=0, end_offset=9, ids=(*own, "not-stored")
         )
     )

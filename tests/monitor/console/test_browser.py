@@ -13,7 +13,7 @@ from console_browser import PAGES, ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import alarms
 from console_traffic import producer, send_events, send_records
 
-from bus.contracts.mirror_tails import MirrorTail, encode_tail
+from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, DATA_VEHICLE
 from deploy.servers.databus import RunningBroker
 from monitor.accounts.roles import AccountRole
@@ -181,11 +181,11 @@ def test_a_record_that_only_this_site_had_says_so_in_both_languages_and_is_count
     open_page: OpenPage, console: ConsoleProcess
 ) -> None:
     """In the list, in its panel, and on the page of the mirror, though none answers."""
-    part = MirrorTail(
+    part = DivergedRange(
         epoch=5, topic=DATA_VEHICLE, partition=0, offset=0, end_offset=2, ids=("r-000000", "r-elsewhere")
     )
     to = producer(console.bootstrap)
-    to.produce(CONTROL_MIRROR_TAILS, key=part.key, value=encode_tail(part))
+    to.produce(CONTROL_MIRROR_TAILS, key=part.key, value=encode_diverged_range(part))
     assert to.flush(20) == 0
     page = open_page()
     page.wait_for_function(

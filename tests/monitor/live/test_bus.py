@@ -15,7 +15,7 @@ from console_traffic import make_topics, producer, send_events, send_records
 from rules_in_force import in_force
 
 from bus.contracts.commands import WatchCommand
-from bus.contracts.mirror_tails import MirrorTail, encode_tail
+from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
@@ -120,15 +120,15 @@ async def test_what_only_this_site_had_is_known_from_the_topics_beginning_and_as
 ) -> None:
     """Garbage on the topic is passed over; a console that is started later knows the same."""
     first, later = (
-        MirrorTail(epoch=2, topic=DATA_VEHICLE, partition=0, offset=n, end_offset=n + 1, ids=(f"own-{n}",))
+        DivergedRange(epoch=2, topic=DATA_VEHICLE, partition=0, offset=n, end_offset=n + 1, ids=(f"own-{n}",))
         for n in range(2)
     )
     to = producer(topics)
-    for value in (b"{", None, encode_tail(first), b"\xff"):
+    for value in (b"{", None, encode_diverged_range(first), b"\xff"):
         to.produce(CONTROL_MIRROR_TAILS, key=first.key, value=value)
     assert to.flush(20) == 0
     await until(lambda: live.tail_epoch("own-0") == 2)
-    to.produce(CONTROL_MIRROR_TAILS, key=later.key, value=encode_tail(later))
+    to.produce(CONTROL_MIRROR_TAILS, key=later.key, value=encode_diverged_range(later))
     assert to.flush(20) == 0
     await until(lambda: live.tail_epoch("own-1") == 2)
     second = make_services(data_path, filled[1], topics)

@@ -3,7 +3,7 @@
 Reads only. A torn tail is what a crash leaves, and recovery truncates it; this check finds what no
 crash of a process leaves: a log that ends before its flushed end, a flushed epoch or a clean
 shutdown, damage in front of valid batches, a start that no snapshot covers, an election state
-without its log. Damage above the flushed end is what a loss of power leaves (`unflushed_tail`),
+without its log. Damage above the flushed end is what a loss of power leaves (`unflushed_batches`),
 also with valid batches behind it; where the flushed end is not known, it is damage.
 """
 
@@ -15,7 +15,7 @@ from broker.controller.kraft.raft.messages import OffsetAndEpoch
 from broker.controller.kraft.storage import flushed_end as flushed_end_file
 from broker.controller.kraft.storage import state_file
 from broker.controller.kraft.storage.state_file import read_state
-from broker.controller.kraft.storage.unflushed_tail import UnflushedTail
+from broker.controller.kraft.storage.unflushed_batches import UnflushedBatches
 from broker.disk.port import Disk, File
 from broker.log.batch_scanner import BatchScanner, is_plausible_header
 from broker.log.checkpoint import read_epochs
@@ -52,7 +52,7 @@ def check_integrity(
     *,
     flushed_end: int | None = None,
     is_only_voter: bool = False,
-) -> UnflushedTail | None:
+) -> UnflushedBatches | None:
     """What is to be put aside before the log is opened. Raises MetadataLogDamaged unless it may be.
     `flushed_end`: up to where it was flushed; None where that is not known."""
     try:
@@ -65,7 +65,7 @@ def check_integrity(
 
 def _check(
     disk: Disk, directory: str, latest: OffsetAndEpoch | None, flushed_end: int | None
-) -> UnflushedTail | None:
+) -> UnflushedBatches | None:
     names = disk.listdir(directory)
     bases = sorted(
         base for name in names if name.endswith(LOG) and (base := base_offset_of(name)) is not None
@@ -101,7 +101,7 @@ class _LogWalk:
     end: int = 0
     epoch: int = 0
 
-    def over(self, bases: list[int]) -> UnflushedTail | None:
+    def over(self, bases: list[int]) -> UnflushedBatches | None:
         """What is to be put aside behind the sound part."""
         for base, following in zip(bases, [*bases[1:], None], strict=True):
             tail = self._segment(base, is_last=following is None)
@@ -111,7 +111,7 @@ class _LogWalk:
                 raise _Damage(f"has two segments with offset {following}")
         return None
 
-    def _segment(self, base: int, *, is_last: bool) -> UnflushedTail | None:
+    def _segment(self, base: int, *, is_last: bool) -> UnflushedBatches | None:
         path = f"{self.directory}/{base:020d}{LOG}"
         size = self.disk.size_of(path)
         file = self.disk.open(path)
@@ -125,7 +125,7 @@ class _LogWalk:
         if is_last and not has_more:
             return None  # a torn tail
         if self.flushed_end is not None and self.end >= self.flushed_end:
-            return UnflushedTail(base, position, self.end, fault)
+            return UnflushedBatches(base, position, self.end, fault)
         if has_more:
             raise _Damage(
                 f"is damaged at byte {position} of {path.rpartition('/')[2]} ({fault}), "

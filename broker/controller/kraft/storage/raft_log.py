@@ -23,7 +23,7 @@ from broker.controller.kraft.storage.records import (
     voters_in,
 )
 from broker.controller.kraft.storage.snapshots import MetadataSnapshots
-from broker.controller.kraft.storage.unflushed_tail import put_aside
+from broker.controller.kraft.storage.unflushed_batches import put_aside
 from broker.disk.port import Disk
 from broker.log.checkpoint import write_epochs
 from broker.log.epochs import FILE_NAME as EPOCHS_FILE

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deploy.demo.two_sites import report
 from deploy.demo.two_sites.balance import (
     HEARD_WITHIN_MS,
-    LostTail,
+    DivergedPartition,
     OwnRecord,
     SiteRecords,
     SitesReconciliation,
@@ -26,9 +26,9 @@ DIED_MS = 1_000_000
 EDGE, BUS = frozenset("abc"), frozenset("xy")
 
 
-def a_tail(own: Iterable[str], *, heard: int = 0, heard_ms: int = DIED_MS - 100) -> LostTail:
+def a_tail(own: Iterable[str], *, heard: int = 0, heard_ms: int = DIED_MS - 100) -> DivergedPartition:
     records = [OwnRecord(100 + n, record_id) for n, record_id in enumerate(own)]
-    return LostTail(
+    return DivergedPartition(
         topic="data.face", partition=0, end=100, heard_end=100 + heard, heard_ms=heard_ms,
         known_missing=heard, records=records,
     )  # fmt: skip
@@ -119,7 +119,7 @@ def test_a_loss_that_the_report_does_not_name_never_balances() -> None:
 class LostSiteWorld:
     """A world that adds up: A's logs behind the ends of B, and what of it came again."""
 
-    tails: list[LostTail] = field(default_factory=list)
+    tails: list[DivergedPartition] = field(default_factory=list)
     at_b: set[str] = field(default_factory=lambda: {"edge-there", "bus-there"})
     direct: set[str] = field(default_factory=lambda: {"bus-there"})
     edge: set[str] = field(default_factory=lambda: {"edge-there"})

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from bus.contracts import headers
-from deploy.demo.two_sites.lost_logs import lost_tails
+from deploy.demo.two_sites.lost_logs import diverged_partitions
 from deploy.servers.databus_cluster import start_cluster
 from tests.dr_mirror.copy.test_copying import create
 from tests.dr_mirror.two_sites import ALONE
@@ -43,7 +43,7 @@ def test_the_records_behind_an_end_are_those_of_the_replica_that_goes_furthest(t
     [*_, last] = sorted((tmp_path / "a" / "other" / folder.name).glob("*.log"))
     last.unlink()
     said = {"partition": 0, "end": 1_950, "heard_end": 1_960, "heard_ms": 5, "known_missing": 10}
-    [tail] = lost_tails(tmp_path / "a", [{"topic": t, **said} for t in (TOPIC, "meter.sent")])
+    [tail] = diverged_partitions(tmp_path / "a", [{"topic": t, **said} for t in (TOPIC, "meter.sent")])
     assert [one.offset for one in tail.records] == list(range(1_950, 2_000))
     assert [one.record_id for one in tail.records] == [f"id-{n}" for n in range(1_950, 2_000)]
     assert len(tail.heard()) == 10

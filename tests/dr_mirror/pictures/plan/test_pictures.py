@@ -14,7 +14,7 @@ from dr_mirror.pictures.plan.pictures import (
     LAST_RETRY_MS,
     MAX_PICTURES,
     CopyOutcome,
-    KeptPicture,
+    RetainedPicture,
     WaitingPicture,
     next_comparison_ms,
     next_try_ms,
@@ -79,6 +79,6 @@ def test_a_picture_is_tried_again_ever_later_and_only_one_that_cannot_come_is_gi
 
 def test_what_was_copied_of_late_is_compared_more_often():
     pace = ProofPace(3_600_000, 60_000, 86_400_000)
-    kept = KeptPicture(NAME, b"", 1_000)
+    kept = RetainedPicture(NAME, b"", 1_000)
     assert next_comparison_ms(kept, pace, 2_000) == 62_000
     assert next_comparison_ms(kept, pace, 3_700_000) == 3_700_000 + 86_400_000

@@ -15,7 +15,7 @@ from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origi
 from bus.contracts.topics import TOPICS, Flow
 from bus.notify.acknowledgements import Acknowledgements
 from bus.settings import SiteSettings
-from dr_mirror.state.plan.site_state import NOT_CARRIED, STATE, Merge, NewestOfKeys
+from dr_mirror.state.plan.site_state import NOT_REPLICATED, STATE, Merge, NewestOfKeys
 from monitor.accounts.database import AccountDatabase
 
 RULES = next(kind for kind in STATE if kind.name == "rules")
@@ -42,9 +42,9 @@ def test_every_topic_and_table_of_state_is_carried_or_says_why_not(tmp_path: Pat
     there |= tables(operations) | tables(accounts.path)
     there |= tables(tmp_path / "notices" / "acknowledged.db")
     carried = {kind.topic for kind in STATE}
-    assert carried.isdisjoint(NOT_CARRIED)
-    assert there == carried | set(NOT_CARRIED)
-    assert all(NOT_CARRIED.values())
+    assert carried.isdisjoint(NOT_REPLICATED)
+    assert there == carried | set(NOT_REPLICATED)
+    assert all(NOT_REPLICATED.values())
 
 
 def test_every_state_is_a_topic_of_one_partition_that_keeps_the_newest_or_the_order() -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from bus.client.model import TopicPartition
 from bus.contracts import headers
-from bus.contracts.mirror_tails import MAX_ID_CHARACTERS, MAX_IDS, MAX_IDS_BYTES, MirrorTail
+from bus.contracts.diverged_ranges import MAX_ID_CHARACTERS, MAX_IDS, MAX_IDS_BYTES, DivergedRange
 from bus.contracts.topics import TOPICS, Flow
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.domain.record_identity import identity_on_bus
@@ -25,7 +25,7 @@ from bus.records.read import read_records
 from bus.records.record import Record
 
 
-class TailRecord(msgspec.Struct, frozen=True, kw_only=True):
+class DivergedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One record. `raw`: its value, `key` and values of `headers` as base64; None: there is none.
     `kind` and `id` are its headers of these meanings, for a replay; the kind else by its topic."""
 
@@ -40,19 +40,21 @@ class TailRecord(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str | None], ...]
 
 
-def tail_lines(batches: Buffer, partition: TopicPartition, first_offset: int) -> Iterator[bytes]:
+def diverged_lines(
+    batches: Buffer, partition: TopicPartition, first_offset: int
+) -> Iterator[bytes]:
     """A line per record of the batches that hold `first_offset` or lie behind it, since a log is
     cut by whole batches; markers of transactions are no records. Raises RecordsError."""
     for at, header in iter_batches(batches):
         if header.is_control or header.end_offset <= first_offset:
             continue
         for record in read_records(batches, at):
-            yield msgspec.json.encode(_tail_record(record, partition)) + b"\n"
+            yield msgspec.json.encode(_diverged_record(record, partition)) + b"\n"
 
 
-def _tail_record(record: Record, partition: TopicPartition) -> TailRecord:
+def _diverged_record(record: Record, partition: TopicPartition) -> DivergedRecord:
     found = {name: value for name, value in record.headers if value is not None}
-    return TailRecord(
+    return DivergedRecord(
         kind=_text(found.get(headers.KIND)) or KIND_OF_TOPIC.get(partition.topic, ""),
         id=_text(found.get(headers.RECORD_ID)),
         topic=partition.topic, partition=partition.partition, offset=record.offset,
@@ -75,11 +77,11 @@ def has_rows(topic: str) -> bool:
     return contract is None or contract.flow is not Flow.METER
 
 
-def tail_parts(lines: Iterable[bytes], epoch: int) -> Iterator[MirrorTail]:
+def diverged_parts(lines: Iterable[bytes], epoch: int) -> Iterator[DivergedRange]:
     """The ids of the records of one partition's lines, under which a store has their rows; one that
     is longer than any of ours is left out. Raises msgspec.MsgspecError."""
     ids: list[str] = []
-    first: TailRecord | None = None
+    first: DivergedRecord | None = None
     size, end = 0, 0
     for record in map(_LINES.decode, lines):
         found = _stored_id(record)
@@ -96,14 +98,14 @@ def tail_parts(lines: Iterable[bytes], epoch: int) -> Iterator[MirrorTail]:
         yield _part(first, epoch, end, ids)
 
 
-def _part(first: TailRecord, epoch: int, end_offset: int, ids: list[str]) -> MirrorTail:
-    return MirrorTail(
+def _part(first: DivergedRecord, epoch: int, end_offset: int, ids: list[str]) -> DivergedRange:
+    return DivergedRange(
         epoch=epoch, topic=first.topic, partition=first.partition, offset=first.offset,
         end_offset=end_offset, ids=tuple(ids),
     )  # fmt: skip
 
 
-def _stored_id(record: TailRecord) -> str:
+def _stored_id(record: DivergedRecord) -> str:
     """Of several headers of the name the last one counts, as where it is stored."""
     said = dict(record.headers).get(headers.RECORD_ID)
     record_id = "" if said is None else base64.b64decode(said).decode("utf-8", "replace")
@@ -111,7 +113,7 @@ def _stored_id(record: TailRecord) -> str:
     return identity_on_bus(record_id, record.topic, record.partition, record.offset, value)
 
 
-_LINES = msgspec.json.Decoder(TailRecord)
+_LINES = msgspec.json.Decoder(DivergedRecord)
 
 
 def end_of_batches(batches: Buffer, position: int) -> int:

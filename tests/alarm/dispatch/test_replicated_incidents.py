@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from alarm.dispatch import site_takeover
-from alarm.dispatch.carried_incidents import CarriedIncident, ended_by_takeover
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
+from alarm.dispatch.replicated_incidents import ReplicatedIncident, ended_by_takeover
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
@@ -33,16 +33,16 @@ from tests.alarm.dispatch.test_shadow import bind, subjects
 ORIGIN = MirrorOrigin("another-cluster", 7).value
 
 
-def carried(state: str, name: str = "i", at_ms: int = 1) -> CarriedIncident:
-    return CarriedIncident(incident(state, name, at_ms), ORIGIN)
+def carried(state: str, name: str = "i", at_ms: int = 1) -> ReplicatedIncident:
+    return ReplicatedIncident(incident(state, name, at_ms), ORIGIN)
 
 
-def takeover_end(name: str = "i") -> CarriedIncident:
-    return CarriedIncident(ended_by_takeover(incident("open", name), 9), ORIGIN)
+def takeover_end(name: str = "i") -> ReplicatedIncident:
+    return ReplicatedIncident(ended_by_takeover(incident("open", name), 9), ORIGIN)
 
 
 def to_end(operations: OperationsStore) -> list[str]:
-    return [one.incident.incident_id for one in operations.carried_open()]
+    return [one.incident.incident_id for one in operations.replicated_open()]
 
 
 def states(path: Path) -> dict[str, str]:
@@ -59,7 +59,7 @@ def test_an_open_incident_of_the_other_site_is_one_to_end_and_its_end_says_why(
     operations: OperationsStore,
 ) -> None:
     operations.apply(BatchChanges(foreign_incidents=[carried("open")], shadow_since_ms=0))
-    assert operations.carried_open() == [carried("open")]
+    assert operations.replicated_open() == [carried("open")]
     end = ended_by_takeover(incident("open"), 9)
     assert (end.incident_id, end.state, end.closed_at_ms) == ("i", "closed", 9)
     assert end.detail["reason"] == NOT_PRIMARY

@@ -1,7 +1,7 @@
 """What a spool keeps of what the bus has, until the second site has it too.
 
 In: deliveries (the forwarder's thread), confirmed offsets (any thread). Out: up to where segments
-may be deleted; the kept messages with their places. Core: `ingest.spool.kept`.
+may be deleted; the kept messages with their places. Core: `ingest.spool.retained_records`.
 Never: a message called released that the second site may lack.
 """
 
@@ -16,11 +16,11 @@ import msgspec
 from bus.contracts.sent_again import SentAgainPartition
 from bus.files.durable_file import replace_durably
 from ingest.spool.frame import SpoolEntry
-from ingest.spool.kept import Delivered, KeptRecords, Place, is_beyond
 from ingest.spool.places import SUFFIX as PLACES_SUFFIX
 from ingest.spool.places import append_places, load_places, places_path
 from ingest.spool.queued import Queued
 from ingest.spool.reader import SpoolReader
+from ingest.spool.retained_records import Delivered, Place, RetainedRecords, is_beyond
 from ingest.spool.segment import SpoolSegment
 from ingest.spool.sent_again import SentAgainPlaces
 
@@ -30,16 +30,16 @@ _BATCHES_AT_ONCE = 20
 noticed."""
 
 
-class KeptState(msgspec.Struct, kw_only=True):
+class RetainedState(msgspec.Struct, kw_only=True):
     """`kept.json`. `floor`: nothing before it is kept; `dropped` and its ends as in
-    `KeptRecords`."""
+    `RetainedRecords`."""
 
     floor: int
     dropped: int = 0
     dropped_ends: list[tuple[str, int, int]] = []
 
 
-class KeptSegments:
+class RetainedSegments:
     """Invariant: `drained` at the start is not beyond the first message without a place."""
 
     def __init__(self, folder: Path, segments: Sequence[SpoolSegment], drained: int) -> None:
@@ -48,13 +48,13 @@ class KeptSegments:
         self._lock = threading.Lock()  # guards `_records`
         state = _read_state(folder)
         if state is None:
-            state = KeptState(floor=drained)
+            state = RetainedState(floor=drained)
             _write_state(folder, state)
         self.drained = drained
         ends = {(topic, partition): end for topic, partition, end in state.dropped_ends}
         first = segments[0].first_sequence
         floor = state.floor if state.dropped > state.floor else max(state.floor, first)
-        self._records = KeptRecords(floor, state.dropped, ends)
+        self._records = RetainedRecords(floor, state.dropped, ends)
         _delete_orphans(folder, segments)
         self._load(segments)
 
@@ -92,14 +92,14 @@ class KeptSegments:
         with self._lock:
             self._records.on_dropped(end_sequence)
             ends = [(*place, end) for place, end in self._records.dropped_ends.items()]
-            state = KeptState(
+            state = RetainedState(
                 floor=self._records.released, dropped=self._records.dropped, dropped_ends=ends
             )
         _write_state(self._folder, state)
 
     def reset(self, floor: int) -> None:
         """The second site has everything before `floor`, and gets what comes."""
-        _write_state(self._folder, KeptState(floor=floor))
+        _write_state(self._folder, RetainedState(floor=floor))
         with self._lock:
             self._records.reset(floor)
 
@@ -116,7 +116,7 @@ class KeptSegments:
                 return
 
 
-class KeptReader:
+class RetainedReader:
     """The kept messages that another site does not hold, in sequence; as a source of a
     `ProducerSession`. For the forwarder's thread, but for `wake`."""
 
@@ -191,7 +191,7 @@ class KeptReader:
         return [queued for queued, _ in found]
 
 
-def forget_kept(folder: Path) -> None:
+def forget_retained(folder: Path) -> None:
     """Nothing is kept from now on, and nothing that was kept counts later."""
     (folder / _STATE).unlink(missing_ok=True)
     _delete_orphans(folder, ())
@@ -210,15 +210,15 @@ def _delete_orphans(folder: Path, segments: Iterable[SpoolSegment]) -> None:
             path.unlink()
 
 
-def _read_state(folder: Path) -> KeptState | None:
+def _read_state(folder: Path) -> RetainedState | None:
     """None: nothing was kept so far. A damaged file: everything that is there is kept."""
     try:
-        return msgspec.json.decode((folder / _STATE).read_bytes(), type=KeptState)
+        return msgspec.json.decode((folder / _STATE).read_bytes(), type=RetainedState)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, ValueError):
-        return KeptState(floor=0)
+        return RetainedState(floor=0)
 
 
-def _write_state(folder: Path, state: KeptState) -> None:
+def _write_state(folder: Path, state: RetainedState) -> None:
     replace_durably(folder / _STATE, msgspec.json.encode(state))

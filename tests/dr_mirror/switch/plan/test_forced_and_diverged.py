@@ -9,7 +9,12 @@ import msgspec
 import pytest
 
 from bus.client.model import TopicPartition
-from bus.contracts.mirror_tails import MAX_ID_CHARACTERS, MAX_IDS_BYTES, decode_tail, encode_tail
+from bus.contracts.diverged_ranges import (
+    MAX_ID_CHARACTERS,
+    MAX_IDS_BYTES,
+    decode_diverged_range,
+    encode_diverged_range,
+)
 from bus.contracts.register import Register
 from bus.errors import BusError
 from bus.protocol.generated.describe_producers import ProducerState
@@ -19,19 +24,19 @@ from bus.records.control import end_txn_marker
 from bus.records.read import read_records
 from bus.records.record import Record
 from dr_mirror.report.plan.switch_report import PartitionStatement
+from dr_mirror.switch.plan.diverged_records import (
+    DivergedRecord,
+    common_end,
+    diverged_lines,
+    diverged_parts,
+    end_of_batches,
+    has_rows,
+)
 from dr_mirror.switch.plan.forced import (
     abort_marker,
     forced_partitions,
     heard_partitions,
     open_transactions,
-)
-from dr_mirror.switch.plan.tail import (
-    TailRecord,
-    common_end,
-    end_of_batches,
-    has_rows,
-    tail_lines,
-    tail_parts,
 )
 from ingest.senders.replay.lines import parse_line
 from spark_apps.batches.message import StreamMessage
@@ -99,8 +104,8 @@ def test_every_byte_of_a_record_is_in_its_line(dice: random.Random) -> None:
         assign(marker, 0, 100 + len(records), 0)
         data = bytes(batch + marker)
         assert end_of_batches(data, 100) == 101 + len(records)
-        lines = list(tail_lines(data, ONE, 100))
-        read = [msgspec.json.decode(line, type=TailRecord) for line in lines]
+        lines = list(diverged_lines(data, ONE, 100))
+        read = [msgspec.json.decode(line, type=DivergedRecord) for line in lines]
         assert [one.offset for one in read] == list(range(100, 100 + len(records)))
         for one, record in zip(read, read_records(data), strict=True):
             assert plain(one.key) == record.key
@@ -113,7 +118,7 @@ def test_a_replay_sends_the_same_bytes_under_the_same_identity() -> None:
     """Whether the record says its kind or its topic does."""
     for named in ([("record-id", b"own-1")], [("record-id", b"own-1"), ("kind", b"vehicle")]):
         batch = build_batch([Record(b"k", b'{"not": json', named)])
-        [line] = tail_lines(batch, ONE, 0)
+        [line] = diverged_lines(batch, ONE, 0)
         sent = parse_line(line.strip(), "", "file", 1)
         assert (sent.kind, sent.record_id, sent.body) == ("vehicle", "own-1", b'{"not": json')
 
@@ -138,7 +143,7 @@ def test_the_ids_of_a_tail_are_those_under_which_ingest_stores_its_records(
         ]
         batch = build_batch(records)
         assign(batch, 0, 500, 0)
-        found = [id for part in tail_parts(tail_lines(batch, place, 500), 3) for id in part.ids]
+        found = [id for part in diverged_parts(diverged_lines(batch, place, 500), 3) for id in part.ids]
         stored = []
         for offset, record in enumerate(records, 500):
             said = dict(record.headers).get("record-id")
@@ -156,16 +161,16 @@ def test_a_tail_is_told_in_bounded_parts_that_lack_no_record_and_have_a_key_each
     wanted = [f"{number:06d}".ljust(size, "号") for number, size in enumerate(sizes)]
     batch = build_batch([Record(None, b"x", [("record-id", each.encode())]) for each in wanted])
     assign(batch, 0, 7, 0)
-    parts = list(tail_parts(tail_lines(batch, ONE, 7), 4))
+    parts = list(diverged_parts(diverged_lines(batch, ONE, 7), 4))
     assert [each for part in parts for each in part.ids] == [
         each for each in wanted if len(each) <= MAX_ID_CHARACTERS
     ]
-    assert all(part == decode_tail(encode_tail(part)) for part in parts)
-    assert max(len(encode_tail(part)) for part in parts) < MAX_IDS_BYTES + 1000
+    assert all(part == decode_diverged_range(encode_diverged_range(part)) for part in parts)
+    assert max(len(encode_diverged_range(part)) for part in parts) < MAX_IDS_BYTES + 1000
     assert len({part.key for part in parts}) == len(parts) > 6
     assert (parts[0].offset, parts[-1].end_offset) == (7, 7 + len(wanted))
     assert [part.end_offset for part in parts[:-1]] == [part.offset for part in parts[1:]]
-    assert list(tail_parts([], 4)) == []
+    assert list(diverged_parts([], 4)) == []
 
 
 def test_counters_have_no_rows_of_their_own() -> None:
@@ -187,13 +192,13 @@ def test_a_batch_that_is_cut_as_a_whole_is_kept_as_a_whole_and_damage_has_its_ow
     batch = build_batch([Record(None, b"x") for _ in range(5)])
     assign(batch, 0, 10, 0)
     for offset in range(8, 15):
-        assert len(list(tail_lines(batch, ONE, offset))) == 5
-    assert list(tail_lines(batch, ONE, 15)) == []
+        assert len(list(diverged_lines(batch, ONE, offset))) == 5
+    assert list(diverged_lines(batch, ONE, 15)) == []
     for _ in range(300):
         damaged = bytearray(batch)
         damaged[dice.randrange(12, len(batch))] = dice.randrange(256)
         try:
-            list(tail_lines(damaged, ONE, 10))
+            list(diverged_lines(damaged, ONE, 10))
         except BusError:
             continue
 

@@ -1,6 +1,6 @@
 """One partition at one broker, read as digests: from the broker's own disk, or through Fetch.
 
-In: a channel, a range of offsets. Out: digests per block. Raises `SideError`. Core:
+In: a channel, a range of offsets. Out: digests per block. Raises `EndpointError`. Core:
 `dr_mirror.proof.plan.digests`. Never: a verdict.
 
 A broker of ours with a mirror listener answers MirrorDigest, leader or follower, from its own disk;
@@ -41,19 +41,19 @@ OnBytes = Callable[[int], Awaitable[None]]
 """So many bytes came over the link; returns when more may."""
 
 
-class SideError(Exception):
+class EndpointError(Exception):
     """A side did not answer; the text says why."""
 
 
-class SideSilent(SideError):
+class EndpointSilent(EndpointError):
     """Its broker cannot be reached, or answers nothing; so it will be with its other partitions."""
 
 
-class SideUnsupported(SideError):
+class EndpointUnsupported(EndpointError):
     """It does not know MirrorDigest on this listener."""
 
 
-class SideMoved(SideError):
+class EndpointMoved(EndpointError):
     """Its log begins later than what was asked for."""
 
     def __init__(self, log_start: int) -> None:
@@ -79,25 +79,26 @@ class ReadBlocks:
     fault: str = ""
 
 
-class ReplicaSide(Protocol):
+class ReplicaEndpoint(Protocol):
     """One replica as it is compared."""
 
     async def held(self) -> HeldRange:
-        """What there is. Raises SideError."""
+        """What there is. Raises EndpointError."""
 
     async def read(self, first: int, end: int, block_offsets: int) -> ReadBlocks:
-        """Digests from `first` on, up to `end` or as far as one answer goes. Raises SideError."""
+        """Digests from `first` on, up to `end` or as far as one answer goes. Raises
+        EndpointError."""
 
 
-async def read_all(side: ReplicaSide, first: int, end: int, block_offsets: int) -> ReadBlocks:
+async def read_all(side: ReplicaEndpoint, first: int, end: int, block_offsets: int) -> ReadBlocks:
     """Answer after answer, as far as the side holds anything. A block larger than an answer comes
-    in pieces. Raises SideError where nothing came."""
+    in pieces. Raises EndpointError where nothing came."""
     found: list[BlockDigest] = []
     position, fault = first, ""
     while position < end:
         try:
             part = await side.read(position, end, block_offsets)
-        except SideError:
+        except EndpointError:
             if position == first:
                 raise
             break
@@ -108,7 +109,7 @@ async def read_all(side: ReplicaSide, first: int, end: int, block_offsets: int) 
     return ReadBlocks(found, position, fault)
 
 
-class DigestSide:
+class DigestEndpoint:
     """A replica of a broker that answers MirrorDigest."""
 
     def __init__(self, channel: PeerChannel, topic: str, index: int, sleep: Sleep) -> None:
@@ -149,14 +150,14 @@ class DigestSide:
             if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 if may_move:
                     return result
-                raise SideMoved(result.log_start_offset)
+                raise EndpointMoved(result.log_start_offset)
             if result.error_code not in (0, ErrorCode.CORRUPT_MESSAGE):
                 raise _refused(self._channel, result.error_code, result.error_message or "")
             return result
-        raise SideError(f"{self._channel.name} digests for others all the time")
+        raise EndpointError(f"{self._channel.name} digests for others all the time")
 
 
-class FetchSide:
+class FetchEndpoint:
     """The leader of any cluster; everything comes over the link."""
 
     def __init__(
@@ -188,7 +189,7 @@ class FetchSide:
         return ReadBlocks(digester.finish(), end)
 
     async def records(self, position: int) -> memoryview:
-        """Batches from `position` on, as one answer holds them. Raises SideError."""
+        """Batches from `position` on, as one answer holds them. Raises EndpointError."""
         start = FetchFrom(self._topic, position)
         request = one_fetch((self._topic_id, self._index), start, max_bytes=FETCH_BYTES)
         answer = await _answer(self._channel, ApiKey.FETCH, request)
@@ -196,7 +197,7 @@ class FetchSide:
             raise _refused(self._channel, answer.error_code)
         data = answer.responses[0].partitions[0]
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise SideMoved(await self._offset(EARLIEST))
+            raise EndpointMoved(await self._offset(EARLIEST))
         if data.error_code:
             raise _refused(self._channel, data.error_code)
         records = memoryview(data.records or b"")
@@ -213,11 +214,11 @@ class FetchSide:
         return int(result.offset)
 
 
-async def is_supported(side: DigestSide) -> bool:
-    """Whether its broker answers MirrorDigest on this listener. Raises SideError."""
+async def is_supported(side: DigestEndpoint) -> bool:
+    """Whether its broker answers MirrorDigest on this listener. Raises EndpointError."""
     try:
         await side.held()
-    except SideUnsupported:
+    except EndpointUnsupported:
         return False
     return True
 
@@ -227,9 +228,9 @@ async def _answer(channel: PeerChannel, api_key: int, request: object) -> Any:
         return await channel.request(api_key, request, timeout_ms=TIMEOUT_MS)
     except PeerError as error:
         is_unsupported = error.kind is PeerErrorKind.UNSUPPORTED_VERSION
-        raise (SideUnsupported if is_unsupported else SideSilent)(str(error)) from None
+        raise (EndpointUnsupported if is_unsupported else EndpointSilent)(str(error)) from None
 
 
-def _refused(channel: PeerChannel, error_code: int, message: str = "") -> SideError:
+def _refused(channel: PeerChannel, error_code: int, message: str = "") -> EndpointError:
     code = ErrorCode.of(error_code)
-    return SideError(f"{channel.name}: {code.name}{': ' if message else ''}{message}")
+    return EndpointError(f"{channel.name}: {code.name}{': ' if message else ''}{message}")

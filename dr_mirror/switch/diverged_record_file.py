@@ -1,8 +1,8 @@
 """The file that keeps what only a former primary has of one partition, before its log is cut.
 
 In: fetched batches. Out: JSON lines, and a file beside them with their SHA-256 as `sha256sum -c`
-reads it; both on the device when `finish` returns. Core: `dr_mirror.switch.plan.tail`. Never: half
-a file under its name.
+reads it; both on the device when `finish` returns. Core: `dr_mirror.switch.plan.diverged_records`.
+Never: half a file under its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import IO, Any
 from bus.client.model import TopicPartition
 from bus.files.durable_file import sync_folder
 from bus.protocol.wire import Buffer
-from dr_mirror.switch.plan.tail import end_of_batches, tail_lines
+from dr_mirror.switch.plan.diverged_records import diverged_lines, end_of_batches
 
 SUFFIX = ".jsonl"
 
@@ -25,7 +25,7 @@ Fetch = Callable[[TopicPartition, int], Buffer]
 """Batches of a partition from an offset on."""
 
 
-class TailFile:
+class DivergedRecordFile:
     """Invariant: under `path` stands a whole file or none."""
 
     def __init__(self, folder: Path, partition: TopicPartition) -> None:
@@ -37,7 +37,7 @@ class TailFile:
         self._file = self._fresh.open("wb")
         self._digest = hashlib.sha256()
 
-    def __enter__(self) -> TailFile:
+    def __enter__(self) -> DivergedRecordFile:
         return self
 
     def __exit__(
@@ -51,7 +51,7 @@ class TailFile:
 
     def add(self, batches: Buffer, position: int) -> None:
         """The records of these batches. Raises RecordsError, OSError."""
-        for line in tail_lines(batches, self._partition, position):
+        for line in diverged_lines(batches, self._partition, position):
             self._file.write(line)
             self._digest.update(line)
             self.records += 1

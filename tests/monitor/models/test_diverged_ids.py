@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from bus.contracts.mirror_tails import MirrorTail
-from monitor.console.mirror_rows import own_tail_facts
+from bus.contracts.diverged_ranges import DivergedRange
+from monitor.console.mirror_rows import diverged_id_facts
 from monitor.i18n import texts
-from monitor.models.own_tails import OwnTails
+from monitor.models.diverged_ids import DivergedIds
 
 
-def a_part(epoch: int, offset: int, *ids: str) -> MirrorTail:
-    return MirrorTail(
+def a_part(epoch: int, offset: int, *ids: str) -> DivergedRange:
+    return DivergedRange(
         epoch=epoch, topic="data.face", partition=0, offset=offset, end_offset=offset + len(ids), ids=ids
     )
 
@@ -26,7 +26,7 @@ def test_parts_in_any_order_and_more_than_once_count_every_record_once(dice: ran
         for _ in range(dice.randrange(1, 30)):
             at, epoch = dice.randrange(40), dice.randrange(1, 4)
             parts.append(a_part(epoch, at, *ids[at : at + dice.randrange(12)]))
-        tails = OwnTails()
+        tails = DivergedIds()
         for part in dice.sample(parts * 2, 2 * len(parts)):
             tails.apply(part)
         newest = {
@@ -42,7 +42,7 @@ def test_parts_in_any_order_and_more_than_once_count_every_record_once(dice: ran
 
 def test_records_beyond_the_bound_are_counted_once_and_not_marked() -> None:
     """Memory is bounded; what was held before stays."""
-    tails = OwnTails(most=3)
+    tails = DivergedIds(most=3)
     tails.apply(a_part(1, 0, "a", "b"))
     for _ in range(2):
         tails.apply(a_part(2, 0, "c", "d", "e"))
@@ -59,10 +59,10 @@ def test_the_page_says_how_many_of_each_site_epoch_and_that_some_are_not_marked(
 ) -> None:
     """Nothing where no site came back."""
     t = texts(language)
-    assert own_tail_facts(OwnTails(), t) == []
-    tails = OwnTails(most=1)
+    assert diverged_id_facts(DivergedIds(), t) == []
+    tails = DivergedIds(most=1)
     tails.apply(a_part(2, 0, *(f"id-{number}" for number in range(1_000))))
-    (epoch, count), (_, too_many) = own_tail_facts(tails, t)
+    (epoch, count), (_, too_many) = diverged_id_facts(tails, t)
     assert epoch == said
     assert "1,000" in count
     assert "999" in too_many

@@ -50,7 +50,7 @@ Start = Callable[[Path, BrokerPair, Mapping[str, str]], "subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class MirroringSide:
+class BenchMirror:
     """One mirror, started and stopped by the bench. `topic` is what it calls ours at the target;
     settings of `[mirror]` are for ours alone."""
 
@@ -99,13 +99,13 @@ def _start_mirror_maker(
     return server.process
 
 
-OURS = MirroringSide("our mirror", TOPIC, _start_ours)
-AT_LEAST_ONCE = MirroringSide(
+OURS = BenchMirror("our mirror", TOPIC, _start_ours)
+AT_LEAST_ONCE = BenchMirror(
     "our mirror without transactions", TOPIC,
     lambda folder, pair, _: _start_ours(folder, pair, {"target_transactions": "false"}),
 )  # fmt: skip
-MIRROR_MAKER = MirroringSide("MirrorMaker 2", f"{ALIAS}.{TOPIC}", _start_mirror_maker)
-MIRROR_MAKER_IN_TRANSACTIONS = MirroringSide(
+MIRROR_MAKER = BenchMirror("MirrorMaker 2", f"{ALIAS}.{TOPIC}", _start_mirror_maker)
+MIRROR_MAKER_IN_TRANSACTIONS = BenchMirror(
     "MirrorMaker 2 in transactions", MIRROR_MAKER.topic,
     partial(_start_mirror_maker, in_transactions=True),
 )  # fmt: skip
@@ -147,7 +147,7 @@ def pair_of_apache(folder: Path) -> Iterator[BrokerPair]:
 class MirroringRun:
     """A mirror that copies, warm. `folder`: of its own."""
 
-    side: MirroringSide
+    side: BenchMirror
     pair: BrokerPair
     folder: Path
     process: subprocess.Popen[bytes]
@@ -158,7 +158,7 @@ OpenPair = Callable[[Path], AbstractContextManager[BrokerPair]]
 
 @contextmanager
 def mirroring(
-    side: MirroringSide,
+    side: BenchMirror,
     open_pair: OpenPair,
     *,
     warm_s: int,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.accounts.carried import CarriedAccounts
+from monitor.accounts.replicated_accounts import ReplicatedAccounts
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.sealing import AccountRow
 from monitor.accounts.store import AccountStore
@@ -36,7 +36,7 @@ def names(store: AccountStore) -> list[str]:
 
 
 def rows(store: AccountStore) -> list[AccountRow]:
-    return CarriedAccounts(store.database).rows()
+    return ReplicatedAccounts(store.database).rows()
 
 
 def test_who_logs_in_at_the_primary_logs_in_here_with_the_same_password(
@@ -44,7 +44,7 @@ def test_who_logs_in_at_the_primary_logs_in_here_with_the_same_password(
 ):
     primary.add("wang", PASSWORD, [AccountRole.OPERATIONS])
     store.add("own", PASSWORD, [AccountRole.OPERATIONS])
-    carried = CarriedAccounts(store.database)
+    carried = ReplicatedAccounts(store.database)
     assert carried.write(rows(primary), 5)
     found = store.verify("wang", PASSWORD)
     assert found is not None
@@ -58,7 +58,7 @@ def test_who_is_removed_there_is_removed_here_and_this_site_s_own_stay(
     primary.add("wang", PASSWORD, [AccountRole.OPERATIONS])
     primary.add("li", PASSWORD, [AccountRole.OPERATIONS])
     store.add("own", PASSWORD, [AccountRole.OPERATIONS])
-    carried = CarriedAccounts(store.database)
+    carried = ReplicatedAccounts(store.database)
     carried.write(rows(primary), 5)
     primary.remove("li")
     assert carried.write(rows(primary), 6)
@@ -71,7 +71,7 @@ def test_who_is_removed_at_the_new_primary_is_removed_at_the_former_one(
     """Before, the former primary kept the account, and gave it back when it was primary again."""
     for name in ("wang", "li"):
         primary.add(name, PASSWORD, [AccountRole.OPERATIONS])
-    former, taking_over = (CarriedAccounts(one.database) for one in (primary, store))
+    former, taking_over = (ReplicatedAccounts(one.database) for one in (primary, store))
     former.note_published(former.rows(), 5)
     taking_over.write(former.rows(), 5)
     store.remove("li")
@@ -80,7 +80,7 @@ def test_who_is_removed_at_the_new_primary_is_removed_at_the_former_one(
 
 
 def test_an_older_snapshot_changes_nothing(store: AccountStore):
-    carried = CarriedAccounts(store.database)
+    carried = ReplicatedAccounts(store.database)
     assert carried.write([AccountRow("wang", "operations", "x")], 6)
     assert not carried.write([], 6)
     assert not carried.write([], 5)
@@ -95,7 +95,7 @@ def test_a_row_that_no_console_writes_refuses_the_whole_snapshot(
     store: AccountStore, row: tuple[str, str]
 ):
     with pytest.raises(ValueError):
-        CarriedAccounts(store.database).write([AccountRow("wang", "operations", "x"), AccountRow(*row, "x")], 5)
+        ReplicatedAccounts(store.database).write([AccountRow("wang", "operations", "x"), AccountRow(*row, "x")], 5)
     assert names(store) == []
 
 
@@ -110,7 +110,7 @@ def test_a_file_of_an_earlier_version_gets_its_tables(tmp_path: Path, version: i
         db.execute(f"PRAGMA user_version = {version}")
     again = AccountStore(tmp_path)
     assert names(again) == ["wang"]
-    carried = CarriedAccounts(again.database)
+    carried = ReplicatedAccounts(again.database)
     assert carried.version() == -1
     assert again.last_log_ins() == {}
     assert carried.write([AccountRow("li", "operations", "x")], 1)

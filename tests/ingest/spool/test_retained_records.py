@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ingest.spool import Delivered, Place, Spool, SpoolEntry, SpoolFull
-from ingest.spool.kept import MAX_RUNS, KeptRecords, is_beyond
 from ingest.spool.places import decode_rows, encode_rows
+from ingest.spool.retained_records import MAX_RUNS, RetainedRecords, is_beyond
 
 MANY = 1 << 30
 TOPICS = ("data.vehicle", "data.face")
@@ -46,7 +46,7 @@ def test_nothing_is_released_before_the_second_site_has_it_and_in_the_end_all_is
 ):
     """Random deliveries and confirmations; memory stays bounded."""
     for _ in range(200):
-        bus, kept = Bus(dice), KeptRecords(0)
+        bus, kept = Bus(dice), RetainedRecords(0)
         rows: list[Delivered] = []
         for _ in range(dice.randrange(1, 40)):
             added = [bus.deliver(len(rows) + each) for each in range(dice.randrange(1, 6))]
@@ -61,7 +61,7 @@ def test_nothing_is_released_before_the_second_site_has_it_and_in_the_end_all_is
 
 def test_runs_are_bounded_and_still_release_nothing_early(dice: random.Random):
     """A mirror that stands while thousands of small deliveries come."""
-    kept, bus = KeptRecords(0), Bus(dice)
+    kept, bus = RetainedRecords(0), Bus(dice)
     rows = [bus.deliver(number) for number in range(4 * MAX_RUNS)]
     for row in rows:
         kept.on_delivered(row.sequence + 1, [row])
@@ -78,7 +78,7 @@ def test_what_was_dropped_counts_as_uncovered_until_the_mirror_has_it_also_after
 ):
     """RPO is not 0 exactly as long as something may be nowhere but at the first site."""
     for _ in range(100):
-        bus, kept = Bus(dice), KeptRecords(0)
+        bus, kept = Bus(dice), RetainedRecords(0)
         rows = [bus.deliver(number) for number in range(30)]
         for at in range(0, 30, 3):
             kept.on_delivered(at + 3, rows[at : at + 3])
@@ -86,7 +86,7 @@ def test_what_was_dropped_counts_as_uncovered_until_the_mirror_has_it_also_after
         dropped = dice.randrange(1, 31)
         kept.on_dropped(dropped)
         assert kept.uncovered == max(0, dropped - kept.released)
-        again = KeptRecords(kept.released, kept.dropped, kept.dropped_ends)
+        again = RetainedRecords(kept.released, kept.dropped, kept.dropped_ends)
         assert again.uncovered == kept.uncovered
         for _ in range(10):
             said = bus.copy()
@@ -99,7 +99,7 @@ def test_what_was_dropped_counts_as_uncovered_until_the_mirror_has_it_also_after
 
 def test_a_topic_that_was_made_again_is_not_released_by_what_was_said_of_the_old_one():
     """Its offsets begin anew: what was said is void."""
-    kept = KeptRecords(0)
+    kept = RetainedRecords(0)
     kept.on_delivered(1, [Delivered(0, "t", 0, 99)])
     kept.on_confirmed({("t", 0): 100})
     assert kept.released == 1
@@ -142,7 +142,7 @@ def open_spool(folder: Path, kept_max_bytes: int = MANY, max_bytes: int = MANY) 
 
 def resent(spool: Spool, held: dict[Place, int]) -> list[int]:
     """The sequences that a move would send again."""
-    reader, found = spool.kept_reader(held), list[int]()
+    reader, found = spool.retained_reader(held), list[int]()
     while not reader.exhausted:
         for queued in reader.read(7):
             assert queued.entry == entry(queued.sequence)
@@ -183,7 +183,7 @@ async def test_a_move_sends_exactly_what_the_other_site_lacks_over_restarts_and_
         assert resent(spool, held) == [each for each in range(count) if is_beyond(rows[each], held)]
         spool.confirm(bus.ends)
         spool.acknowledge(count)
-        assert spool.kept_messages == spool.uncovered_messages == 0
+        assert spool.retained_messages == spool.uncovered_messages == 0
         spool.close()
 
 
@@ -205,9 +205,9 @@ async def test_kept_messages_do_not_refuse_senders_and_the_oldest_go_at_their_ow
         await spool.append([entry(number + each) for each in range(12)])
         await forward(spool, bus, 12, rows)
         assert spool.kept_bytes <= 20_000
-    assert spool.uncovered_messages + spool.kept_messages == 600
+    assert spool.uncovered_messages + spool.retained_messages == 600
     assert spool.uncovered_messages > 300
-    first = 600 - spool.kept_messages
+    first = 600 - spool.retained_messages
     assert resent(spool, {}) == list(range(first, 600))
     uncovered = spool.uncovered_messages
     spool.close()
@@ -231,10 +231,10 @@ async def test_after_a_move_nothing_of_before_is_kept_and_what_comes_is(
     await spool.append([entry(number) for number in range(50)])
     await forward(spool, bus, 50, rows)
     spool.keep_from(50)
-    spool.release_kept()
+    spool.release_retained()
     spool.keep_from(50)  # said by a counter that has not heard of the move
     spool.acknowledge(50)
-    assert (spool.kept_messages, resent(spool, {})) == (0, [])
+    assert (spool.retained_messages, resent(spool, {})) == (0, [])
     again = spool.slot_reader()
     assert again.sequence == 0
     for each in (counting, again):
@@ -243,7 +243,7 @@ async def test_after_a_move_nothing_of_before_is_kept_and_what_comes_is(
     await forward(spool, Bus(dice), 50, rows)
     spool.close()
     spool = open_spool(tmp_path)
-    assert (spool.kept_messages, resent(spool, {})) == (10, list(range(50, 60)))
+    assert (spool.retained_messages, resent(spool, {})) == (10, list(range(50, 60)))
     spool.close()
 
 

@@ -56,7 +56,7 @@ class LastReplicated(NamedTuple):
     value: bytes | None
 
 
-class StateCarrier:
+class StateReplicator:
     """One thread, one direction. Invariant: `statuses` are those of its last round."""
 
     def __init__(
@@ -85,7 +85,7 @@ class StateCarrier:
         """In the order of the table."""
         return tuple(self._statuses.values())
 
-    def start(self) -> StateCarrier:
+    def start(self) -> StateReplicator:
         """Begin to carry."""
         self._thread.start()
         return self

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from bus.client.kafka.admin import Admin
-from bus.contracts.mirror_cuts import CUTS_KEY, TopicCuts, parse_cuts
+from bus.contracts.mirror_truncations import TRUNCATIONS_KEY, TopicTruncations, parse_truncations
 from bus.errors import BusError
 from bus.settings import BusSettings
 from ingest.store.port import Position
@@ -27,7 +27,7 @@ TIMEOUT_S = 10.0
 EVERY_S = 5.0
 
 
-class LogsWereCut(Exception):
+class LogsTruncated(Exception):
     """Topics of this driver have other records than those it has read; the text names them."""
 
 
@@ -38,7 +38,7 @@ class PositionWriter(Protocol):
         """See `ingest.store.port.RecordStore`."""
 
 
-class CutWatch:
+class TruncationWatcher:
     """The cuts of some topics. Invariant: `known` is what the driver began with."""
 
     def __init__(self, bus: BusSettings, topics: Iterable[str]) -> None:
@@ -46,38 +46,40 @@ class CutWatch:
         self._admin = Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
         self._topics = sorted(topics)
         self._asked_s = time.monotonic()
-        self.known = read_cuts(self._admin, self._topics)
+        self.known = read_truncations(self._admin, self._topics)
 
     def close(self) -> None:
         """Ask no more."""
         self._admin.close()
 
     def check(self) -> None:
-        """Every few seconds, ask again. Raises LogsWereCut."""
+        """Every few seconds, ask again. Raises LogsTruncated."""
         if time.monotonic() - self._asked_s < EVERY_S:
             return
         self._asked_s = time.monotonic()
         try:
-            now = read_cuts(self._admin, self._topics)
+            now = read_truncations(self._admin, self._topics)
         except BusError as error:
             log.info("it is not known just now whether logs were cut: %s", error)
             return
         cut = sorted(name for name, cuts in now.items() if cuts != self.known.get(name))
         if cut:
-            raise LogsWereCut(
+            raise LogsTruncated(
                 f"the logs of {', '.join(cut)} were cut when this site came back as a secondary; "
                 "this driver ends, and the next one begins at the cut"
             )
 
 
-def read_cuts(admin: Admin, topics: Sequence[str]) -> Mapping[str, tuple[TopicCuts, ...]]:
+def read_truncations(
+    admin: Admin, topics: Sequence[str]
+) -> Mapping[str, tuple[TopicTruncations, ...]]:
     """Those of topics that have any. Raises BusError."""
     cuts = {}
     for name, values in admin.all_topic_configs(topics).items():
         try:
-            parsed = parse_cuts(values.get(CUTS_KEY, ""))
+            parsed = parse_truncations(values.get(TRUNCATIONS_KEY, ""))
         except ValueError as error:
-            log.error("%s of %s is passed over: %s", CUTS_KEY, name, error)
+            log.error("%s of %s is passed over: %s", TRUNCATIONS_KEY, name, error)
             continue
         if parsed:
             cuts[name] = parsed
@@ -88,7 +90,7 @@ def go_back(
     store: PositionWriter,
     stored: Sequence[Position],
     marks: Sequence[Position],
-    cuts: Mapping[str, Sequence[TopicCuts]],
+    cuts: Mapping[str, Sequence[TopicTruncations]],
 ) -> list[Position]:
     """The positions of an application as they stand now: behind a cut they are set back in the
     store, once for each site epoch. `marks`: those of `epoch_marks`. Rows stay. Raises StoreError.

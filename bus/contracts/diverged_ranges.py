@@ -21,7 +21,7 @@ MAX_IDS_BYTES = 500_000
 _Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
-class MirrorTail(msgspec.Struct, frozen=True, kw_only=True):
+class DivergedRange(msgspec.Struct, frozen=True, kw_only=True):
     """`control.mirror-tails`: the records [offset, end_offset) of a partition were this site's own
     when site epoch `epoch` began, and were cut when the site came back; `ids` as the store has
     them."""
@@ -41,15 +41,15 @@ class MirrorTail(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.epoch}/{self.topic}-{self.partition}/{self.offset}".encode()
 
 
-_DECODER = msgspec.json.Decoder(MirrorTail)
+_DECODER = msgspec.json.Decoder(DivergedRange)
 
 
-def encode_tail(part: MirrorTail) -> bytes:
+def encode_diverged_range(part: DivergedRange) -> bytes:
     """As it goes on the topic."""
     return msgspec.json.encode(part)
 
 
-def decode_tail(value: bytes | None) -> MirrorTail | None:
+def decode_diverged_range(value: bytes | None) -> DivergedRange | None:
     """None for what is none: a newer program's, a tombstone, a foreign hand's."""
     try:
         return _DECODER.decode(value or b"")

@@ -18,7 +18,7 @@ VERSION_ROW = ""
 """In `carried_accounts` no account has this name: its row holds the version."""
 
 
-class CarriedAccounts:
+class ReplicatedAccounts:
     """One file. Every method raises `AccountsUnavailable`, and waits for the disk."""
 
     def __init__(self, database: AccountDatabase) -> None:

@@ -23,10 +23,10 @@ from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.mirror_status import MirrorStatus
 from bus.errors import BusError, ErrorCode
 from bus.files.durable_file import replace_durably
+from dr_mirror.switch.diverged_record_file import DivergedRecordFile
 from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import OnStep, SwitchRefused, SwitchUnfinished
-from dr_mirror.switch.tail_file import TailFile
 from dr_mirror.topics.states import MirrorState, state_named
 from dr_mirror.topics.topics import MirrorTopic
 
@@ -41,7 +41,7 @@ ID_CHARACTERS = 32
 POLL_S = 0.2
 
 
-class CopiedAnew(msgspec.Struct, frozen=True, kw_only=True):
+class CopiedAgain(msgspec.Struct, frozen=True, kw_only=True):
     """`records` of the old topic are in `files`; none where the operator wanted none."""
 
     topic: str
@@ -49,7 +49,7 @@ class CopiedAnew(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...]
 
 
-class CopyAnew:
+class CopyAgain:
     """`run` once for a topic. `read_status` is the mirror's newest word, `kept` the folder below
     which files are written; `name` is the topic's at the target."""
 
@@ -64,7 +64,7 @@ class CopyAnew:
         self._on_step = on_step
         self._timeout_s = timeout_s
 
-    def run(self, *, with_files: bool) -> CopiedAnew:
+    def run(self, *, with_files: bool) -> CopiedAgain:
         """Raises SwitchRefused, SwitchUnfinished, BusError, StatusUnavailable, OSError."""
         status = self._read_status()
         held = self._target.topics().get(self._name)
@@ -81,7 +81,7 @@ class CopyAnew:
             done = _read(folder / BEGUN)
         else:
             self._check(status, held)
-            done = CopiedAnew(topic=self._topic, records=0, files=())
+            done = CopiedAgain(topic=self._topic, records=0, files=())
             if with_files:
                 done = self._put_into_files(held, folder)
             folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ class CopyAnew:
         self._wait_until_copied()
         return done
 
-    def _begun_before(self, held: MirrorTopic | None) -> CopiedAnew | None:
+    def _begun_before(self, held: MirrorTopic | None) -> CopiedAgain | None:
         """What the newest command about a topic of this name has begun that is gone by now."""
         present = held.topic_id.hex() if held is not None else ""
         found = [
@@ -117,7 +117,7 @@ class CopyAnew:
                 f"source is: {', '.join(sorted(one.value for one in ANOTHER))}", self._topic,
             )])  # fmt: skip
 
-    def _put_into_files(self, held: MirrorTopic, folder: Path) -> CopiedAnew:
+    def _put_into_files(self, held: MirrorTopic, folder: Path) -> CopiedAgain:
         places = [TopicPartition(self._name, index) for index in range(held.partitions)]
         starts, ends = self._target.leaders.starts(places), self._target.leaders.ends(places)
         if unknown := [each for each in places if each not in starts or each not in ends]:
@@ -129,13 +129,13 @@ class CopyAnew:
         for place in places:
             if starts[place] >= ends[place]:
                 continue
-            with TailFile(folder, place) as file:
+            with DivergedRecordFile(folder, place) as file:
                 file.add_range(self._target.leaders.fetch, starts[place], ends[place])
                 file.finish()
             files.append(str(file.path))
             records += file.records
             self._on_step("kept", f"{place.topic}-{place.partition}: {file.records}: {file.path}")
-        return CopiedAnew(topic=self._topic, records=records, files=tuple(files))
+        return CopiedAgain(topic=self._topic, records=records, files=tuple(files))
 
     def _delete(self, held: MirrorTopic) -> None:
         if held.configs.get(SOURCE_CLUSTER_KEY):
@@ -167,8 +167,8 @@ class CopyAnew:
         return self._name in self._target.topics()
 
 
-def _read(path: Path) -> CopiedAnew:
-    return msgspec.json.decode(path.read_bytes(), type=CopiedAnew)
+def _read(path: Path) -> CopiedAgain:
+    return msgspec.json.decode(path.read_bytes(), type=CopiedAgain)
 
 
 def states_of_topic(status: MirrorStatus, topic: str) -> set[MirrorState]:

@@ -11,12 +11,12 @@ from bus.client.admin import commands
 from bus.client.admin.config_resources import TOPIC, AlterConfigOp
 from bus.client.kafka.admin import Admin
 from bus.client.wire.sync_client import SyncClient
-from bus.contracts.mirror_cuts import CUTS_KEY, LogCut, TopicCuts
+from bus.contracts.mirror_truncations import TRUNCATIONS_KEY, LogTruncation, TopicTruncations
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
 from deploy.servers.databus import RunningBroker, start_broker
-from spark_apps.source import cuts
-from spark_apps.source.cuts import CutWatch, LogsWereCut
+from spark_apps.source import truncations as cuts
+from spark_apps.source.truncations import LogsTruncated, TruncationWatcher
 
 BOTH = (DATA_VEHICLE, DATA_FACE)
 
@@ -33,7 +33,7 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 
 def say(broker: RunningBroker, topic: str, text: str) -> None:
     with SyncClient(broker.bootstrap, "test") as client:
-        change = [(CUTS_KEY, AlterConfigOp.SET, text)]
+        change = [(TRUNCATIONS_KEY, AlterConfigOp.SET, text)]
         commands.alter_configs(client, {(TOPIC, topic): change})
 
 
@@ -44,11 +44,11 @@ def test_a_cut_since_the_start_ends_the_driver_and_one_before_is_known(
     monkeypatch.setattr(cuts, "EVERY_S", 0.0)
     bus = BusSettings(bootstrap_servers=broker.bootstrap)
     say(broker, DATA_FACE, "7:0=10-30")
-    watch = CutWatch(bus, BOTH)
-    assert watch.known == {DATA_FACE: (TopicCuts(7, {0: LogCut(10, 30)}),)}
+    watch = TruncationWatcher(bus, BOTH)
+    assert watch.known == {DATA_FACE: (TopicTruncations(7, {0: LogTruncation(10, 30)}),)}
     watch.check()
     say(broker, DATA_VEHICLE, "7~:1=5-6")
-    with pytest.raises(LogsWereCut, match=r"data\.vehicle were cut"):
+    with pytest.raises(LogsTruncated, match=r"data\.vehicle were cut"):
         watch.check()
     watch.close()
 
@@ -60,7 +60,7 @@ def test_what_is_no_cut_and_a_bus_that_is_away_keep_a_driver_as_it_is(
     monkeypatch.setattr(cuts, "EVERY_S", 0.0)
     monkeypatch.setattr(cuts, "TIMEOUT_S", 1.0)
     say(broker, DATA_VEHICLE, "somebody's hand")
-    watch = CutWatch(BusSettings(bootstrap_servers=broker.bootstrap), BOTH)
+    watch = TruncationWatcher(BusSettings(bootstrap_servers=broker.bootstrap), BOTH)
     assert watch.known == {}
     broker.kill()
     watch.check()

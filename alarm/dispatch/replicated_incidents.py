@@ -28,7 +28,7 @@ DELETE FROM positions WHERE topic = 'event.incident';
 any more is not ended."""
 
 
-class CarriedIncident(NamedTuple):
+class ReplicatedIncident(NamedTuple):
     """An open incident of the other site; the header `mirror-origin` of its opening."""
 
     incident: Incident
@@ -57,14 +57,14 @@ def is_ended_elsewhere_only(db: sqlite3.Connection, incident: Incident) -> bool:
     return db.execute(sql, (incident.incident_id,)).fetchone() is not None
 
 
-def carried_open(db: sqlite3.Connection, limit: int) -> list[CarriedIncident]:
+def replicated_open(db: sqlite3.Connection, limit: int) -> list[ReplicatedIncident]:
     """Those that only the other site has raised, oldest first."""
     rows = db.execute(
         "SELECT body, origin FROM open_incidents JOIN incidents USING (incident_id)"
         " WHERE origin <> x'' AND state = 'open' ORDER BY id LIMIT ?",
         (limit,),
     ).fetchall()
-    return [CarriedIncident(msgspec.json.decode(body, type=Incident), at) for body, at in rows]
+    return [ReplicatedIncident(msgspec.json.decode(body, type=Incident), at) for body, at in rows]
 
 
 def ended_by_takeover(incident: Incident, now_ms: int) -> Incident:

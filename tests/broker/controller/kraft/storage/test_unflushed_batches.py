@@ -15,7 +15,7 @@ from broker.controller.kraft.storage.flushed_end import (
     encode_slot,
 )
 from broker.controller.kraft.storage.integrity import MetadataLogDamaged
-from broker.controller.kraft.storage.unflushed_tail import PREFIX
+from broker.controller.kraft.storage.unflushed_batches import PREFIX
 from broker.disk.real import RealDisk
 from bus.records.batch import HEADER_BYTES, iter_batches, seal
 from tests.broker.controller.kraft.storage.test_integrity import (

@@ -21,7 +21,7 @@ PREFIX = "unflushed-"
 COPY_BYTES = 1 << 20
 
 
-class UnflushedTail(NamedTuple):
+class UnflushedBatches(NamedTuple):
     """`base`: the segment that is torn. `position`: the byte in it where the sound part ends.
     `offset`: the first one that is missing. `fault`: what is wrong there."""
 
@@ -31,7 +31,7 @@ class UnflushedTail(NamedTuple):
     fault: str
 
 
-def put_aside(disk: Disk, directory: str, tail: UnflushedTail) -> list[str]:
+def put_aside(disk: Disk, directory: str, tail: UnflushedBatches) -> list[str]:
     """Cut the log; the files that have what stood behind. Waits for the device. A crash between the
     steps leaves the tail where it is, or in two places."""
     torn = segment_path(directory, tail.base, LOG)
@@ -73,11 +73,11 @@ def _copy(disk: Disk, torn: str, aside: str, position: int) -> str:
     return aside
 
 
-def _prefix(tail: UnflushedTail) -> str:
+def _prefix(tail: UnflushedBatches) -> str:
     return f"{PREFIX}{tail.offset}."
 
 
-def _free_number(disk: Disk, directory: str, tail: UnflushedTail) -> int:
+def _free_number(disk: Disk, directory: str, tail: UnflushedBatches) -> int:
     """A crash, or another loss of power at the same offset, must not mix two tails."""
     names = [name for name in disk.listdir(directory) if name.startswith(_prefix(tail))]
     numbers = [int(name.removeprefix(_prefix(tail)).partition("-")[0]) for name in names]

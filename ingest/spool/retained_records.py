@@ -42,7 +42,7 @@ class DeliveredRun:
     ends: Ends = field(default_factory=dict)
 
 
-class KeptRecords:
+class RetainedRecords:
     """Invariant: `released` ≤ everything of `_runs`, which ascend up to what was delivered;
     messages before `dropped` are no longer in the spool, released or not."""
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import random
 
-from bus.contracts.mirror_tails import (
+from bus.contracts.diverged_ranges import (
     MAX_ID_CHARACTERS,
     MAX_IDS,
-    MirrorTail,
-    decode_tail,
-    encode_tail,
+    DivergedRange,
+    decode_diverged_range,
+    encode_diverged_range,
 )
 
 
-def drawn(dice: random.Random) -> MirrorTail:
+def drawn(dice: random.Random) -> DivergedRange:
     first = dice.randrange(1 << 40)
     ids = ["".join(map(chr, dice.choices(range(1, 0xD000), k=dice.randrange(60))))
            for _ in range(dice.choice([0, 1, 7, MAX_IDS]))]  # fmt: skip
-    return MirrorTail(
+    return DivergedRange(
         epoch=dice.randrange(1, 1 << 31), topic=dice.choice(["data.vehicle", "data.face", "x"]),
         partition=dice.randrange(1 << 31), offset=first, end_offset=first + len(ids), ids=tuple(ids),
     )  # fmt: skip
@@ -27,7 +27,7 @@ def test_every_part_is_read_back_and_a_repetition_has_the_same_key(dice: random.
     """Ids in any script, none or as many as a part may have."""
     for _ in range(100):
         part = drawn(dice)
-        again = decode_tail(encode_tail(part))
+        again = decode_diverged_range(encode_diverged_range(part))
         assert again == part
         assert again.key == part.key
 
@@ -39,20 +39,20 @@ def test_random_and_damaged_bytes_are_no_part_or_a_part_and_never_an_error(
     for _ in range(3000):
         value = bytearray(dice.randbytes(dice.randrange(80)))
         if dice.random() < 0.7:
-            value = bytearray(encode_tail(drawn(dice))[:2000])
+            value = bytearray(encode_diverged_range(drawn(dice))[:2000])
             for _ in range(dice.randrange(4)):
                 value[dice.randrange(len(value))] = dice.randrange(256)
-        found = decode_tail(bytes(value))
-        assert found is None or decode_tail(encode_tail(found)) == found
+        found = decode_diverged_range(bytes(value))
+        assert found is None or decode_diverged_range(encode_diverged_range(found)) == found
     for foreign in (None, b"", b"[" * 100_000, b'{"epoch": 1}', b"\xff\xfe"):
-        assert decode_tail(foreign) is None
+        assert decode_diverged_range(foreign) is None
 
 
 def test_more_or_longer_ids_than_a_message_may_have_are_no_part() -> None:
     """Whoever reads it has bounded memory."""
     base = {"epoch": 1, "topic": "data.face", "partition": 0, "offset": 0, "end_offset": 9}
-    whole = MirrorTail(**base, ids=("x",) * MAX_IDS)
-    assert decode_tail(encode_tail(whole)) == whole
-    assert decode_tail(encode_tail(MirrorTail(**base, ids=("x",) * (MAX_IDS + 1)))) is None
-    too_long = MirrorTail(**base, ids=("x" * (MAX_ID_CHARACTERS + 1),))
-    assert decode_tail(encode_tail(too_long)) is None
+    whole = DivergedRange(**base, ids=("x",) * MAX_IDS)
+    assert decode_diverged_range(encode_diverged_range(whole)) == whole
+    assert decode_diverged_range(encode_diverged_range(DivergedRange(**base, ids=("x",) * (MAX_IDS + 1)))) is None
+    too_long = DivergedRange(**base, ids=("x" * (MAX_ID_CHARACTERS + 1),))
+    assert decode_diverged_range(encode_diverged_range(too_long)) is None

@@ -1,7 +1,7 @@
 """The command `mirror copy-anew`.
 
 In: settings, the mirror's status, a topic. Out: steps as they are done, files; exit status 1 where
-it was refused or is not finished. Shell: `copy_anew`. Never: a site that the mirror does not copy
+it was refused or is not finished. Shell: `copy_again`. Never: a site that the mirror does not copy
 to.
 """
 
@@ -18,7 +18,7 @@ from bus.contracts.mirror_status import MirrorStatus
 from bus.errors import BusError, ErrorCode
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.status.status_file import FRESH_MS, StatusUnavailable, read_status, status_path
-from dr_mirror.switch.copy_anew import CopyAnew
+from dr_mirror.switch.copy_again import CopyAgain
 from dr_mirror.switch.site_client import EpochRefused, SiteClient
 from dr_mirror.switch.steps import SwitchRefused, SwitchUnfinished
 from dr_mirror.topics.states import Language
@@ -47,7 +47,7 @@ _TEXTS: dict[Language, dict[str, str]] = {
 
 
 @report_errors
-def copy_anew(
+def copy_again(
     ctx: typer.Context,
     topic: Annotated[str, typer.Argument(help="Its name at the source.")],
     files: Annotated[
@@ -77,7 +77,7 @@ def copy_anew(
     try:
         if settings.target_api != "mirror_append":
             raise StatusUnavailable(texts["ordinary"])
-        done = CopyAnew(
+        done = CopyAgain(
             _target(ctx, fresh_status().target_cluster_id, texts["away"]), fresh_status,
             topic=topic, name=settings.names.at_target(topic),
             kept=site.data_path / "mirror" / "kept", on_step=on_step, timeout_s=timeout_s,

@@ -24,7 +24,7 @@ _OVERRIDES = {"linger.ms": 0, "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 100
 Event = TypeVar("Event", bound=msgspec.Struct)
 
 
-class SaidEvents:
+class PublishedEvents:
     """One thread. `close` it."""
 
     def __init__(self, bus: BusSettings, client_id: str) -> None:

@@ -1,29 +1,29 @@
 """Which rows of this site's store came from records that only this site had. Pure.
 
 In: parts of `control.mirror-tails`. Out: the site epoch of a row's id, how many there are of each.
-Never: more ids than `MAX_OWN_TAIL_IDS`; those beyond it are counted, and their rows are not marked.
+Never: more ids than `MAX_DIVERGED_IDS`; those beyond it are counted, and their rows are not marked.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from bus.contracts.mirror_tails import MirrorTail
+from bus.contracts.diverged_ranges import DivergedRange
 
-MAX_OWN_TAIL_IDS = 1_000_000
+MAX_DIVERGED_IDS = 1_000_000
 """Some 200 MB; ten minutes of a lost site with 1,700 records a second."""
 
 
-class OwnTails:
+class DivergedIds:
     """Invariant: `_held` counts the ids of `_epochs` by their site epoch, the newest of each id."""
 
-    def __init__(self, most: int = MAX_OWN_TAIL_IDS) -> None:
+    def __init__(self, most: int = MAX_DIVERGED_IDS) -> None:
         self._most = most
         self._epochs: dict[str, int] = {}
         self._held: defaultdict[int, int] = defaultdict(int)
         self._not_held: dict[bytes, tuple[int, int]] = {}
 
-    def apply(self, part: MirrorTail) -> None:
+    def apply(self, part: DivergedRange) -> None:
         """A part, perhaps once more: a command that was killed says it again."""
         not_held = 0
         for record_id in part.ids:

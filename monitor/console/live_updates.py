@@ -28,7 +28,7 @@ class Update:
 
 
 @dataclass
-class Feed:
+class LiveUpdates:
     """One per console."""
 
     services: ConsoleServices
