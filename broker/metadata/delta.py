@@ -26,6 +26,34 @@ from broker.metadata.image import (
     TopicImage,
     frozen,
 )
+from bus.protocol.generated.metadata_records import (
+    AbortTransactionRecord,
+    AccessControlEntryRecord,
+    BeginTransactionRecord,
+    BrokerRegistrationChangeRecord,
+    ClearElrRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    DelegationTokenRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveDelegationTokenRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+    UnregisterControllerRecord,
+    UserScramCredentialRecord,
+    ZkMigrationStateRecord,
+)
 
 __all__ = ["LEADER_NOT_CHANGED", "Changes", "MetadataDelta"]
 
@@ -114,7 +142,7 @@ class MetadataDelta:
 
     # -- brokers and controllers ------------------------------------------------------
 
-    def _register_broker(self, record: Any) -> None:
+    def _register_broker(self, record: RegisterBrokerRecord) -> None:
         old = self._map("brokers").get(record.broker_id)
         self._put_broker(
             BrokerImage(
@@ -133,7 +161,7 @@ class MetadataDelta:
             )
         )
 
-    def _change_registration(self, record: Any) -> None:
+    def _change_registration(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self._map("brokers").get(record.broker_id)
         if broker is None or broker.epoch != record.broker_epoch:
             return  # of an incarnation that has been replaced
@@ -154,7 +182,7 @@ class MetadataDelta:
             )
         )
 
-    def _fence_broker(self, record: Any) -> None:
+    def _fence_broker(self, record: FenceBrokerRecord | UnfenceBrokerRecord) -> None:
         broker = self._map("brokers").get(record.id)
         if broker is not None and broker.epoch == record.epoch:
             self._put_broker(replace(broker, fenced=type(record).__name__ == "FenceBrokerRecord"))
@@ -165,11 +193,11 @@ class MetadataDelta:
         self._map("brokers")[broker.broker_id] = broker
         self._brokers[broker.broker_id] = None
 
-    def _unregister_broker(self, record: Any) -> None:
+    def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self._map("brokers").pop(record.broker_id, None)
         self._brokers[record.broker_id] = None
 
-    def _register_controller(self, record: Any) -> None:
+    def _register_controller(self, record: RegisterControllerRecord) -> None:
         self._map("controllers")[record.controller_id] = ControllerImage(
             controller_id=record.controller_id,
             incarnation_id=record.incarnation_id,
@@ -178,30 +206,30 @@ class MetadataDelta:
             zk_migration_ready=record.zk_migration_ready,
         )
 
-    def _unregister_controller(self, record: Any) -> None:
+    def _unregister_controller(self, record: UnregisterControllerRecord) -> None:
         self._map("controllers").pop(record.controller_id, None)
 
     # -- topics -----------------------------------------------------------------------
 
-    def _topic(self, record: Any) -> None:
+    def _topic(self, record: TopicRecord) -> None:
         self._topics.topic(record)
 
-    def _partition(self, record: Any) -> None:
+    def _partition(self, record: PartitionRecord) -> None:
         self._topics.partition(record)
 
-    def _change_partition(self, record: Any) -> None:
+    def _change_partition(self, record: PartitionChangeRecord) -> None:
         self._topics.change(record)
 
-    def _clear_elr(self, record: Any) -> None:
+    def _clear_elr(self, record: ClearElrRecord) -> None:
         self._topics.clear_elr(record)
 
-    def _remove_topic(self, record: Any) -> None:
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._topics.remove(record)
         self._map("configs").pop((ResourceType.TOPIC, topic.name), None)
 
     # -- everything else --------------------------------------------------------------
 
-    def _config(self, record: Any) -> None:
+    def _config(self, record: ConfigRecord) -> None:
         key = (ResourceType(record.resource_type), record.resource_name)
         configs = self._map("configs")
         values = dict(configs.get(key, {}))
@@ -215,17 +243,17 @@ class MetadataDelta:
             configs.pop(key, None)
         self._configs[key] = None
 
-    def _feature_level(self, record: Any) -> None:
+    def _feature_level(self, record: FeatureLevelRecord) -> None:
         if record.feature_level:
             self._map("features")[record.name] = record.feature_level
         else:
             self._map("features").pop(record.name, None)
         self._features[record.name] = None
 
-    def _producer_ids(self, record: Any) -> None:
+    def _producer_ids(self, record: ProducerIdsRecord) -> None:
         self._values["next_producer_id"] = record.next_producer_id
 
-    def _client_quota(self, record: Any) -> None:
+    def _client_quota(self, record: ClientQuotaRecord) -> None:
         entity: QuotaEntity = tuple(
             sorted(
                 ((part.entity_type, part.entity_name) for part in record.entity),
@@ -244,49 +272,49 @@ class MetadataDelta:
             quotas.pop(entity, None)
         self._quotas[entity] = None
 
-    def _acl(self, record: Any) -> None:
+    def _acl(self, record: AccessControlEntryRecord) -> None:
         self._map("acls")[record.id] = AclImage.of(record)
 
-    def _remove_acl(self, record: Any) -> None:
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         self._map("acls").pop(record.id, None)
 
-    def _scram(self, record: Any) -> None:
+    def _scram(self, record: UserScramCredentialRecord) -> None:
         self._map("scram")[record.mechanism, record.name] = record
 
-    def _remove_scram(self, record: Any) -> None:
+    def _remove_scram(self, record: RemoveUserScramCredentialRecord) -> None:
         self._map("scram").pop((record.mechanism, record.name), None)
 
-    def _token(self, record: Any) -> None:
+    def _token(self, record: DelegationTokenRecord) -> None:
         self._map("delegation_tokens")[record.token_id] = record
 
-    def _remove_token(self, record: Any) -> None:
+    def _remove_token(self, record: RemoveDelegationTokenRecord) -> None:
         self._map("delegation_tokens").pop(record.token_id, None)
 
-    def _migration(self, record: Any) -> None:
+    def _migration(self, record: ZkMigrationStateRecord) -> None:
         self._values["zk_migration_state"] = record.zk_migration_state
 
     # -- metadata transactions (KIP-868) ----------------------------------------------
 
-    def _begin(self, record: Any) -> None:
+    def _begin(self, record: BeginTransactionRecord) -> None:
         self._values["transaction"] = ()
 
-    def _end(self, record: Any) -> None:
+    def _end(self, record: EndTransactionRecord) -> None:
         waiting = self._values.get("transaction", self.base.transaction) or ()
         self._values["transaction"] = None
         for held in waiting:
             self._replay(type(held).__name__, held)
 
-    def _abort(self, record: Any) -> None:
+    def _abort(self, record: AbortTransactionRecord) -> None:
         self._values["transaction"] = None
 
 
-def _endpoints(record: Any) -> tuple[Endpoint, ...]:
+def _endpoints(record: RegisterBrokerRecord | RegisterControllerRecord) -> tuple[Endpoint, ...]:
     return tuple(
         Endpoint(end.name, end.host, end.port, end.security_protocol) for end in record.end_points
     )
 
 
-def _ranges(record: Any) -> tuple[FeatureRange, ...]:
+def _ranges(record: RegisterBrokerRecord | RegisterControllerRecord) -> tuple[FeatureRange, ...]:
     return tuple(
         FeatureRange(one.name, one.min_supported_version, one.max_supported_version)
         for one in record.features

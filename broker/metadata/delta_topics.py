@@ -19,6 +19,13 @@ from broker.metadata.image import (
     TopicImage,
     frozen,
 )
+from bus.protocol.generated.metadata_records import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 LEADER_NOT_CHANGED = -2
 """PartitionChangeRecord's way of saying that the leader stays."""
@@ -43,13 +50,13 @@ class TopicsDelta:
     _names: dict[bytes, str] | None = None
     _pending: dict[bytes, dict[int, PartitionImage]] = field(default_factory=dict)
 
-    def topic(self, record: Any) -> None:
+    def topic(self, record: TopicRecord) -> None:
         """A new topic, without partitions yet."""
         topics, names = self._writable()
         topics[record.name] = TopicImage(record.name, record.topic_id)
         names[record.topic_id] = record.name
 
-    def partition(self, record: Any) -> None:
+    def partition(self, record: PartitionRecord) -> None:
         """A partition as a whole."""
         if record.topic_id not in (self.base.topic_names if self._names is None else self._names):
             raise LookupError("a partition of a topic that does not exist")
@@ -70,7 +77,7 @@ class TopicsDelta:
         )
         self._put(record.topic_id, partition)
 
-    def change(self, record: Any) -> None:
+    def change(self, record: PartitionChangeRecord) -> None:
         """What differs in one partition; every change raises the partition epoch."""
         old = self._current(record.topic_id, record.partition_id)
         moved = record.leader != LEADER_NOT_CHANGED
@@ -94,7 +101,7 @@ class TopicsDelta:
         )
         self._put(record.topic_id, partition)
 
-    def remove(self, record: Any) -> TopicImage:
+    def remove(self, record: RemoveTopicRecord) -> TopicImage:
         """A topic goes, with all its partitions."""
         topics, names = self._writable()
         name = names.pop(record.topic_id, None)
@@ -105,7 +112,7 @@ class TopicsDelta:
         self.deleted.append(topic)
         return topic
 
-    def clear_elr(self, record: Any) -> None:
+    def clear_elr(self, record: ClearElrRecord) -> None:
         """Eligible leader replicas of one topic, or of all where none is named, are void."""
         topics = self._topics if self._topics is not None else self.base.topics
         wanted = [record.topic_name] if record.topic_name else list(topics)

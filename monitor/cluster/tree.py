@@ -15,6 +15,25 @@ from typing import Any
 import msgspec
 
 from bus.client.model import StoredRecord
+from bus.protocol.generated.metadata_records import (
+    AccessControlEntryRecord,
+    BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
+    ConfigRecord,
+    FeatureLevelRecord,
+    FenceBrokerRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+    UnregisterControllerRecord,
+)
 
 NEWEST = 200
 """Records shown one by one; who wants more reads the log itself with `kafka-dump-log`."""
@@ -81,26 +100,26 @@ class MetadataTree:
 
     # -- one method per family of records ---------------------------------------------
 
-    def _topic(self, record: Any) -> None:
+    def _topic(self, record: TopicRecord) -> None:
         self._topic_names[record.topic_id] = record.name
         topic = self._branch("topics", record.name)
         topic["id"] = id_text(record.topic_id)
         topic["partitions"] = {}
 
-    def _remove_topic(self, record: Any) -> None:
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
         name = self._topic_names.pop(record.topic_id, None)
         if name is not None:
             self._branch("topics").pop(name, None)
             self._branch("configs").pop(f"topic {name}", None)
 
-    def _partition(self, record: Any) -> None:
+    def _partition(self, record: PartitionRecord) -> None:
         name = self._topic_names.get(record.topic_id, id_text(record.topic_id))
         fields = plain(record)
         index = str(fields.pop("partition_id"))
         fields.pop("topic_id")
         self._branch("topics", name).setdefault("partitions", {})[index] = fields
 
-    def _change_partition(self, record: Any) -> None:
+    def _change_partition(self, record: PartitionChangeRecord) -> None:
         name = self._topic_names.get(record.topic_id, id_text(record.topic_id))
         held = self._branch("topics", name).setdefault("partitions", {})
         partition = held.setdefault(str(record.partition_id), {})
@@ -118,11 +137,11 @@ class MetadataTree:
         partition["partition_epoch"] = partition.get("partition_epoch", -1) + 1
         partition.update(changes)
 
-    def _broker(self, record: Any) -> None:
+    def _broker(self, record: RegisterBrokerRecord) -> None:
         fields = plain(record)
         self._branch("brokers")[str(fields.pop("broker_id"))] = fields
 
-    def _change_broker(self, record: Any) -> None:
+    def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self._branch("brokers").get(str(record.broker_id))
         if broker is None:
             return
@@ -133,23 +152,23 @@ class MetadataTree:
         if record.log_dirs:
             broker["log_dirs"] = [id_text(one) for one in record.log_dirs]
 
-    def _remove_broker(self, record: Any) -> None:
+    def _remove_broker(self, record: UnregisterBrokerRecord) -> None:
         self._branch("brokers").pop(str(record.broker_id), None)
 
-    def _fence(self, record: Any) -> None:
+    def _fence(self, record: FenceBrokerRecord) -> None:
         self._branch("brokers", str(record.id))["fenced"] = True
 
-    def _unfence(self, record: Any) -> None:
+    def _unfence(self, record: UnfenceBrokerRecord) -> None:
         self._branch("brokers", str(record.id))["fenced"] = False
 
-    def _controller(self, record: Any) -> None:
+    def _controller(self, record: RegisterControllerRecord) -> None:
         fields = plain(record)
         self._branch("controllers")[str(fields.pop("controller_id"))] = fields
 
-    def _remove_controller(self, record: Any) -> None:
+    def _remove_controller(self, record: UnregisterControllerRecord) -> None:
         self._branch("controllers").pop(str(record.controller_id), None)
 
-    def _config(self, record: Any) -> None:
+    def _config(self, record: ConfigRecord) -> None:
         kind = _RESOURCES.get(record.resource_type, str(record.resource_type))
         name = f"{kind} {record.resource_name}" if record.resource_name else f"all {kind}s"
         held = self._branch("configs", name)
@@ -160,13 +179,13 @@ class MetadataTree:
         if not held:
             del self.root["configs"][name]
 
-    def _feature(self, record: Any) -> None:
+    def _feature(self, record: FeatureLevelRecord) -> None:
         self._branch("features")[record.name] = record.feature_level
 
-    def _producer_ids(self, record: Any) -> None:
+    def _producer_ids(self, record: ProducerIdsRecord) -> None:
         self.root["producer ids"] = plain(record)
 
-    def _quota(self, record: Any) -> None:
+    def _quota(self, record: ClientQuotaRecord) -> None:
         name = ", ".join(f"{e.entity_type} {e.entity_name or '(default)'}" for e in record.entity)
         held = self._branch("quotas", name)
         if record.remove:
@@ -174,11 +193,11 @@ class MetadataTree:
         else:
             held[record.key] = record.value
 
-    def _acl(self, record: Any) -> None:
+    def _acl(self, record: AccessControlEntryRecord) -> None:
         fields = plain(record)
         self._branch("acls")[str(fields.pop("id"))] = fields
 
-    def _remove_acl(self, record: Any) -> None:
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         self._branch("acls").pop(id_text(record.id), None)
 
 
