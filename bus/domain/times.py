@@ -79,7 +79,8 @@ class LocalTime:
         if not all(part.isdigit() for part in digits):
             raise BadTime(prefix)
         try:
-            local = datetime(*map(int, digits), tzinfo=self._zone)  # type: ignore[arg-type,misc]
+            year, month, day, hour, minute = map(int, digits)
+            local = datetime(year, month, day, hour, minute, tzinfo=self._zone)
         except ValueError as error:
             raise BadTime(f"{prefix}: {error}") from error
         if local.year < 1970:

@@ -9,7 +9,7 @@ all brokers, StopReplica to replicas that were removed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from broker.controller.state_changes import log_state_changes, log_unclean_elections
 from broker.controller.zk.channels import BrokerRequestQueues
@@ -193,10 +193,12 @@ class StateTracker:
                 queue.pending.stops.pop((topic.name, partition.index), None)
 
 
-def _initial_partition_state(partition: PartitionImage, alive: object) -> ControllerPartitionState:
+def _initial_partition_state(
+    partition: PartitionImage, alive: Container[int]
+) -> ControllerPartitionState:
     if partition.partition_epoch == UNINITIALIZED_EPOCH:
         return ControllerPartitionState.NEW
-    if partition.leader in alive:  # type: ignore[operator]  # a mapping by broker id
+    if partition.leader in alive:
         return ControllerPartitionState.ONLINE
     return ControllerPartitionState.OFFLINE
 
