@@ -140,6 +140,10 @@ def clusters(tmp_path: Path) -> Iterator[tuple[RunningCluster, RunningCluster]]:
 @pytest.fixture
 def sites(tmp_path: Path, clusters: tuple[RunningCluster, RunningCluster]) -> Iterator[TwoSites]:
     with mirrored(tmp_path / "mirror", clusters[0].bootstrap, clusters[1]) as both:
+        # An edge of B would make what it sends there, and then it were no copy.
+        wait_until(
+            lambda: both.mirror.state_of(DATA_VEHICLE) == "copying", "the mirror has made its topics"
+        )
         yield both
 
 
