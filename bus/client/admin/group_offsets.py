@@ -61,7 +61,8 @@ def committed_offsets(client: SyncClient, group: str) -> dict[TopicPartition, Of
     names = _names(client, {topic.topic_id for topic in found.topics if not topic.name})
     return {
         TopicPartition(name, one.partition_index): OffsetAndMetadata(
-            one.committed_offset, one.metadata or ""
+            one.committed_offset,
+            (one.metadata or "").rstrip("\0"),  # librdkafka commits it with the end of a C string
         )
         for topic in found.topics
         if (name := topic.name or names.get(topic.topic_id))

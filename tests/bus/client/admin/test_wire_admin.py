@@ -12,8 +12,9 @@ import pytest
 
 from bus.client.admin.wire_admin import WireAdmin
 from bus.client.kafka.admin import Admin
+from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
-from bus.client.model import TopicPartition
+from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.client.wire import sync_client
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
@@ -89,6 +90,18 @@ def test_our_client_and_librdkafka_give_the_same_answers(
         monkeypatch.setattr(SyncClient, "request_node", refuse)
         assert _answers(admin) == ours
     assert sum(ours[7].values()) == 30  # type: ignore[attr-defined]
+
+
+def test_what_a_consumer_committed_beside_an_offset_is_read_as_it_wrote_it(
+    cluster: RunningCluster,
+) -> None:
+    """Regression: librdkafka sends the end of its C string too; every position of a driver, which has
+    the topic's id beside it, was taken for one of another topic."""
+    bus, place = _bus(cluster), PLACES[0]
+    with Consumer(bus, client_id="test", group="noted") as consumer:
+        consumer.commit({place: 7}, {place: "a note"})
+    with closing(WireAdmin(bus, "test", 10.0)) as wire:
+        assert wire.committed_offsets("noted") == {place: OffsetAndMetadata(7, "a note")}
 
 
 def test_an_unknown_topic_has_no_configuration(cluster: RunningCluster) -> None:
