@@ -26,11 +26,14 @@ from bus.client.model import (
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.client.wire.sync_client import SyncClient
 from bus.client.wire.topic_ids import existing_topics
+from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_LEADER_TIMEOUT_MS
 from bus.settings import BusSettings
 
 NODES_IN_TIME = 3
 """Nodes that may stand still, one after the other, within the time of a question."""
+
+_CONNECTION_LOST = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
 
 Value = TypeVar("Value")
 
@@ -86,7 +89,12 @@ class WireAdmin:
 
     def _ask(self, question: Callable[[SyncClient], Value]) -> Value:
         with self._lock:
-            return question(self._client)
+            try:
+                return question(self._client)
+            except BusError as error:
+                if error.code not in _CONNECTION_LOST:
+                    raise
+            return question(self._client)  # the broker may have closed a connection that was idle
 
     def _offsets(
         self,

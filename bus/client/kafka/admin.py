@@ -63,7 +63,8 @@ class Admin:
     ) -> None:
         self._bus = bus
         self._timeout_s = timeout_s
-        self._client = AdminClient(admin_config(bus, client_id, overrides))
+        self._config = admin_config(bus, client_id, overrides)
+        self._librdkafka: AdminClient | None = None  # some megabytes, for what hardly anybody asks
         self._wire = WireAdmin(bus, client_id, timeout_s)
 
     def close(self) -> None:
@@ -73,7 +74,14 @@ class Admin:
         is being taken down.
         """
         self._wire.close()
-        self._client.__exit__(None, None, None)
+        if self._librdkafka is not None:
+            self._librdkafka.__exit__(None, None, None)
+
+    @property
+    def _client(self) -> AdminClient:
+        if self._librdkafka is None:
+            self._librdkafka = AdminClient(self._config)
+        return self._librdkafka
 
     def wait_until_up(self, timeout_s: float) -> None:
         """Wait until a broker answers; BusError if none does in time."""

@@ -10,9 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import confluent_kafka
 
@@ -33,12 +32,25 @@ END = -1
 _TIMEOUT_S = CLIENT_REQUEST_TIMEOUT_MS / 1000
 _CLOSE_TIMEOUT_S = CLIENT_CLOSE_TIMEOUT_MS / 1000
 
+ANSWER_STEP_S = 0.002
+"""librdkafka's calls do not end when an answer has come: how long it may be overlooked."""
+MAX_UNREAD = 10_000
+"""Records that may come while a commit is waited for; then it is given up."""
+
 OnRebalance = Callable[[list[TopicPartition]], None]
+
+
+class _PendingCommit(NamedTuple):
+    offsets: dict[tuple[str, int], int]
+    answer: Future[None]
 
 
 class Consumer:
     """A consumer for one thread at a time (`asyncio.to_thread(consumer.poll, ...)` is fine).
 
+    confluent-kafka lets its calls wait for each other, and librdkafka repeats a commit for as long
+    as the coordinator is away: a commit that blocks, in whatever thread, holds up `poll` as well.
+    So commits are begun, and their answers come while something is polled.
     Invariant: of the commits that are waited for at most one is under way, `_committing`.
     """
 
@@ -56,10 +68,12 @@ class Consumer:
         config = consumer_config(bus, client_id, group, overrides)
         if on_all_brokers_down is not None:
             config["error_cb"] = _only_all_brokers_down(on_all_brokers_down)
+        config["on_commit"] = self._on_commit
         self._timeout_s = timeout_s
         self._client_id = client_id
         self._consumer = confluent_kafka.Consumer(config)
-        self._committing: Future[None] | None = None
+        self._committing: _PendingCommit | None = None
+        self._unread: list[ConsumedRecord] = []  # came while an answer was waited for
         self.ends_met: dict[TopicPartition, int] = {}
         """Partitions that were read to their end, when last looked at, and where that was: it may
         lie behind the last record, for a log also holds what is none."""
@@ -78,6 +92,7 @@ class Consumer:
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read these partitions from these offsets (or BEGINNING, END)."""
         self.ends_met.clear()
+        self._unread.clear()
         self._consumer.assign([_at(place, offset) for place, offset in positions.items()])
 
     def subscribe(
@@ -89,13 +104,20 @@ class Consumer:
     ) -> None:
         """Read topics as a member of the group. `poll` calls back when partitions come and go
         (`on_revoke` also for those lost without a word)."""
-        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke}
+
+        def revoke(places: list[TopicPartition]) -> None:
+            self._drop_unread(places)
+            if on_revoke is not None:
+                on_revoke(places)
+
+        callbacks = {"on_assign": on_assign, "on_revoke": revoke}
         given = {name: _rebalance_callback(call) for name, call in callbacks.items() if call}
         self._consumer.subscribe(list(topics), **given)
 
     def reassign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read partitions that a cooperative group has assigned from these offsets; what was
         fetched of them is dropped."""
+        self._drop_unread(positions)
         places = [_at(place, offset) for place, offset in positions.items()]
         self._consumer.incremental_unassign(places)
         self._consumer.incremental_assign(places)
@@ -111,12 +133,25 @@ class Consumer:
         Raises BusError: for instance OFFSET_OUT_OF_RANGE, if the position fell out of retention and
         the client was configured to say so.
         """
+        if self._unread:
+            records, self._unread = self._unread[:max_records], self._unread[max_records:]
+            return records
         messages = self._consumer.consume(1, timeout_s)
         if messages and max_records > 1:
             messages += self._consumer.consume(max_records - 1, 0)
+        return self._received(messages)
+
+    def _received(self, messages: Iterable[Any]) -> list[ConsumedRecord]:
+        records = []
         for message in messages:
             self._update_at_end(message)
-        return [_received(message) for message in messages if _is_record(message)]
+            if _is_record(message):
+                records.append(_received(message))
+        return records
+
+    def _drop_unread(self, places: Iterable[TopicPartition]) -> None:
+        dropped = set(places)
+        self._unread = [one for one in self._unread if (one.topic, one.partition) not in dropped]
 
     def poll_messages(self, max_messages: int, timeout_s: float) -> list[Any]:
         """As `poll`, but librdkafka's own messages, errors among them: a reader that skips most of
@@ -130,7 +165,7 @@ class Consumer:
     def at_end(self) -> bool:
         """Whether every assigned partition was read to its end, when last looked at."""
         assigned = {TopicPartition(p.topic, p.partition) for p in self._consumer.assignment()}
-        return bool(assigned) and assigned <= self.ends_met.keys()
+        return bool(assigned) and not self._unread and assigned <= self.ends_met.keys()
 
     def _update_at_end(self, message: Any) -> None:
         place = TopicPartition(message.topic(), message.partition())
@@ -172,35 +207,48 @@ class Consumer:
         positions: Mapping[TopicPartition, int],
         metadata: Mapping[TopicPartition, str] | None = None,
     ) -> Future[None] | None:
-        """As `commit`, but it is not waited for: the future raises what `commit` would. None while
-        the commit before this one has no answer: nothing was begun."""
-        if self._committing is not None and not self._committing.done():
+        """As `commit`, but it is not waited for: the future raises what `commit` would, and has its
+        answer after a `poll`. None while the commit before this one has no answer: nothing was
+        begun."""
+        if self._committing is not None and not self._committing.answer.done():
             return None
-        commit = partial(self._commit, _with_metadata(positions, metadata or {}))
-        self._committing = begin(commit, f"{self._client_id}-commit")
-        return self._committing
+        return self._begin(_with_metadata(positions, metadata or {}))
 
-    def _commit(self, offsets: list[Any]) -> None:
-        """In a thread of its own; librdkafka repeats it for as long as it takes."""
+    def _begin(self, offsets: list[Any]) -> Future[None]:
+        self._committing = commit = _PendingCommit(_offsets_of(offsets), Future())
         try:
-            answers = self._consumer.commit(offsets=offsets, asynchronous=False)
+            self._consumer.commit(offsets=offsets, asynchronous=True)
         except confluent_kafka.KafkaException as failure:
-            raise bus_error(failure) from failure
-        for answer in answers or ():
-            if answer.error is not None:
-                raise bus_error(answer.error)
+            commit.answer.set_exception(bus_error(failure))
+        return commit.answer
+
+    def _on_commit(self, error: Any, places: list[Any]) -> None:
+        """Called by librdkafka, also for commits that nobody waits for."""
+        commit = self._committing
+        if commit is None or commit.answer.done() or commit.offsets != _offsets_of(places):
+            return
+        failed = [error] if error else [one.error for one in places if one.error]
+        if failed:
+            commit.answer.set_exception(bus_error(failed[0]))
+        else:
+            commit.answer.set_result(None)
 
     def _commit_and_wait(self, offsets: list[Any]) -> None:
         until_s = time.monotonic() + self._timeout_s
-        try:
-            if self._committing is not None:  # one that librdkafka repeats must not overtake
-                self._committing.exception(self._timeout_s)
-            commit = partial(self._commit, offsets)
-            self._committing = begin(commit, f"{self._client_id}-commit")
-            self._committing.result(max(0.0, until_s - time.monotonic()))
-        except TimeoutError:
-            why = f"a commit has no answer for {self._timeout_s:g} s; is the coordinator away?"
-            raise BusError(ErrorCode.REQUEST_TIMED_OUT, why) from None
+        if self._committing is not None:  # one that librdkafka repeats must not overtake
+            self._await(self._committing.answer, until_s)
+        answer = self._begin(offsets)
+        self._await(answer, until_s)
+        answer.result()
+
+    def _await(self, answer: Future[None], until_s: float) -> None:
+        """Raises BusError REQUEST_TIMED_OUT. What is received meanwhile is for the next `poll`."""
+        while not answer.done():
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or len(self._unread) > MAX_UNREAD:
+                why = f"a commit has no answer for {self._timeout_s:g} s; is the coordinator away?"
+                raise BusError(ErrorCode.REQUEST_TIMED_OUT, why)
+            self._unread += self._received(self._consumer.consume(1, min(left_s, ANSWER_STEP_S)))
 
     def committed(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Committed offsets of the group; places without one are left out."""
@@ -279,6 +327,10 @@ class Consumer:
             begin(self._consumer.close, f"{self._client_id}-close").result(_CLOSE_TIMEOUT_S)
         except TimeoutError:
             log.warning("%s: not closed yet, the coordinator is away", self._client_id)
+
+
+def _offsets_of(places: Iterable[Any]) -> dict[tuple[str, int], int]:
+    return {(place.topic, place.partition): place.offset for place in places}
 
 
 def _with_metadata(

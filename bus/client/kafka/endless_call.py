@@ -1,7 +1,7 @@
 """A call of librdkafka that may not return: it works in a thread, and is waited for with a limit.
 
 librdkafka repeats a commit for as long as the coordinator is away, and closes no consumer before
-its commits have ended.
+it has ended.
 In: a call. Out: a future of its result. Never: an end of the call; one that is given up keeps its
 daemon thread until it ends by itself or the process does.
 """

@@ -7,12 +7,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
 from bus.contracts.topics import DATA_VEHICLE, TOPICS
 from bus.errors import BusError
@@ -74,6 +76,43 @@ def test_a_commit_without_an_answer_ends_and_none_overtakes_it(
     while not is_committed(consumer, 4):
         assert time.monotonic() < deadline
     assert consumer.committed([PLACE]) == {PLACE: 4}
+    consumer.close()
+
+
+def test_a_poll_goes_on_while_a_commit_has_no_answer(
+    broker: RunningBroker, consumer: Consumer
+) -> None:
+    """Regression: confluent-kafka lets the calls of a consumer wait for each other, and the commit
+    was a blocking one in a thread of its own."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    answer = consumer.begin_commit({PLACE: 2})
+    assert answer is not None
+    assert consumer.poll(10, 0.1) == []
+    assert consumer.begin_commit({PLACE: 3}) is None
+    assert not answer.done()
+    os.kill(broker.pid, signal.SIGCONT)
+    while not answer.done():
+        consumer.poll(10, 0.1)
+    assert answer.result() is None
+    assert consumer.committed([PLACE]) == {PLACE: 2}
+    consumer.close()
+
+
+def test_what_comes_while_a_commit_is_waited_for_is_polled_next(
+    broker: RunningBroker, consumer: Consumer
+) -> None:
+    """Once and in order."""
+    bus = BusSettings(bootstrap_servers=broker.bootstrap)
+    with closing(Producer(bus, client_id="test")) as producer:
+        for number in range(500):
+            producer.send(PLACE.topic, b"x", partition=PLACE.partition, key=str(number))
+        producer.flush(30)
+        consumer.assign({PLACE: 0})
+        read: list[int] = []
+        while len(read) < 500:
+            is_committed(consumer, len(read) + 1)
+            read += [record.offset for record in consumer.poll(7, 0.1)]
+    assert read == list(range(500))
     consumer.close()
 
 
