@@ -82,7 +82,7 @@ class OffsetsQuestion:
         identity = self._admin.existing(self._topics)
         places = [TopicPartition(*place) for place in identity.partitions]
         known = self._groups.intersection(self._admin.groups())
-        cluster, _ = self._admin.describe_cluster()
+        alive = self._admin.cluster().alive
         return BusOffsets(
             cluster=identity,
             starts=_plain(self._admin.start_offsets(places)),
@@ -92,14 +92,14 @@ class OffsetsQuestion:
                 for group in sorted(known)
                 if (offsets := self._admin.committed_offsets(group))
             },
-            brokers=tuple(Address(b.host, b.port) for b in cluster.brokers),
+            brokers=tuple(Address(b.host, b.port) for b in alive),
         )
 
     def ask_site_keys(self) -> SiteKeysOfBus:
         """Over the same connections, and for itself: it needs a permission that offsets do not.
         Raises BusError."""
-        cluster, _ = self._admin.describe_cluster()
-        alive = frozenset(broker.broker_id for broker in cluster.brokers)
+        cluster = self._admin.cluster()
+        alive = frozenset(broker.broker_id for broker in cluster.alive)
         configs = self._admin.broker_configs(min(alive)) if alive else {}
         return SiteKeysOfBus(cluster.cluster_id, configs, alive)
 

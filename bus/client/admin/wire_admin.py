@@ -18,6 +18,7 @@ from typing import TypeVar
 from bus.client.admin import group_offsets, queries
 from bus.client.admin.config_resources import BROKER, TOPIC
 from bus.client.model import (
+    ClusterDescription,
     ClusterIdentity,
     ConfigEntry,
     OffsetAndMetadata,
@@ -58,6 +59,10 @@ class WireAdmin:
     def existing(self, topics: Iterable[str]) -> ClusterIdentity:
         """Ids of the cluster and of those of these topics that are there, and their partitions."""
         return self._ask(lambda client: existing_topics(client, topics))
+
+    def cluster(self) -> ClusterDescription:
+        """Its id and brokers, fenced ones too where the cluster can tell."""
+        return self._ask(queries.cluster)
 
     def topic_configs(self, names: Collection[str]) -> dict[str, list[ConfigEntry]]:
         """Every key of these topics' configurations."""

@@ -168,6 +168,10 @@ class Admin:
         )
         return TopicDescription(name, b"", name.startswith("__"), known, self.topic_configs(name))
 
+    def cluster(self) -> ClusterDescription:
+        """Brokers and controller, without topics."""
+        return self._ask(lambda wire: wire.cluster(), lambda: self.describe_cluster()[0])
+
     def describe_cluster(self) -> tuple[ClusterDescription, list[TopicDescription]]:
         """Brokers, controller and all topics by name, without configurations and offsets."""
         metadata = self._metadata()

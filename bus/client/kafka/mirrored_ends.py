@@ -67,7 +67,7 @@ def cluster_id_of(bus: BusSettings, *, client_id: str, timeout_s: float) -> str:
     """Over a connection of its own. Raises BusError."""
     admin = Admin(bus, client_id=client_id, timeout_s=timeout_s)
     try:
-        return admin.describe_cluster()[0].cluster_id
+        return admin.cluster().cluster_id
     finally:
         admin.close()
 

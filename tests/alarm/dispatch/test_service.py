@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 import sqlite3
-import threading
 import time
+from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 import httpx
 import msgspec
@@ -16,12 +15,12 @@ import pytest
 from alarm.dispatch.reader import OperationsReader
 from alarm.settings import DispatcherSettings
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.consumer import Consumer, _PendingCommit
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT, TOPICS
-from bus.errors import BusError
+from bus.errors import BusError, ErrorCode
 from bus.runtime import wall_clock
 from deploy.servers.databus import RunningBroker
 from ingest.store.port import PageRequest
@@ -57,24 +56,27 @@ async def test_alarms_go_on_while_a_commit_has_no_answer(
     """What broke: each batch waited for the coordinator, whose broker may just have died. The last
     accepted commit says for how long nobody else can have the partition."""
     monkeypatch.setattr("alarm.dispatch.worker.MEMBER_FOR_S", 3600.0)
-    answered = threading.Event()
-    commit = Consumer._commit
+    held: list[Future[None]] = []
 
-    def late(consumer: Consumer, offsets: list[Any]) -> None:
-        assert answered.wait(60)
-        commit(consumer, offsets)
+    def without_answer(consumer: Consumer, _: object) -> Future[None]:
+        held.append(Future())
+        consumer._committing = _PendingCommit({}, held[-1])
+        return held[-1]
 
     world.put_rule()
     async with world.running():
         world.candidates([1])
         await until(world.on_topic, ids([1]))
         await until(world.read_up_to, 1)
-        monkeypatch.setattr(Consumer, "_commit", late)
+        begin = Consumer._begin
+        monkeypatch.setattr(Consumer, "_begin", without_answer)
         for number in (2, 3):
             world.candidates([number])
             await until(world.on_topic, ids(range(1, number + 1)))
         assert world.read_up_to() == 1
-        answered.set()
+        monkeypatch.setattr(Consumer, "_begin", begin)
+        [answer] = held
+        answer.set_exception(BusError(ErrorCode.NOT_COORDINATOR, "it has died"))
         await until(world.read_up_to, 3)
 
 

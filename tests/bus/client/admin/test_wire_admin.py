@@ -72,6 +72,7 @@ def _answers(admin: Admin) -> list[object]:
         admin.end_offsets(PLACES),
         admin.end_offsets([]),
         admin.groups(),
+        {broker.broker_id for broker in admin.cluster().alive},
         *(admin.committed_offsets(group) for group in [*GROUPS, "missing"]),
     ]
 
