@@ -87,8 +87,12 @@ class BatchScanner:
             if found is None:
                 return
             yield found
-            self.position += found.header.batch_length + LENGTH_AND_OFFSET_BYTES
-            self._next_offset = found.header.base_offset + found.header.last_offset_delta + 1
+            self.pass_over(found)
+
+    def pass_over(self, found: ScannedBatch) -> None:
+        """Go on behind a batch; for who begins another iteration after an error of the file."""
+        self.position += found.header.batch_length + LENGTH_AND_OFFSET_BYTES
+        self._next_offset = found.header.base_offset + found.header.last_offset_delta + 1
 
     def _next_batch(self) -> ScannedBatch | None:
         head = self._bytes(HEADER_BYTES)

@@ -21,8 +21,10 @@ from collections.abc import Sequence
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk, DiskError
 from broker.log.active_segment import ActiveSegmentWriter
+from broker.log.append_guard import AppendGuard
+from broker.log.cleaning_state import CleaningState
 from broker.log.epochs import FILE_NAME, EpochEnd, LeaderEpochs
-from broker.log.errors import LogError, read_only, storage_error
+from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool, NonBlockingReads, parse_directory
 from broker.log.flush_state import FlushState, PendingFlush
 from broker.log.producer_replay import marker_of, markers_in, update_producers
@@ -82,11 +84,11 @@ class Log:
         self.topic, self.index = parse_directory(directory)
         self._name = f"{self.topic}-{self.index}"
         self.topic_id: bytes | None = None
-        self._blocks = 0
-        self._is_guarded = False
+        self.guard = AppendGuard(self.topic)
+        self.cleaning = CleaningState()
         self.reconfigure(config)
         self._disk = disk
-        self._files = files or FilePool(disk)
+        self._files = FilePool(disk) if files is None else files  # an empty one is false
         disk.mkdirs(directory)
         names = finish_replacements(disk, directory, disk.listdir(directory))
         self._flush_state = FlushState(disk, directory, is_new=not names)
@@ -138,7 +140,8 @@ class Log:
         # A share of segment.jitter.ms that differs from log to log but not from run to run.
         spread = zlib.crc32(f"{self.topic}-{self.index}".encode())
         self._jitter_ms = spread % (config.segment_jitter_ms + 1)
-        self._set_guard()
+        self.guard.reconfigure(config)
+        self.cleaning.reconfigure(config)
 
     # --- appending -------------------------------------------------------------------------------
 
@@ -156,8 +159,8 @@ class Log:
         copied first. Raises LogError; then nothing has changed. With flush.messages the batch may
         not be acknowledged yet: see ``acknowledgeable_end_offset`` and ``needs_flush``.
         """
-        if self._is_guarded:
-            self._refuse_append()
+        if self.guard.is_closed:
+            self.guard.refuse()
         # Everything that may refuse the batch comes before the first write.
         header = validate_batch(records, self.config, now_ms, origin, self._name)
         marker = None
@@ -221,7 +224,7 @@ class Log:
         Raises LogError, and nothing has changed: CORRUPT_MESSAGE if a batch was damaged on its
         way or on the leader's disk, OFFSET_OUT_OF_RANGE if offsets repeat.
         """
-        self.check_not_blocked()
+        self.guard.check_not_blocked()
         view = memoryview(records)
         batches = validate_batches(view)
         first, last = batches[0][1], batches[-1][1]
@@ -237,7 +240,7 @@ class Log:
             # Copied again from the leader's log start, which lies inside this batch. There is
             # nothing on the disk that could reappear.
             self.begin_truncate_fully(first.base_offset, now_ms)
-            self.unblock()
+            self.guard.unblock()
         info = self.append_batches(view[:size], batches, now_ms)
         if begins_inside:
             self.advance_log_start_offset(end)
@@ -306,12 +309,14 @@ class Log:
         upper_offset: int | None = None,
         min_one: bool = True,
         waits: bool = True,
+        skips_empty: bool = False,
     ) -> FetchSlice:
         """Whole batches from the one that contains ``offset``, none at or above ``upper_offset``.
 
         At most ``max_bytes``; with ``min_one`` the first batch comes even if it is larger. Raises
         LogError OFFSET_OUT_OF_RANGE outside [log start, end]; at the end the answer is empty. With
-        ``waits`` false it raises ``WouldBlock`` for what is not in memory.
+        ``waits`` false it raises ``WouldBlock`` for what is not in memory. ``skips_empty``: where
+        only batches without records would come, what follows them comes instead.
         """
         end = self.end_offset if upper_offset is None else min(upper_offset, self.end_offset)
         if offset < self.log_start_offset or offset > self.end_offset:
@@ -321,11 +326,21 @@ class Log:
             )
         if offset >= end:
             return FetchSlice(b"", end)
+        read = self._segments.read_records if skips_empty else self._segments.read
         try:
             if waits:
-                return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
+                return FetchSlice(read(offset, max_bytes, end, min_one), end)
             with self._files.non_blocking:
-                return FetchSlice(self._segments.read(offset, max_bytes, end, min_one), end)
+                return FetchSlice(read(offset, max_bytes, end, min_one), end)
+        except DiskError as error:
+            raise storage_error(error) from error
+
+    def read_segment(self, segment: Segment, position: int, max_bytes: int) -> Buffer:
+        """Whole batches of one segment from a position on, at least one; ``WouldBlock`` if they
+        are not in memory."""
+        try:
+            with self._files.non_blocking:
+                return segment.read(position, max_bytes, segment.size_bytes, min_one=True)
         except DiskError as error:
             raise storage_error(error) from error
 
@@ -407,6 +422,7 @@ class Log:
         """The log begins at ``offset`` now."""
         self.log_start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
+        self.cleaning.on_start_raised(offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Drop everything at or after ``offset``, durably. The caller may wait for the device."""
@@ -421,12 +437,13 @@ class Log:
             force_truncation(self._disk, self.directory, truncation)
         except DiskError as error:
             raise storage_error(error) from error
-        self.unblock()
+        self.guard.unblock()
 
     def begin_truncate_to(self, offset: int, now_ms: int) -> PendingTruncation:
         """Drop everything at or after ``offset`` (a batch that contains it goes as a whole).
 
-        The log takes no append until the truncation has been forced and ``unblock`` is called.
+        The log takes no append until the truncation has been forced and ``guard.unblock`` is
+        called.
         LogError if the disk refuses; the log cannot be used any more then, its directory has
         failed.
         """
@@ -441,7 +458,7 @@ class Log:
                 truncation = self._truncate(offset, now_ms)
             except DiskError as error:
                 raise storage_error(error) from error
-        self.block()
+        self.guard.block()
         return truncation
 
     def _truncate(self, offset: int, now_ms: int) -> PendingTruncation:
@@ -453,6 +470,7 @@ class Log:
         # producers, their CRCs are not checked, flushed or not.
         is_gone = self._load(now_ms, False, offset, start)
         self._flush_state.on_truncate(flushed, self.end_offset)
+        self.cleaning.on_truncated(self.end_offset)
         self.advance_high_watermark(min(watermark, self.end_offset))
         return PendingTruncation([], True) if is_gone else truncation
 
@@ -462,7 +480,7 @@ class Log:
             self._drop_all(offset, now_ms)
         except DiskError as error:
             raise storage_error(error) from error
-        self.block()
+        self.guard.block()
         return PendingTruncation([], True)
 
     def _drop_all(self, offset: int, now_ms: int) -> None:
@@ -475,37 +493,7 @@ class Log:
         self.leader_epochs.clear()
         self._load(now_ms, False, offset, offset)
         self._flush_state.on_truncate(offset, self.end_offset)
-
-    def block(self) -> None:
-        """Refuse appends until ``unblock`` was called as often: the disk's record of the log is
-        being corrected, and a loss of power in between would mix old and new."""
-        self._blocks += 1
-        self._set_guard()
-
-    def unblock(self) -> None:
-        """See ``block``."""
-        self._blocks -= 1
-        self._set_guard()
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether appends are refused for now."""
-        return self._blocks > 0
-
-    def check_not_blocked(self) -> None:
-        """A leader that was a follower a moment ago answers as if it did not lead yet."""
-        if self._blocks:
-            raise LogError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, "what was cut off is not off the disk yet"
-            )
-
-    def _set_guard(self) -> None:
-        """One test on the way of every append of a producer covers all reasons to refuse it."""
-        self._is_guarded = self._blocks > 0 or self.config.is_read_only
-
-    def _refuse_append(self) -> None:
-        self.check_not_blocked()
-        raise read_only(self.topic, self.config.mirror_source_cluster_id)
+        self.cleaning.on_truncated(offset)
 
     # --- durability and end ----------------------------------------------------------------------
 

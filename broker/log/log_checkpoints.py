@@ -1,4 +1,5 @@
-"""Which offsets of the logs are checkpointed: recovery points and log starts, per log directory.
+"""Which offsets of the logs are checkpointed, per log directory: recovery points, log starts, and
+from where compacted logs are dirty.
 
 In: the logs as they are, truncations, deletions, new logs. Out: contents for the checkpoint writer;
 logs blocked until the files on the device are true again. Never: a file written here; the high
@@ -10,7 +11,7 @@ for the records appended instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from broker.clock.port import Clock, TaskHandle
 from broker.clock.tasks import cancel_and_wait
@@ -22,11 +23,13 @@ from broker.log.unusable import UnusableLogs
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
+FIRST_DIRTY = "cleaner-offset-checkpoint"
 
 
 class LogCheckpoints:
-    """Invariant: `_recovery_points` are those last handed to the writer, or found at the start.
-    `_stale`: deleted logs whose offsets a file may still hold, and their directory."""
+    """Invariant: `_recovery_points` and `_first_dirty` are what the writer was last handed, or what
+    was found at the start. `_stale`: deleted logs whose offsets a file may still hold, and their
+    directory."""
 
     def __init__(
         self,
@@ -44,19 +47,38 @@ class LogCheckpoints:
         self._future_logs = future_logs
         self._directories = directories
         self._recovery_points: dict[TopicPartition, int] = {}
+        self._first_dirty: dict[TopicPartition, int] = {}
         self._stale: dict[TopicPartition, str] = {}
+        self._with_first_dirty: set[str] = set()
         self._unblocking: set[TaskHandle] = set()
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def add_found(self, recovery_points: Mapping[TopicPartition, int]) -> None:
-        """What a directory's file says at the start."""
+    def add_found(
+        self,
+        directory: str,
+        recovery_points: Mapping[TopicPartition, int],
+        first_dirty: Mapping[TopicPartition, int],
+    ) -> None:
+        """What a directory's files say at the start."""
         self._recovery_points.update(recovery_points)
+        self._first_dirty.update(first_dirty)
+        self._stale.update(dict.fromkeys(first_dirty, directory))
+        if first_dirty:
+            self._with_first_dirty.add(directory)
+
+    def has_stale_lines(self) -> bool:
+        """After all logs were opened: whether one of them was deleted, and the process died before
+        the checkpoints of its directory were written."""
+        here = {(partition.topic, partition.index) for partition in self._logs()}
+        self._stale = {key: home for key, home in self._stale.items() if key not in here}
+        return bool(self._stale)
 
     def write(self) -> None:
         """Write all checkpoints now: logs were deleted, created or moved."""
         self.write_recovery_points()
         self.write_log_starts()
+        self.write_first_dirty()
 
     def write_recovery_points(self) -> None:
         """Checkpoint below which offset each log is flushed."""
@@ -73,9 +95,31 @@ class LogCheckpoints:
             lambda p: p.log_start_offset if p.log_start_offset > p.first_base_offset else None,
         )
 
-    def _put(self, name: str, value: Callable[[Log], int | None]) -> None:
+    def write_first_dirty(self) -> None:
+        """Checkpoint from where each log is dirty, unless all of it is. A directory in which
+        nothing was ever cleaned has no such file."""
+        cleaned = (one for one in self._logs() if one.cleaning.first_dirty_offset)
+        self._with_first_dirty.update(parent_of(one) for one in cleaned)
+        self._put(
+            FIRST_DIRTY,
+            lambda partition: partition.cleaning.first_dirty_offset or None,
+            self._with_first_dirty,
+        )
+        self._first_dirty = {
+            (partition.topic, partition.index): partition.cleaning.first_dirty_offset
+            for partition in self._logs()
+        }
+
+    def _put(
+        self,
+        name: str,
+        value: Callable[[Log], int | None],
+        directories: Collection[str] | None = None,
+    ) -> None:
         here = [*self._logs(), *self._future_logs()]
         for directory in self._directories():
+            if directories is not None and directory not in directories:
+                continue
             offsets = self._unusable.lines(f"{directory}/{name}")
             for partition in here:
                 offset = value(partition) if parent_of(partition) == directory else None
@@ -90,11 +134,13 @@ class LogCheckpoints:
         key = (partition.topic, partition.index)
         if self._recovery_points.get(key, 0) > partition.recovery_point:
             self.write_recovery_points()
+        if self._first_dirty.get(key, 0) > partition.cleaning.first_dirty_offset:
+            self.write_first_dirty()
 
     def on_deleted(self, partition: Log) -> None:
         """Its lines stay in the files until they are written again."""
         key = (partition.topic, partition.index)
-        if self._recovery_points.get(key):
+        if self._recovery_points.get(key) or self._first_dirty.get(key):
             self._stale[key] = parent_of(partition)
 
     def on_created(self, created: Log) -> None:
@@ -111,9 +157,9 @@ class LogCheckpoints:
 
         async def release() -> None:
             await self._writer.until_written(directory)
-            partition.unblock()
+            partition.guard.unblock()
 
-        partition.block()
+        partition.guard.block()
         task = self._clock.spawn(release(), name="unvouch")
         self._unblocking = {one for one in self._unblocking if not one.done()} | {task}
 

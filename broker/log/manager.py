@@ -10,7 +10,7 @@ metadata; the replica manager says which partitions exist.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from broker.clock.port import Clock, TaskHandle
@@ -27,7 +27,12 @@ from broker.log.errors import LogError, is_device_failure, is_disk_full, storage
 from broker.log.files import FUTURE_SUFFIX, FilePool, is_partition, parse_directory
 from broker.log.future_logs import FutureLogs, newer_of
 from broker.log.log import Log
-from broker.log.log_checkpoints import LOG_STARTS, RECOVERY_POINTS, LogCheckpoints
+from broker.log.log_checkpoints import (
+    FIRST_DIRTY,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    LogCheckpoints,
+)
 from broker.log.log_dir_files import (
     KRAFT_VERSION,
     METADATA_DIRECTORY,
@@ -70,7 +75,7 @@ class LogManager:
         self.broker_epoch_at_shutdown = UNKNOWN_BROKER_EPOCH
         self.disk = disk
         self._clock = clock
-        self._files = FilePool(disk)
+        self.files = FilePool(disk)
         self._clean: dict[str, bool] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self.unusable = UnusableLogs(disk)
@@ -144,15 +149,16 @@ class LogManager:
         self.unusable.find_missing(
             directory, RECOVERY_POINTS, self._logs, (DELETE_SUFFIX, STRAY_SUFFIX)
         )
-        for name in (RECOVERY_POINTS, LOG_STARTS):
+        for name in (RECOVERY_POINTS, LOG_STARTS, FIRST_DIRTY):
             self.unusable.keep_lines(f"{directory}/{name}")
 
     def _load_directory(
         self, directory: str, clean: bool, topic_config: Callable[[str], TopicConfig]
     ) -> None:
         recovery_points = read_smaller_offsets(self.disk, f"{directory}/{RECOVERY_POINTS}")
-        self.checkpoints.add_found(recovery_points)
         starts = read_smaller_offsets(self.disk, f"{directory}/{LOG_STARTS}")
+        first_dirty = read_smaller_offsets(self.disk, f"{directory}/{FIRST_DIRTY}")
+        self.checkpoints.add_found(directory, recovery_points, first_dirty)
         for name in self.disk.listdir(directory):
             path = f"{directory}/{name}"
             if name.endswith(DELETE_SUFFIX):
@@ -167,7 +173,9 @@ class LogManager:
                     continue
                 opened = self._open(path, topic_config(key[0]), clean, point, start)
                 opened.topic_id = topic_id
-                if opened.recovery_point < point:
+                dirty = 0 if name.endswith(FUTURE_SUFFIX) else first_dirty.get(key, 0)
+                opened.cleaning.restore(dirty, opened.end_offset)
+                if opened.recovery_point < point or opened.end_offset < dirty:
                     self._truncated.append(opened)
                 if name.endswith(FUTURE_SUFFIX):
                     self.future_logs.add_found(opened)
@@ -197,20 +205,20 @@ class LogManager:
             clean=clean,
             recovery_point=recovery_point,
             log_start_offset=start,
-            files=self._files,
+            files=self.files,
         )
 
     def start(self) -> None:
         """Begin the maintenance; requests are served from now on.
 
-        A process that truncated a log may have died before it wrote the new recovery point. The old
-        one would cover the records appended instead, so the log takes no append until it is
+        A process that truncated a log may have died before it wrote the new checkpoints. The old
+        ones would cover the records appended instead, so the log takes no append until it is
         replaced.
         """
         self._maintenance.start()
         self.checkpoint_writer.start()
         shortened, self._truncated = self._truncated, []
-        if shortened or self.unusable.has_stale_lines:
+        if self.checkpoints.has_stale_lines() or shortened or self.unusable.has_stale_lines:
             self.checkpoints.write()
         for partition in shortened:
             self.checkpoints.block_until_written(partition)
@@ -230,12 +238,12 @@ class LogManager:
         for directory, in_order in closed.items():
             if in_order:
                 write_clean_shutdown(self.disk, directory, broker_epoch)
-        self._files.close()
+        self.files.close()
         self.dirs.release()
 
     def release(self) -> None:
         """Release the directories as they are, without marking a clean shutdown."""
-        self._files.close()
+        self.files.close()
         self.dirs.release()
 
     # --- the logs --------------------------------------------------------------------------------
@@ -420,6 +428,11 @@ class LogManager:
         finally:
             self.checkpoints.write()
 
+    def remove_later(self, paths: Iterable[str], delay_ms: int) -> None:
+        """Remove files, which somebody may still read, after a while."""
+        for path in paths:
+            self._maintenance.schedule_removal(path, delay_ms)
+
     async def flush(self, partition: Log) -> bool:
         """Flush one log off the loop; whether that succeeded. An error goes to ``on_failure``."""
         return await self._maintenance.flush(partition)
@@ -442,7 +455,7 @@ class LogManager:
             raise storage_error(error) from error
         self.checkpoints.on_truncated(partition)
         await self.checkpoint_writer.until_written(parent_of(partition))
-        partition.unblock()
+        partition.guard.unblock()
 
     def is_usable(self, directory: str) -> bool:
         """Whether it is a log directory of ours that has not failed."""

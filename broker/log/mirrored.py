@@ -27,7 +27,7 @@ def append_mirrored(
     OFFSET_OUT_OF_RANGE at another end, CORRUPT_MESSAGE for a damaged or incomplete batch,
     INVALID_RECORD for offsets that do not rise.
     """
-    log.check_not_blocked()
+    log.guard.check_not_blocked()
     if base_offset != log.end_offset:
         raise LogError(
             ErrorCode.OFFSET_OUT_OF_RANGE,

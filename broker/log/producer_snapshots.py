@@ -15,10 +15,10 @@ from broker.disk.port import Disk, DiskError
 from broker.log.files import SNAPSHOT, base_offset_of, segment_path
 from broker.log.producer_state import NO_OFFSET, BatchMetadata, ProducerEntry, ProducerState
 
-_VERSION = 1
-_HEAD = Struct(">hI")
-_COUNT = Struct(">i")
-_ENTRY = Struct(">qhiqiqiq")
+VERSION = 1
+HEAD = Struct(">hI")
+COUNT = Struct(">i")
+ENTRY = Struct(">qhiqiqiq")
 
 
 class ProducerSnapshotDamaged(Exception):
@@ -28,8 +28,8 @@ class ProducerSnapshotDamaged(Exception):
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
     """The file's bytes."""
     packed = [_pack(entry) for entry in entries]
-    body = _COUNT.pack(len(packed)) + b"".join(packed)
-    return _HEAD.pack(_VERSION, crc32c(body)) + body
+    body = COUNT.pack(len(packed)) + b"".join(packed)
+    return HEAD.pack(VERSION, crc32c(body)) + body
 
 
 def _pack(entry: ProducerEntry) -> bytes:
@@ -38,7 +38,7 @@ def _pack(entry: ProducerEntry) -> bytes:
         if entry.batches
         else BatchMetadata(-1, NO_OFFSET, 0, entry.last_timestamp_ms)
     )
-    return _ENTRY.pack(
+    return ENTRY.pack(
         entry.producer_id,
         entry.epoch,
         last.last_sequence,
@@ -52,19 +52,19 @@ def _pack(entry: ProducerEntry) -> bytes:
 
 def decode_snapshot(data: bytes) -> list[ProducerEntry]:
     """The entries in a file; raises ProducerSnapshotDamaged and nothing else."""
-    if len(data) < _HEAD.size + _COUNT.size:
+    if len(data) < HEAD.size + COUNT.size:
         raise ProducerSnapshotDamaged(f"{len(data)} bytes")
-    version, crc = _HEAD.unpack_from(data)
-    body = memoryview(data)[_HEAD.size :]
-    if version != _VERSION:
+    version, crc = HEAD.unpack_from(data)
+    body = memoryview(data)[HEAD.size :]
+    if version != VERSION:
         raise ProducerSnapshotDamaged(f"version {version}")
     if crc32c(body) != crc:
         raise ProducerSnapshotDamaged("the CRC does not match")
-    (count,) = _COUNT.unpack_from(body)
-    packed = body[_COUNT.size :]
-    if count * _ENTRY.size != len(packed):
+    (count,) = COUNT.unpack_from(body)
+    packed = body[COUNT.size :]
+    if count * ENTRY.size != len(packed):
         raise ProducerSnapshotDamaged(f"{count} entries in {len(packed)} bytes")
-    return [_entry(*fields) for fields in _ENTRY.iter_unpack(packed)]
+    return [_entry(*fields) for fields in ENTRY.iter_unpack(packed)]
 
 
 def _entry(

@@ -244,6 +244,18 @@ class ProducerState:
         """Where the oldest open transaction begins."""
         return next(iter(self._open.values()), None)
 
+    def open_transactions(self) -> dict[int, int]:
+        """The producers inside a transaction, and where it begins."""
+        return dict(self._open)
+
+    def is_undecided(self, producer_id: int, first_offset: int) -> bool:
+        """Whether the producer's transaction that begins there has no marker yet, or one that is
+        not below the high watermark."""
+        if self._open.get(producer_id) == first_offset:
+            return True
+        ended = self.unreplicated
+        return any((t.producer_id, t.first_offset) == (producer_id, first_offset) for t in ended)
+
     @property
     def first_unstable_offset(self) -> int | None:
         """The first offset a read-committed consumer may not see yet."""

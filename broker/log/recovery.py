@@ -248,7 +248,7 @@ class Recovery:
         left_bytes = TAIL_BYTES
         for segment in reversed(segments):
             found: dict[int, list[BatchHeader]] = {}
-            for header in self._tail_of(segment, left_bytes, before):
+            for header in self._last_of(segment, left_bytes, before):
                 found.setdefault(header.producer_id, []).append(header)
             for producer_id, headers in found.items():
                 older[producer_id] = [*headers, *older.get(producer_id, ())]
@@ -259,7 +259,7 @@ class Recovery:
             if producer_id in self._producers.entries:
                 self._producers.entries[producer_id].remember_older(headers)
 
-    def _tail_of(self, segment: Segment, most_bytes: int, before: int) -> Iterator[BatchHeader]:
+    def _last_of(self, segment: Segment, most_bytes: int, before: int) -> Iterator[BatchHeader]:
         """Producers' batches among the last bytes of a segment, below an offset."""
         entry = segment.offsets.floor_value(max(segment.size_bytes - most_bytes, 0))
         walk = self._scan(

@@ -13,28 +13,37 @@ from broker.disk.port import Disk, DiskError
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool
 from broker.log.log import Log
-from broker.log.replacement_files import Span, forget_span, store_span
+from broker.log.replacement_files import (
+    Span,
+    UnfinishedReplacementError,
+    forget_span,
+    store_span,
+)
 from broker.log.segment import Segment
 from broker.log.segments import Segments
 
 
 async def replace_segments(
-    partition: Log, replaced: Sequence[Segment], disk: Disk, files: FilePool
+    partition: Log, replaced: Sequence[Segment], disk: Disk, files: FilePool, writer: str = ""
 ) -> list[str]:
-    """All steps of ``replacement_files`` after ``write_cleaned``.
+    """All steps of ``replacement_files`` after ``write_cleaned``, whose ``writer`` it was.
 
     Whatever shortens the log meanwhile withdraws the replacement: LogError then. A LogError whose
-    cause is a disk's: if that was full, the old segments stay; else the directory has failed.
+    cause is a disk's: if that was full, the old segments stay; else the directory has failed, and
+    where names could not be given back the next start finishes the replacement.
     """
     segments, directory = partition.segments, partition.directory
     span = segments.begin_replacement(replaced, partition.recovery_point)
     try:
         await _store_span(directory, span, disk)
-        segments.propose_replacement(span, disk)
+        segments.propose_replacement(span, disk, writer)
         await _force(partition, disk)
         paths = segments.replace(span, disk, files)
-    except LogError:
-        _withdraw(segments, directory, span, disk)
+    except LogError as error:
+        if isinstance(error.__cause__, UnfinishedReplacementError):
+            segments.leave_replacement()
+        else:
+            _withdraw(segments, directory, span, disk)
         raise
     await _force(partition, disk)
     _withdraw(segments, directory, span, disk)

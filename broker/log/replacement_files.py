@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from errno import EIO
 from typing import NamedTuple
 
 from broker.disk.port import Disk, DiskError
@@ -43,7 +44,7 @@ from broker.log.log_dir_files import flush_file
 from broker.log.segment import Segment
 from broker.log.txnindex import AbortedTransaction
 from bus.errors import check
-from bus.records.batch import Buffer, header_at
+from bus.records.batch import Buffer, iter_batches
 
 log = logging.getLogger("broker.log")
 
@@ -52,6 +53,9 @@ DAMAGED = ".damaged"
 
 _SUFFIXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX, LOG)
 """Of a replacement's files, the one that decides last."""
+
+_WRITE_BYTES = 1 << 18
+"""Small batches are written together."""
 
 _UNFINISHED = (REPLACES, LOG + SWAP, TXN_INDEX + SWAP)
 """Suffixes of files that show a replacement on its way; other indexes are built again."""
@@ -67,6 +71,11 @@ class Span(NamedTuple):
 # --- writing -------------------------------------------------------------------------------------
 
 
+def cleaned_suffix(writer: str) -> str:
+    """What a writer's new files end with, after the suffix of their kind."""
+    return f".{writer}{CLEANED}" if writer else CLEANED
+
+
 def write_cleaned(
     disk: Disk,
     directory: str,
@@ -74,29 +83,49 @@ def write_cleaned(
     batches: Iterable[Buffer],
     aborted: Sequence[AbortedTransaction],
     interval_bytes: int,
+    writer: str = "",
 ) -> None:
-    """Write the files of a replacement and force them; ``aborted`` touch batches that stay.
+    """Write the files of a replacement and force them; ``aborted`` touch batches that stay, and is
+    read once all ``batches`` are. Each buffer of these may hold several batches.
 
-    May run in another process. A DiskError leaves ``.cleaned`` files, which the next attempt
-    writes over and a start removes.
+    May run in another process; ``writer`` is part of the files' names then, so that a process of a
+    former broker that has not died yet writes into none of these. A DiskError, or what ``batches``
+    raises, leaves ``.cleaned`` files, which the next attempt writes over and a start removes.
     """
-    segment = Segment(directory, span.base_offset, disk, FilePool(disk), 0, CLEANED)
+    suffix = cleaned_suffix(writer)
+    segment = Segment(directory, span.base_offset, disk, FilePool(disk), 0, suffix)
     for path in segment.file_names():
         disk.remove(path)
-    end_offset = span.base_offset
-    for batch in batches:
-        header = header_at(batch)
-        check(end_offset <= header.base_offset, "batches of a replacement are in their order")
-        segment.append(batch)
-        segment.index_batch(header, header.last_offset, len(batch), interval_bytes)
-        end_offset = header.end_offset
-    check(end_offset == span.end_offset, "a replacement ends where what it replaces ends")
-    segment.transactions.create()
-    for entry in aborted:
-        segment.transactions.append(entry)
-    segment.close_for_writing()
+    try:
+        _append_all(segment, span, batches, interval_bytes)
+        segment.transactions.create()
+        for entry in aborted:
+            segment.transactions.append(entry)
+        segment.close_for_writing()
+    finally:
+        segment.release()
     for path in segment.file_names():
         flush_file(disk, path)
+
+
+def _append_all(
+    segment: Segment, span: Span, batches: Iterable[Buffer], interval_bytes: int
+) -> None:
+    end_offset = span.base_offset
+    parts: list[Buffer] = []
+    waiting_bytes = 0
+    for part in batches:
+        for _, header in iter_batches(part):
+            check(end_offset <= header.base_offset, "batches of a replacement are in their order")
+            end_offset = header.end_offset
+            segment.index_batch(header, end_offset - 1, header.size_bytes, interval_bytes)
+        parts.append(part)
+        waiting_bytes += len(part)
+        if waiting_bytes >= _WRITE_BYTES:
+            segment.append(b"".join(parts))
+            parts, waiting_bytes = [], 0
+    check(end_offset == span.end_offset, "a replacement ends where what it replaces ends")
+    segment.append(b"".join(parts))
 
 
 def store_span(disk: Disk, directory: str, span: Span) -> None:
@@ -115,6 +144,15 @@ def read_span(disk: Disk, path: str) -> Span | None:
     return Span(int(lines["base_offset"]), int(lines["end_offset"]))
 
 
+class UnfinishedReplacementError(DiskError):
+    """Some files have their new names, and the disk gives none of them its old one back: the next
+    start finishes the replacement. Until then nothing of it may be removed, and the log is not to
+    be read by its old names."""
+
+    def __init__(self, refused: DiskError) -> None:
+        super().__init__(f"a replacement of segments is not finished: {refused}", EIO)
+
+
 class FileReplacement:
     """Renames of files of which all are made or none."""
 
@@ -127,19 +165,22 @@ class FileReplacement:
         self._made.append((source, target))
 
     def undo(self) -> None:
-        """Raises DiskError if the disk refuses that too; the next start finishes it then."""
+        """UnfinishedReplacementError if the disk refuses that too."""
         while self._made:
             source, target = self._made.pop()
-            self._disk.rename(target, source)
+            try:
+                self._disk.rename(target, source)
+            except DiskError as error:
+                raise UnfinishedReplacementError(error) from error
 
 
-def propose(disk: Disk, directory: str, span: Span) -> None:
-    """Step 2. DiskError: nothing has changed."""
-    renames = FileReplacement(disk)
+def propose(disk: Disk, directory: str, span: Span, writer: str = "") -> None:
+    """Step 2. DiskError: nothing has changed, unless it is an UnfinishedReplacementError."""
+    renames, written = FileReplacement(disk), cleaned_suffix(writer)
     try:
         for suffix in _SUFFIXES:
             path = segment_path(directory, span.base_offset, suffix)
-            renames.rename(path + CLEANED, path + SWAP)
+            renames.rename(path + written, path + SWAP)
     except DiskError:
         renames.undo()
         raise
@@ -161,7 +202,7 @@ def swap_files(
     disk: Disk, directory: str, span: Span, old: Sequence[Segment], files: FilePool
 ) -> Segment:
     """Step 4: the new segment. The old ones know their new names; whoever holds one reads on.
-    DiskError: nothing has changed."""
+    DiskError: nothing has changed, unless it is an UnfinishedReplacementError."""
     renames = FileReplacement(disk)
     try:
         for segment in old:

@@ -28,6 +28,7 @@ def delete_old_segments(partition: Log, disk: Disk, now_ms: int) -> list[str]:
         max(partition.log_start_offset, partition.segments.all[count].base_offset)
     )
     partition.segments.withdraw_replacement(disk)
+    partition.cleaning.on_shortened()
     paths = [
         path
         for segment in partition.segments.remove_first(count)

@@ -175,6 +175,11 @@ class Segment:
         """The newest record's timestamp, or when the file was written if records carry none."""
         if self.max_timestamp_ms >= 0:
             return self.max_timestamp_ms
+        return self.modified_ms
+
+    @property
+    def modified_ms(self) -> int:
+        """When the file of batches was last written."""
         return self._disk.modified_ms(self.path)
 
     # --- reading -------------------------------------------------------------------------------
@@ -352,7 +357,7 @@ def should_roll(
         return last_offset - segment.base_offset >= OFFSETS_PER_SEGMENT
     return (
         segment.size_bytes + size > config.segment_bytes
-        or _age_ms(segment, timestamp_ms, now_ms) > config.segment_ms - jitter_ms
+        or _age_ms(segment, timestamp_ms, now_ms) > config.max_segment_ms - jitter_ms
         or segment.index_bytes > config.segment_index_bytes
         or last_offset - segment.base_offset >= OFFSETS_PER_SEGMENT
     )

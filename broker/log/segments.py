@@ -17,9 +17,12 @@ from broker.log.replacement_files import Span, forget_span, propose, swap_files,
 from broker.log.segment import Segment
 from broker.log.txnindex import AbortedTransaction
 from bus.errors import ErrorCode
-from bus.records.batch import Buffer
+from bus.records.batch import HEADER_BYTES, Buffer, header_at, iter_batches
 
 _EMPTY = b""
+
+MOST_EMPTY_READS = 64
+"""Segments without records that one fetch steps over: about a millisecond."""
 
 
 class PendingTruncation(NamedTuple):
@@ -106,11 +109,12 @@ class Segments:
         self._replacement = PendingReplacement(span, list(replaced))
         return span
 
-    def propose_replacement(self, span: Span, disk: Disk) -> None:
-        """Step 2 of ``replacement_files``. LogError: nothing has changed."""
+    def propose_replacement(self, span: Span, disk: Disk, writer: str = "") -> None:
+        """Step 2 of ``replacement_files``, of the files that a writer made. LogError: nothing has
+        changed, unless its cause is an UnfinishedReplacementError."""
         pending = self._pending(span)
         try:
-            propose(disk, self.first.directory, span)
+            propose(disk, self.first.directory, span, writer)
         except DiskError as error:
             raise storage_error(error) from error
         self._replacement = pending._replace(is_proposed=True)
@@ -125,7 +129,8 @@ class Segments:
         """Step 4: the new segment stands in the place of the old ones, whose paths are returned:
         they may be removed after file.delete.delay.ms, for somebody may still read there.
 
-        LogError: nothing has changed; the log was truncated since, or the disk refuses.
+        LogError: nothing has changed, unless its cause is an UnfinishedReplacementError; the log
+        was truncated since, or the disk refuses.
         """
         pending = self._pending(span)
         try:
@@ -145,6 +150,10 @@ class Segments:
         if pending is not None:
             forget = withdraw if pending.is_proposed else forget_span
             forget(disk, self.first.directory, pending.span)
+
+    def leave_replacement(self) -> None:
+        """The disk has left it half done: nothing of it is touched before the next start."""
+        self._replacement = None
 
     # --- looking up ------------------------------------------------------------------------------
 
@@ -177,6 +186,24 @@ class Segments:
         if end <= position:
             return _EMPTY
         return segment.read(position, max_bytes, end, min_one)
+
+    def read_records(self, offset: int, max_bytes: int, upper_offset: int, min_one: bool) -> Buffer:
+        """As ``read``; where only batches without records come, what follows them, if there is any.
+
+        A cleaner leaves such batches, alone in a segment where no record stays. librdkafka takes an
+        answer without records for one that is too small, asks for twice as much each time, and
+        after a dozen of them tells its application that a record is too large.
+        """
+        data = self.read(offset, max_bytes, upper_offset, min_one)
+        for _ in range(MOST_EMPTY_READS):
+            end_offset = _end_of_empty(data)
+            if end_offset is None or end_offset >= upper_offset:
+                break
+            following = self.read(end_offset, max_bytes, upper_offset, min_one)
+            if not following:
+                break
+            data = following
+        return data
 
     def distance(self, offset: int, upper_offset: int) -> int:
         """Bytes between two offsets."""
@@ -218,6 +245,18 @@ class Segments:
         last.save_indexes()
         last.release()
         return PendingTruncation([] if position is None else [last.path], slot + 1 < len(self.all))
+
+
+def _end_of_empty(data: Buffer) -> int | None:
+    """Where batches end that have no records; None if there is a record among them, or no batch."""
+    if len(data) < HEADER_BYTES or header_at(data).records_count:
+        return None  # nearly always
+    end_offset = None
+    for _, header in iter_batches(data):
+        if header.records_count:
+            return None
+        end_offset = header.end_offset
+    return end_offset
 
 
 def _not_replaced(segment: Segment, why: str) -> LogError:

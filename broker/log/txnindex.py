@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from broker.disk.port import Disk
 
-_ENTRY = Struct(">hqqqq")
-_VERSION = 0
+ENTRY = Struct(">hqqqq")
+VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
@@ -46,8 +46,8 @@ class TransactionIndex:
             data = file.read(0, file.size())
         finally:
             file.close()
-        whole = data[: len(data) // _ENTRY.size * _ENTRY.size]
-        self.entries = [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(whole)]
+        whole = data[: len(data) // ENTRY.size * ENTRY.size]
+        self.entries = [AbortedTransaction(*fields[1:]) for fields in ENTRY.iter_unpack(whole)]
 
     def create(self) -> None:
         """Make the file even if nothing is appended."""
@@ -56,7 +56,7 @@ class TransactionIndex:
     def append(self, aborted: AbortedTransaction) -> None:
         """Add one and write it: only reading the whole log would find it otherwise."""
         self.entries.append(aborted)
-        self._write(_ENTRY.pack(_VERSION, *aborted))
+        self._write(ENTRY.pack(VERSION, *aborted))
 
     def clear_from(self, offset: int) -> None:
         """Forget the transactions whose markers lie at or after ``offset``."""

@@ -50,8 +50,9 @@ def verify(
 ) -> Iterator[VerifyResult]:
     """Yields each partition's outcome; ``wanted`` selects topics.
 
-    ``pause`` waits a moment: damage in the newest segment is checked twice, because a running
-    broker writes there.
+    ``pause`` waits a moment: what seems damaged is checked twice, because a running broker writes
+    to the newest segment, and its cleaner puts one segment in the place of several: then the file
+    holds more than up to where the next one began.
     """
     for name in disk.listdir(directory):
         if is_partition(name) and wanted(parse_directory(name)[0]):
@@ -59,8 +60,10 @@ def verify(
             for base, end in _segments(disk, f"{directory}/{name}"):
                 path = f"{directory}/{name}/{base:020d}{LOG}"
                 damaged = _segment(disk, path, base, end, records, outcome)
-                if damaged and end is None:
+                if damaged:
                     pause()
+                    segments = dict(_segments(disk, f"{directory}/{name}"))
+                    end = segments.get(base, end)
                     again = _segment(disk, path, base, end, records, VerifyResult())
                     damaged = [one for one in damaged if one in again]
                 outcome.damaged += damaged

@@ -125,13 +125,14 @@ def _unsnappy_block(block: bytes, room: int) -> bytes:
 
 
 def _lz4(data: Buffer, level: int = 0) -> bytes:
-    return lz4.frame.compress(  # type: ignore[no-any-return]
+    packed: bytes = lz4.frame.compress(
         data,
         compression_level=min(level, _LZ4_HIGHEST),
         block_size=lz4.frame.BLOCKSIZE_MAX64KB,
         block_linked=False,
         store_size=False,
     )
+    return packed
 
 
 def _unlz4(data: Buffer) -> bytes:

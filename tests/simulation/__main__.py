@@ -1,5 +1,5 @@
 """`python -m tests.simulation --seeds 1..300 --controller kraft`: worlds on seeds, from a terminal;
-`--sites 2`: two clusters with a mirror between them.
+`--sites 2`: two clusters with a mirror between them; `--tables`: a compacted topic that is cleaned.
 
 In: arguments. Out: a line per seed, all violations of a bad one; exit status 1 if one was bad.
 Never: a result that depends on anything but the commit and the seed.
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tests.simulation.site_story import SiteOutcome, SiteSeedRun
 from tests.simulation.story import Outcome, run_seed
+from tests.simulation.table_story import run_table_seed
 
 MOST_TOLD = 12
 
@@ -54,6 +55,7 @@ class WorldJob(NamedTuple):
     controller: str
     sites: int
     trace: bool
+    tables: bool = False
 
 
 def one(job: WorldJob) -> tuple[Outcome, float]:
@@ -63,16 +65,19 @@ def one(job: WorldJob) -> tuple[Outcome, float]:
     outcome: Outcome
     if job.sites == 2:
         outcome = SiteSeedRun(job.seed, controller=job.controller, show=show).run()
+    elif job.tables:
+        outcome = run_table_seed(job.seed, job.controller, show=show)
     else:
         outcome = run_seed(job.seed, job.controller, show=show)
     return outcome, time.process_time() - begun
 
 
 def run(
-    seeds: range, controllers: list[str], *, sites: int = 1, jobs: int = 1, trace: bool = False
+    seeds: range, controllers: list[str], *, sites: int = 1, jobs: int = 1, trace: bool = False,
+    tables: bool = False,
 ) -> int:
     """Runs all seeds; returns how many were bad."""
-    work = [WorldJob(seed, each, sites, trace) for each in controllers for seed in seeds]
+    work = [WorldJob(seed, each, sites, trace, tables) for each in controllers for seed in seeds]
     bad: list[Outcome] = []
 
     def report(result: tuple[Outcome, float]) -> None:
@@ -90,7 +95,7 @@ def run(
     print(f"{len(work) - len(bad)} of {len(work)} worlds were sound")
     for outcome in bad:
         print(f"again: simulate --seed {outcome.seed} --controller {outcome.controller} "
-              f"--sites {sites} --trace")  # fmt: skip
+              f"--sites {sites} {'--tables ' if tables else ''}--trace")  # fmt: skip
     return len(bad)
 
 
@@ -101,6 +106,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="this one only")
     parser.add_argument("--controller", choices=("kraft", "zookeeper", "both"), default="both")
     parser.add_argument("--sites", type=int, choices=(1, 2), default=1, help="2: with a mirror")
+    parser.add_argument("--tables", action="store_true", help="with a table that is cleaned")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
     parser.add_argument("--jobs", type=int, default=1, help="worlds at a time")
     parser.add_argument("--log", default="CRITICAL", help="level of the brokers' own log")
@@ -109,7 +115,10 @@ def main() -> int:
     seeds = parse_seeds(given.seeds) if given.seed is None else range(given.seed, given.seed + 1)
     both = ["kraft", "zookeeper"]
     controllers = both if given.controller == "both" else [given.controller]
-    bad = run(seeds, controllers, sites=given.sites, jobs=given.jobs, trace=given.trace)
+    if given.tables and given.sites == 2:
+        parser.error("--tables is of one site")
+    bad = run(seeds, controllers, sites=given.sites, jobs=given.jobs, trace=given.trace,
+              tables=given.tables)  # fmt: skip
     return 1 if bad else 0
 
 

@@ -15,6 +15,7 @@ from broker.controller.kraft.raft.roles import RaftRole
 from broker.server.broker import Broker
 from broker.server.control_plane import StartError
 from broker.settings import ProcessSettings
+from tests.simulation.cleaner_process import SimCleanerProcess
 from tests.simulation.machine import FIRST_SITE, PORT, Place, SimMachine, SimProcess
 from tests.simulation.processor import Costs, WorkingBroker
 from tests.simulation.world import SimWorld
@@ -66,8 +67,11 @@ class SimCluster:
         more: Mapping[str, str] | None = None,
         costs: Costs | None = None,
         place: Place = FIRST_SITE,
+        cleans: bool = False,
     ) -> None:
-        """`more`: properties of every broker; `costs`: the CPU time of its requests."""
+        """`more`: properties of every broker; `costs`: the CPU time of its requests; `cleans`:
+        whether compacted topics are cleaned."""
+        self.cleans = cleans
         self.world = world
         self.place = place
         self.costs = costs or Costs()
@@ -140,7 +144,15 @@ class SimCluster:
     ) -> Broker:
         ports = config, process.clock, process.disk, process.network, settings
         session = None if self.ensemble is None else self.ensemble.session(machine, process)
-        return WorkingBroker(*ports, zookeeper=session, costs=self.costs, spend=process.clock.spend)
+        if self.cleans:
+            process.cleaner = SimCleanerProcess(
+                self.world.loop, process.life, machine.disk,
+                self.world.dice_of(f"{process.life.name}/cleaner"), lambda: machine.fault,
+            )  # fmt: skip
+        return WorkingBroker(
+            *ports, zookeeper=session, costs=self.costs, spend=process.clock.spend,
+            cleaner_process=process.cleaner,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Starts all machines."""

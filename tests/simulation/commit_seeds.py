@@ -13,9 +13,9 @@ import subprocess
 from deploy.paths import PROJECT_ROOT
 from tests.simulation.story import run_seed
 
-FRESH_PER_CONTROLLER = 30
+FRESH_PER_CONTROLLER = 20
 """New worlds, chosen by the commit out of more than will ever be run."""
-KNOWN_PER_CONTROLLER = 20
+KNOWN_PER_CONTROLLER = 10
 """Worlds out of those run manually before a release: another part for each commit."""
 LAST_KNOWN_SEED = 300
 FRESH_SEED_BITS = 48

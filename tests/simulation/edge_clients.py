@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+from bus.client.admin.cluster_admin import ClusterView
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, OnDelivery, RecordMetadata
 from bus.client.model import (
@@ -71,6 +72,10 @@ class EdgeAdmin:
         self._site.refresh()
         topics = [topic for _, topic in sorted(self._site.view.topics.items())]
         return self._site.view, topics
+
+    def cluster(self) -> ClusterView:
+        self._site.refresh()
+        return self._site.view
 
     def wait_until_up(self, timeout_s: float) -> None:
         self._site.refresh()

@@ -97,7 +97,7 @@ class EdgeMachine:
         self.route = SiteRoute(self._folder / "route", *self._buses)
         self._spool = Spool(
             self._folder / "spool", max_bytes=SPOOL_BYTES, segment_bytes=4096,
-            kept_max_bytes=SPOOL_BYTES,
+            retained_max_bytes=SPOOL_BYTES,
         )  # fmt: skip
         SecondSite(self._spool, self.route, url="", move_after_s=MOVE_AFTER_S).start()
         EpochConfirmer(self.route).start()

@@ -17,6 +17,7 @@ from broker.server.broker import Broker
 from broker.server.process import run_until_stopped
 from broker.settings import ProcessSettings, split
 from bus.errors import CheckFailed
+from tests.simulation.cleaner_process import SimCleanerProcess
 from tests.simulation.clock import EPOCH_MS, SimClock
 from tests.simulation.disk import Fault, ProcessDisk, SimDisk, no_fault
 from tests.simulation.loop import START_S, ProcessLife
@@ -56,6 +57,7 @@ class SimProcess:
         self.life.deathbed += [world.loop.bury, lambda: world.network.process_died(self.life)]
         self.network = ProcessNetwork(world.network, self.life, machine.host)
         self.broker: Broker | None = None
+        self.cleaner: SimCleanerProcess | None = None
         self.serving = False
         self.ended = False
         self.asked_to_stop = False
@@ -174,6 +176,8 @@ class SimMachine:
         """Takes the power: unflushed bytes are lost, and peers get neither FIN nor reset."""
         self.world.network.host_lost_power(self.host)
         if self.process is not None:
+            if self.process.cleaner is not None:
+                self.process.cleaner.lose_power()
             self.process.life.deathbed[:] = [self.world.loop.bury]
             self.process.life.die()
             for address in [

@@ -156,7 +156,7 @@ class Operator:
         target.refresh()
         return CopyAgain(
             target, lambda: read_status(status_path(site)), topic=topic, name=topic,
-            kept=site.data_path / "mirror" / "kept", on_step=lambda *_: None,
+            folder=site.data_path / "mirror" / "kept", on_step=lambda *_: None,
             timeout_s=LIMITS.timeout_s,
         ).run(with_files=True)  # fmt: skip
 

@@ -108,9 +108,9 @@ def an_edge_believes_that_all_is_confirmed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _confirm_all(spool: Spool) -> None:
-    assert spool._kept is not None
+    assert spool._retained is not None
     places = [(EDGE_TOPIC, index) for index in range(EDGE_PARTITIONS)]
-    spool._kept.on_confirmed(dict.fromkeys(places, 1 << 60))
+    spool._retained.on_confirmed(dict.fromkeys(places, 1 << 60))
 
 
 def a_silent_site_is_left(patch: pytest.MonkeyPatch) -> None:

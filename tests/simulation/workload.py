@@ -4,8 +4,8 @@ growth, creation and deletion in use, throttled moves, two log directories, othe
 In: a random generator. Out: the workload and the configuration it needs. Never: all of it in every
 world, which would double the cost; each world has about a third.
 
-Not drawn yet: the cleaner of compacted topics (there is none: they keep all they have), and a topic
-created again under the name of a deleted one while clients use it.
+Not drawn: the cleaner of compacted topics (`table_story` has worlds of its own for it: here they keep
+all they have), and a topic created again under the name of a deleted one while clients use it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ TWO_DIRECTORIES_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The workload of one world. `short_lived`: topics that are deleted while clients use them."""
+    """The workload of one world. `short_lived`: topics that are deleted while clients use them;
+    `cleaned`: compacted topics are cleaned, never drawn (`table_story`)."""
 
     retention: bool = False
     compacted: bool = False
@@ -43,6 +44,7 @@ class Workload:
     short_lived: bool = False
     throttled: bool = False
     two_directories: bool = False
+    cleaned: bool = False
     membership: Membership = Membership.EAGER
 
     @property

@@ -171,7 +171,7 @@ def test_nothing_is_appended_while_a_cut_is_not_on_the_disk(batch: Batch) -> Non
     with pytest.raises(LogError) as caught:
         put(log, batch(1), 2)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    log.unblock()
+    log.guard.unblock()
     put(log, batch(1), 2)
     assert (log.end_offset, log.leader_epochs.entries) == (2, [(1, 0), (2, 1)])
 

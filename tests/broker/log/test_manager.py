@@ -25,6 +25,8 @@ from broker.log.log_dir_files import (
 )
 from broker.log.manager import LogManager
 from bus.errors import ErrorCode
+from bus.records.build import build_batch
+from bus.records.record import Record
 
 NOW_MS = 1_760_000_000_000
 ID = bytes(range(16))
@@ -260,7 +262,7 @@ def test_a_log_that_ends_before_its_stored_recovery_point_waits_for_that_to_be_g
             put(found, batch(1))
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         for _ in range(500):
-            if not found.is_blocked:
+            if not found.guard.is_blocked:
                 break
             await asyncio.sleep(0.01)
         assert points.read_text() == "0\n1\nt 0 2\n"
@@ -416,3 +418,17 @@ def test_a_log_whose_making_was_cut_short_is_made_whole(fast_dir: str) -> None:
         assert found.topic_id == ID
         assert encode_uuid(ID) in Path(found.directory, "partition.metadata").read_text()
     stop(logs)
+
+
+def test_all_logs_share_one_pool_of_open_files(tmp_path: Path) -> None:
+    """Also those opened while it was empty. A log with a pool of its own went on reading the file
+    of a segment that had been replaced under its name."""
+    config = BrokerConfig.from_mapping({"log.dirs": str(tmp_path)})
+    logs = LogManager(config=config, disk=RealDisk(), clock=RealClock())
+    logs.prepare()
+    made = logs.create("t", 0, b"t" * 16, TopicConfig())
+    for _ in range(2):
+        made.append(build_batch([Record(b"k", b"v")]), leader_epoch=0, now_ms=1)
+        made.roll(1)
+    made.read(0, 100)
+    assert len(logs.files) > 0

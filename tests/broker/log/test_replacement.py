@@ -22,7 +22,6 @@ from broker.log.replacement import replace_segments
 from broker.log.replacement_files import Span, write_cleaned
 from broker.log.retention import delete_old_segments
 from broker.log.segment import Segment
-from broker.log.timestamps import first_at_or_after
 from broker.log.txnindex import AbortedTransaction
 from bus.records.batch import Buffer, iter_batches
 from bus.records.build import build_batch
@@ -30,6 +29,7 @@ from bus.records.control import end_txn_marker
 from bus.records.read import read_all
 from bus.records.record import Record
 from bus.records.retain import retain
+from tests.broker.log.lookups import first_at_or_after
 from tests.simulation.disk import ENOSPC, Killed, ProcessDisk, SimDisk, input_output_error
 from tests.simulation.loop import ProcessLife
 
@@ -38,6 +38,7 @@ CONFIG = replace(TopicConfig(), segment_bytes=600, index_interval_bytes=0)
 ROLLS = 5
 POWER_CUTS = 3
 STEPS = 60
+EVERY_CALL = ("every",)
 """More than there are operations of the disk in one replacement."""
 
 GROUP = slice(1, 4)
@@ -89,10 +90,11 @@ class LogMachine:
                                 timestamp_ms=NOW_MS)  # fmt: skip
         self.log.append_as_follower(_at(self.log.end_offset, marker), NOW_MS)
 
-    def write(self) -> None:
+    def write(self, writer: str = "") -> None:
         """The ``.cleaned`` files, with an entry of a transaction that lies in them."""
         aborted = [AbortedTransaction(7, self.span.base_offset, self.span.base_offset + 1, 9)]
-        write_cleaned(self.disk, "/d/t-0", self.span, cleaned(self.group, self.span), aborted, 0)
+        batches = cleaned(self.group, self.span)
+        write_cleaned(self.disk, "/d/t-0", self.span, batches, aborted, 0, writer)
 
     def replace(self) -> list[str]:
         return asyncio.run(self.replacing())
@@ -176,6 +178,27 @@ def test_a_group_is_replaced_and_everything_else_stays() -> None:
         assert first[1].end_offset > offset
     assert first_at_or_after(log, NOW_MS + 1) is not None
     assert [one.producer_id for one in log.aborted_transactions(0, end_offset)] == [7, 5]
+
+
+def test_files_of_another_writer_are_not_taken_and_a_start_removes_them() -> None:
+    """A child process of a former broker may write on for a moment."""
+    machine = LogMachine()
+    machine.write("mine")
+    [path] = [path for path in machine.sim.files if path.endswith(".log.cleaned")]
+    machine.disk.open(path).append(b"of a process that has not died yet")
+    with pytest.raises(LogError):
+        replace_now(machine, "third")
+    replace_now(machine, "mine")
+    assert records_of(machine.log) == machine.after
+    assert any(name.endswith(".log.cleaned") for name in machine.names())
+    machine.boot()
+    assert records_of(machine.open(recovery_point=1 << 40)) == machine.after
+    assert machine.unfinished() == []
+
+
+def replace_now(machine: LogMachine, writer: str) -> None:
+    files = machine.log._files
+    asyncio.run(replace_segments(machine.log, machine.group, machine.disk, files, writer))
 
 
 @pytest.mark.parametrize("ending", ["clean", "killed", "nothing is known of it"])
@@ -271,11 +294,13 @@ def test_after_a_loss_of_power_at_any_step_the_log_is_the_old_or_the_new_one(
     assert outcomes == {False, True}
 
 
-@pytest.mark.parametrize("for_good", [False, True])
+@pytest.mark.parametrize("for_good", [(), ("rename",), EVERY_CALL], ids=["once", "renames", "all"])
 @pytest.mark.parametrize("kind", ["full", "broken"])
-def test_a_disk_that_refuses_leaves_the_old_segments_and_says_so(kind: str, for_good: bool) -> None:
+def test_a_disk_that_refuses_leaves_the_old_segments_and_says_so(
+    kind: str, for_good: tuple[str, ...]
+) -> None:
     """At each call. Afterwards the log is read, written and opened as before; if the disk took all
-    that decides, as the new one."""
+    that decides, as the new one. One that gives no names but removes files lost a segment."""
     refused = 0
     for call in range(STEPS * 3):
         machine = LogMachine()
@@ -300,14 +325,16 @@ def test_a_disk_that_refuses_leaves_the_old_segments_and_says_so(kind: str, for_
     assert refused > 20
 
 
-def fail_at(disk: ProcessDisk, call: int, kind: str, for_good: bool) -> list[str]:
+def fail_at(disk: ProcessDisk, call: int, kind: str, for_good: tuple[str, ...]) -> list[str]:
+    """`for_good`: calls that are refused from then on."""
     asked: list[str] = []
 
     def fault(operation: str, path: str) -> None:
         if operation in ("listdir", "stat", "read"):
             return
         asked.append(f"{operation} {path}")
-        if len(asked) - 1 == call or (for_good and len(asked) > call):
+        is_later = len(asked) > call and (operation in for_good or for_good == EVERY_CALL)
+        if len(asked) - 1 == call or is_later:
             raise full(path) if kind == "full" else input_output_error(path)
 
     disk.fault = fault

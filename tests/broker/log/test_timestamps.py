@@ -8,12 +8,20 @@ from collections.abc import Callable
 
 import pytest
 
+from broker.log import timestamps
+from broker.log.batch_scanner import BatchScanner, ScannedBatch
 from broker.log.log import Log
-from broker.log.timestamps import first_at_or_after, with_largest_timestamp
+from broker.log.timestamps import (
+    LARGEST,
+    SearchPending,
+    TimestampOffset,
+    TimestampSearch,
+)
 from bus.records.batch import HEADER_BYTES, RecordsError, iter_batches, seal
 from bus.records.build import build_batch
 from bus.records.read import read_records
 from bus.records.record import Record
+from tests.broker.log.lookups import first_at_or_after, with_largest_timestamp
 
 NOW_MS = 1_760_000_000_000
 MakeLog = Callable[..., Log]
@@ -76,6 +84,92 @@ def test_after_deletion_the_largest_timestamp_is_that_of_what_remains(make_log: 
     found = with_largest_timestamp(log)
     assert found is not None
     assert found[:2] == (300, 2)
+
+
+Found = tuple[TimestampOffset | None, list[int]]
+
+
+@pytest.fixture
+def headers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Offsets of the batches that a look-up has passed over."""
+    seen: list[int] = []
+    pass_over = BatchScanner.pass_over
+
+    def noted(self: BatchScanner, found: ScannedBatch) -> None:
+        seen.append(found.header.base_offset)
+        pass_over(self, found)
+
+    monkeypatch.setattr(BatchScanner, "pass_over", noted)
+    monkeypatch.setattr(timestamps, "HEADERS_PER_PIECE", 10)
+    return seen
+
+
+def in_pieces(search: TimestampSearch, headers: list[int]) -> Found:
+    """What is found, and how many headers each piece has read."""
+    pieces: list[int] = []
+    while True:
+        before = len(headers)
+        try:
+            found = search.next_piece()
+        except SearchPending:
+            pieces.append(len(headers) - before)
+            continue
+        return found, [*pieces, len(headers) - before]
+
+
+def whose_largest_is_deleted(make_log: MakeLog, batches: int = 200) -> Log:
+    """No index leads to what is the largest now."""
+    log = make_log(segment_bytes=4000, index_interval_bytes=1 << 20)
+    for t in (9000, *range(1, batches)):
+        log.append(build_batch([Record(b"k", b"v", timestamp_ms=t)]), leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+    log.delete_records_before(1)
+    return log
+
+
+def test_a_look_up_that_has_to_read_all_headers_does_so_in_pieces(
+    make_log: MakeLog, headers: list[int]
+) -> None:
+    """The loop serves others between two of them."""
+    log = whose_largest_is_deleted(make_log)
+    found, pieces = in_pieces(TimestampSearch(log, LARGEST), headers)
+    assert found is not None
+    assert found[:2] == (199, 199)
+    assert max(pieces) <= 11
+    assert len(pieces) > 10
+    found, pieces = in_pieces(TimestampSearch(log, 3000), headers)
+    assert (found, max(pieces) <= 11, len(pieces) > 3) == (None, True, True)
+
+
+def test_of_records_with_the_same_largest_time_the_first_one_counts(make_log: MakeLog) -> None:
+    """Though a later batch promises more, of which a part cannot be read."""
+    log = make_log()
+    batches = [[9000], [300], [100], [300, 500]]
+    for times in batches:
+        data = build_batch([Record(b"k", b"v", timestamp_ms=t) for t in times])
+        if len(times) > 1:  # its last record is cut off
+            del data[-5:]
+            data[8:12] = (len(data) - 12).to_bytes(4, "big")
+            seal(data, 0, len(data))
+        log.append(data, leader_epoch=0, now_ms=NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+    log.delete_records_before(1)
+    assert with_largest_timestamp(log) == TimestampOffset(300, 1, 0)
+
+
+@pytest.mark.parametrize("moment", range(0, 20, 3))
+def test_a_log_that_is_cut_during_a_look_up_is_looked_through_again(
+    make_log: MakeLog, headers: list[int], moment: int
+) -> None:
+    log = whose_largest_is_deleted(make_log)
+    search = TimestampSearch(log, LARGEST)
+    for _ in range(moment):
+        with pytest.raises(SearchPending):
+            search.next_piece()
+    log.truncate_to(57, NOW_MS)
+    found, _ = in_pieces(search, headers)
+    assert found is not None
+    assert found[:2] == (56, 56)
 
 
 def unreadable(data: bytes, dice: random.Random) -> bytearray:
