@@ -24,7 +24,7 @@ strays_app = typer.Typer(
     help="Logs kept though the metadata do not know them.",
 )
 
-LOOK_AGAIN_S = 1.0
+POLL_S = 1.0
 """Within it a running broker has finished what it was writing."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
@@ -186,7 +186,7 @@ def verify_segments(
             RealDisk(),
             directory,
             records=not checksums_only,
-            pause=lambda: asyncio.run(asyncio.sleep(LOOK_AGAIN_S)),
+            pause=lambda: asyncio.run(asyncio.sleep(POLL_S)),
             wanted=lambda topic: not topics or topic in topics,
         ):
             total.partitions += outcome.partitions

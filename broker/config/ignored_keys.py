@@ -8,23 +8,6 @@ from __future__ import annotations
 
 _REASONS: dict[str, tuple[str, ...]] = {
     "there are no share groups": ("errors.deadletterqueue.group.enable",),
-    "logs are not compacted yet": (
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.delete.retention.ms",
-        "log.cleaner.enable",
-        "log.cleaner.io.buffer.load.factor",
-        "log.cleaner.io.buffer.size",
-        "log.cleaner.io.max.bytes.per.second",
-        "log.cleaner.max.compaction.lag.ms",
-        "log.cleaner.min.cleanable.ratio",
-        "log.cleaner.min.compaction.lag.ms",
-        "log.cleaner.threads",
-        "delete.retention.ms",
-        "max.compaction.lag.ms",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-    ),
     "batches stay as they were sent": (
         "offsets.topic.compression.codec",
     ),

@@ -109,9 +109,9 @@ class ConfigKey(NamedTuple):
         return _as_java(value)
 
     def _error(self, text: str, reason: str) -> ConfigError:
-        shown = "[hidden]" if self.sensitive else text
+        printed = "[hidden]" if self.sensitive else text
         return ConfigError(
-            self.name, f"Invalid value {shown} for configuration {self.name}: {reason}"
+            self.name, f"Invalid value {printed} for configuration {self.name}: {reason}"
         )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any
 
 from broker.config import (
     keys_controller,
@@ -161,7 +160,7 @@ def unknown(name: str, table: Mapping[str, ConfigKey]) -> ConfigError:
     return ConfigError(name, f"Unknown configuration {name}{hint}")
 
 
-def parse(name: str, text: str, table: Mapping[str, ConfigKey] = BROKER_KEYS) -> Any:
+def parse(name: str, text: str, table: Mapping[str, ConfigKey] = BROKER_KEYS) -> object:
     """The typed value of a key's text; raises ConfigError."""
     row = table.get(name)
     if row is None:

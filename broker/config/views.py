@@ -227,6 +227,14 @@ class TopicConfig:
         is confirmed as the primary."""
         return self.is_unconfirmed or bool(self.mirror_source_cluster_id)
 
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment is written to: what is to be cleaned at the latest after
+        max.compaction.lag.ms must be closed by then (KIP-354)."""
+        if not self.compacted:
+            return self.segment_ms
+        return min(self.segment_ms, self.max_compaction_lag_ms)
+
     @classmethod
     def of(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
         """The broker's defaults with the topic's own values; raises ConfigError."""

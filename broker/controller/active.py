@@ -162,12 +162,12 @@ class ActiveController:
             done(answer)
 
         self._controller.write(decide, answered, failed)
-        self.heard(beat.broker_id, beat.epoch, beat.metadata_offset)
+        self.on_contact(beat.broker_id, beat.epoch, beat.metadata_offset)
         if before[0] is BrokerControlState.CONTROLLED_SHUTDOWN:
             # Read when the records are stored: brokers that have read so far know the new leaders.
             self._heartbeats.begin_shutdown(beat.broker_id, self._controller.end_offset - 1)
 
-    def heard(self, broker_id: int, epoch: int, up_to_epoch: int = ANY_OFFSET) -> None:
+    def on_contact(self, broker_id: int, epoch: int, up_to_epoch: int = ANY_OFFSET) -> None:
         """A broker's process is alive; it was so after all those had registered whose broker epoch
         is not above `up_to_epoch`."""
         if not newcomers(self._controller.image, up_to_epoch):

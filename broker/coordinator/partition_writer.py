@@ -1,4 +1,4 @@
-"""Writes a coordinator's records to partitions of its topic, and reads a partition back.
+"""Writes a coordinator's records to partitions of its topic.
 
 In: records. Out: `done` on acknowledgement, error or timeout; `committed` once the records are
 replicated, possibly after a timeout. Never: what the records mean; `CoordinatorTopic` has their
@@ -8,39 +8,23 @@ codec.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Generic, NamedTuple
 
 from broker.clock.port import Clock
+from broker.coordinator.open_transactions import OpenTransactions
+from broker.coordinator.partition_reader import PartitionReader
 from broker.coordinator.topic import CoordinatorTopic, RecordT
-from broker.disk.port import WouldBlock
-from broker.log.audit import audit_from, segment_end
-from broker.log.batch_scanner import ScannedBatch
-from broker.log.errors import LogError, is_corruption
+from broker.log.errors import LogError
 from broker.log.validation import AppendOrigin
 from broker.replica.manager import ReplicaManager
-from broker.replica.partition import Isolation, Partition
+from broker.replica.partition import Partition
 from bus.errors import ErrorCode
-from bus.records.batch import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    BatchHeader,
-    RecordsError,
-    check_crc,
-    iter_batches,
-)
+from bus.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from bus.records.build import build_batch
-from bus.records.read import read_records
 from bus.records.record import Record
 
-log = logging.getLogger("broker.coordinator")
-
-LOAD_BYTES = 1024 * 1024
 ACKS_ALL = -1
-BATCHES_PER_ITERATION = 256
-"""Batches checked in one iteration of the loop where a damaged segment is read batch by batch."""
 
 ErrorCallback = Callable[[ErrorCode], None]
 
@@ -73,6 +57,7 @@ class PartitionWriter(Generic[RecordT]):
         commit_timeout_ms: int,
     ) -> None:
         self.topic = topic
+        self._reader = PartitionReader(replicas, clock, topic)
         self._replicas = replicas
         self._clock = clock
         self._commit_timeout_ms = commit_timeout_ms
@@ -156,11 +141,25 @@ class PartitionWriter(Generic[RecordT]):
         """
         partition = self._partition(index)
         end_offset = partition.log.end_offset
-        while partition.is_leader and partition.high_watermark < end_offset:
+        await self._until(partition, lambda: partition.high_watermark >= end_offset)
+
+    async def until_one_ends(self, index: int, transactions: OpenTransactions) -> None:
+        """Wait until the marker of one of them is on every in-sync replica."""
+        partition = self._partition(index)
+
+        def has_ended() -> bool:
+            undecided = partition.log.producers.is_undecided
+            return not all(undecided(*one) for one in transactions.first_offsets.items())
+
+        await self._until(partition, has_ended)
+
+    async def _until(self, partition: Partition, is_so: Callable[[], bool]) -> None:
+        """Until that is so, or this broker does not lead the partition any more."""
+        while partition.is_leader and not is_so():
             advanced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             def try_complete(advanced: asyncio.Future[None] = advanced) -> bool:
-                if partition.is_leader and partition.high_watermark < end_offset:
+                if partition.is_leader and not is_so():
                     return False
                 _resolve(advanced)
                 return True
@@ -173,48 +172,19 @@ class PartitionWriter(Generic[RecordT]):
             )
             await advanced
 
-    async def read_all(self, index: int) -> AsyncIterator[RecordT]:
-        """Every record of the partition; other work runs between pieces. Damaged batches are logged
-        and left out: the rest is still worth serving."""
-        partition = self._partition(index)
-        offset = partition.log.log_start_offset
-        while offset < partition.log.end_offset:
-            try:
-                read = partition.read(
-                    offset, LOAD_BYTES, min_one=True, isolation=Isolation.LOG_END, waits=False
-                )
-                records, offset = decode_batches(self.topic, bytes(read.data), offset)
-            except WouldBlock as waiting:
-                await self._replicas.until_read(waiting)
-                continue
-            except (RecordsError, LogError) as error:
-                if isinstance(error, LogError) and not is_corruption(error):
-                    raise
-                records, offset = await self._read_damaged(partition, offset)
-            for record in records:
-                yield record
-            await self._clock.sleep(0)
+    def read_newest(
+        self, index: int, transactions: OpenTransactions
+    ) -> AsyncIterator[RecordT]:
+        """The newest record of each key; see ``PartitionReader``."""
+        return self._reader.read_newest(self._partition(index), transactions)
 
-    async def _read_damaged(self, partition: Partition, offset: int) -> tuple[list[RecordT], int]:
-        """The readable records of a damaged segment, and the offset where it ends."""
-        records: list[RecordT] = []
-        for number, found in enumerate(audit_from(partition.log, offset)):
-            if number % BATCHES_PER_ITERATION == 0:
-                await self._clock.sleep(0)
-            fault = str(found)
-            if isinstance(found, ScannedBatch):
-                try:
-                    records += decode_batches(
-                        self.topic, bytes(found.data), found.header.base_offset
-                    )[0]
-                    continue
-                except RecordsError as error:
-                    fault = f"offsets {found.header.base_offset} to {found.header.last_offset}: "
-                    fault += str(error)
-            log.error(
-                "%s is damaged; %s: %s", partition.log.directory, self.topic.loss, fault
-            )
-        return records, segment_end(partition.log, offset)
+    async def read_on(self, index: int, transactions: OpenTransactions) -> None:
+        """What follows in the log; see ``PartitionReader``."""
+        await self._reader.read_on(self._partition(index), transactions)
+
+    def decoded(self, pairs: list[tuple[bytes, bytes | None]]) -> list[RecordT]:
+        """Those of them that can be decoded."""
+        return self._reader.decoded(pairs)
 
 
 def _resolve(advanced: asyncio.Future[None]) -> None:
@@ -224,43 +194,3 @@ def _resolve(advanced: asyncio.Future[None]) -> None:
 
 def _ignore(_error: ErrorCode) -> None:
     """The client has already got its timeout."""
-
-
-def decode_batches(
-    topic: CoordinatorTopic[RecordT], data: bytes, offset: int
-) -> tuple[list[RecordT], int]:
-    """The records of batches, the first of which contains `offset`, and where these end. Raises
-    RecordsError if they do not follow each other without a gap, a checksum is wrong or a batch
-    cannot be unpacked. Apache Kafka's cleaner leaves gaps; then the slower way is taken."""
-    found: list[RecordT] = []
-    position = 0
-    for position, header in iter_batches(data):
-        check_crc(data, position)
-        if not header.base_offset <= offset < header.end_offset:
-            raise _damaged(f"offset {header.base_offset} where {offset} is to come")
-        for record in read_records(data, position) if not header.is_control else ():
-            _decode_into(topic, header, record, found)
-        offset, position = header.end_offset, position + header.size_bytes
-    if not data or position != len(data):
-        raise _damaged("a batch that does not end")
-    return found, offset
-
-
-def _decode_into(
-    topic: CoordinatorTopic[RecordT], header: BatchHeader, record: Record, found: list[RecordT]
-) -> None:
-    if record.key is None:
-        return
-    value = None if record.value is None else bytes(record.value)
-    try:
-        known = topic.decode(bytes(record.key), value)
-    except Exception as error:  # bytes of a later version, or of a foreign producer
-        log.error("%s: a record in the batch at offset %d is left out: %r",
-                  topic.name, header.base_offset, error)  # fmt: skip
-        return
-    if known is not None:
-        found.append(known)
-
-
-def _damaged(what: str) -> RecordsError:
-    return RecordsError(ErrorCode.CORRUPT_MESSAGE, what)

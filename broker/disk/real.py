@@ -6,7 +6,6 @@ the process.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import fcntl
 import os
@@ -181,6 +180,11 @@ class RealLock:
             os.close(fd)
 
 
+def absolute_path(path: str) -> str:
+    """The same file for whoever has another working directory."""
+    return os.path.abspath(path)
+
+
 class RealDisk:
     """Implements ``disk.port.Disk`` with the operating system."""
 
@@ -300,7 +304,10 @@ class RealDisk:
     async def run(
         self, function: Callable[..., Result], *arguments: Any, worker: str = ""
     ) -> Result:
-        loop = asyncio.get_running_loop()
+        # Imported here: the process that cleans has no loop, and six megabytes less without it.
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
         return await loop.run_in_executor(self._workers.of(worker), function, *arguments)
 
 

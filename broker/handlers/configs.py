@@ -41,7 +41,7 @@ class DescribedConfig:
     synonyms: tuple[Synonym, ...]
 
     @property
-    def shown_value(self) -> str | None:
+    def client_value(self) -> str | None:
         """The value, unless it is a secret."""
         return None if self.key.sensitive else self.value
 
@@ -77,9 +77,9 @@ def _broker_synonyms(config: BrokerConfig, name: str) -> Iterator[Synonym]:
     """The broker keys that a topic key's default comes from. Those in another unit (hours for
     milliseconds) only if set: Kafka lists none of their defaults."""
     for place, (broker_key, _) in enumerate(TOPIC_DEFAULTS.get(name, ())):
-        for where, shown in config.sources(broker_key):
-            if shown is not None and (place == 0 or where is not Source.DEFAULT):
-                yield Synonym(broker_key, shown, where)
+        for where, text in config.sources(broker_key):
+            if text is not None and (place == 0 or where is not Source.DEFAULT):
+                yield Synonym(broker_key, text, where)
 
 
 NOT_KAFKAS = frozenset(
@@ -96,7 +96,7 @@ NOT_KAFKAS = frozenset(
 )
 """Kafka 4.4 shows these only where they are set."""
 
-MUST_BE_TOLD = frozenset({"controller.listener.names", "node.id", "process.roles"})
+WITHOUT_DEFAULT = frozenset({"controller.listener.names", "node.id", "process.roles"})
 """Keys without a default in Kafka: their values come from the file or the command line."""
 
 
@@ -113,10 +113,10 @@ def _broker_entry(config: BrokerConfig, key: ConfigKey) -> DescribedConfig:
     sources = config.sources(key.name)
     if key.name == "broker.id" and sources[0][0] is Source.DEFAULT:
         sources = [(Source.STATIC_BROKER, str(config.node_id)), *sources]
-    if key.name in MUST_BE_TOLD:
+    if key.name in WITHOUT_DEFAULT:
         sources = [(Source.STATIC_BROKER, sources[0][1])]
     source, text = sources[0]
-    chain = tuple(Synonym(key.name, shown, where) for where, shown in sources if shown is not None)
+    chain = tuple(Synonym(key.name, text, where) for where, text in sources if text is not None)
     return DescribedConfig(key, text, source, key.dynamic is Dynamic.READ_ONLY, chain)
 
 

@@ -131,6 +131,6 @@ def throttled(response: Any, throttle_time_ms: int) -> object:
     return the same object to many clients."""
     if not hasattr(response, "throttle_time_ms"):
         return response
-    told = copy(response)
-    told.throttle_time_ms = throttle_time_ms
-    return cast(object, told)
+    throttled_response = copy(response)
+    throttled_response.throttle_time_ms = throttle_time_ms
+    return cast(object, throttled_response)

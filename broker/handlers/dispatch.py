@@ -36,7 +36,7 @@ _OF_CLIENTS = frozenset({"broker", "mirror"})
 class ApiHandler:
     """One API in one version, ready to be called."""
 
-    decode: Callable[[memoryview, int], tuple[Any, int]]
+    decode: Callable[[memoryview, int], tuple[object, int]]
     handle: Handle
     encode: Callable[[int, Any], Chunks]
     services: Services
@@ -191,7 +191,7 @@ class Dispatcher:
 def _as_broker(handle: Handle) -> Handle:
     """Only brokers and controllers send this: their connections wait for no client's turn."""
 
-    def handle_as_broker(request: Any, context: RequestContext) -> object | None:
+    def handle_as_broker(request: object, context: RequestContext) -> object | None:
         context.connection.mark_as_broker(NO_BROKER, 0)
         return handle(request, context)
 

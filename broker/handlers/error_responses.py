@@ -12,16 +12,16 @@ from typing import Any
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey, api
 
-BuildError = Callable[[Any, Any, ErrorCode], object]
+BuildError = Callable[[object, object, ErrorCode], object]
 
 
-def error_response(key: int, request: Any, error: ErrorCode) -> object:
+def error_response(key: int, request: object, error: ErrorCode) -> object:
     """The response to `request` with `error`; in an API without items, at its top level."""
     module = import_module(f"bus.protocol.generated.{api(key).module_name}")
     return _BY_ITEM.get(key, _at_the_top)(module, request, error)
 
 
-def _at_the_top(module: Any, request: Any, error: ErrorCode) -> object:
+def _at_the_top(module: object, request: object, error: ErrorCode) -> object:
     response_type = next(
         found
         for name, found in vars(module).items()

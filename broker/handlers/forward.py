@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any
 
 from broker.clock.port import Clock, TaskHandle
 from broker.handlers.context import RequestContext
@@ -31,7 +30,7 @@ the broker with waiting tasks and gets a retriable error."""
 def or_forward(handle: Handle, key: int) -> Handle:
     """`handle` where this node is the active controller, forwarding elsewhere."""
 
-    def handle_or_forward(request: Any, context: RequestContext) -> object | None:
+    def handle_or_forward(request: object, context: RequestContext) -> object | None:
         if context.services.control_plane.controller.is_active:
             return handle(request, context)
         context.services.forwarding.forward(key, request, context)

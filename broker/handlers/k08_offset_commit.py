@@ -126,12 +126,14 @@ def _offset(
     ask: OffsetCommitRequestPartition, request: OffsetCommitRequest, context: RequestContext
 ) -> CommittedOffset:
     now_ms = context.services.clock.now_ms()
-    kept_ms = request.retention_time_ms
+    retention_ms = request.retention_time_ms
     return CommittedOffset(
         offset=ask.committed_offset,
         leader_epoch=ask.committed_leader_epoch,
         metadata=ask.committed_metadata or "",
         commit_timestamp_ms=now_ms,
         # "For ever" is often sent as the largest int64; the sum must still fit.
-        expire_timestamp_ms=-1 if kept_ms == NO_RETENTION else min(now_ms + kept_ms, MAX_LONG),
+        expire_timestamp_ms=(
+            -1 if retention_ms == NO_RETENTION else min(now_ms + retention_ms, MAX_LONG)
+        ),
     )

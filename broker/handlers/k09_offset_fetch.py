@@ -1,8 +1,8 @@
 """OffsetFetch (9).
 
 Behaviour: what groups have committed; a null topic list means everything. A partition without a
-commit is answered with offset -1 and no error. `require_stable` has nothing to wait for while
-there are no transactions.
+commit is answered with offset -1 and no error. `require_stable` waits for nothing: transactions are
+not served, so that one which is open in a log that came from elsewhere may never end.
 
 Versions: 1-10. 2 may ask for everything, 8 asks for several groups, 9 names the member (KIP-848;
 of no meaning to a classic group), 10 has topic ids.

@@ -51,7 +51,7 @@ class MirroredPartition:
             return partition.is_acknowledged(self.end_offset, self.leader_epoch)
         if not partition.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return None if partition.log.is_blocked else ErrorCode.NONE
+        return None if partition.log.guard.is_blocked else ErrorCode.NONE
 
     def fill(self) -> None:
         """What the partition is at the moment of the answer."""

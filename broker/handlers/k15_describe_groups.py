@@ -41,12 +41,12 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         return _failure(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
     group = context.services.coordinators.groups.describe(group_id)
     if group is ErrorCode.GROUP_ID_NOT_FOUND:
-        told = context.api_version >= FIRST_NOT_FOUND_VERSION
+        is_named = context.api_version >= FIRST_NOT_FOUND_VERSION
         return _failure(
             group_id,
-            ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE,
+            ErrorCode.GROUP_ID_NOT_FOUND if is_named else ErrorCode.NONE,
             GroupState.DEAD.value,
-            f"Group {group_id} not found." if told else None,
+            f"Group {group_id} not found." if is_named else None,
         )
     if isinstance(group, ErrorCode):
         return _failure(group_id, group, "")
@@ -55,19 +55,19 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
 
 def _described(group: ClassicGroup) -> DescribedGroup:
     stable = group.state is GroupState.STABLE
-    shown = group.protocol_name if stable else None
+    protocol_name = group.protocol_name if stable else None
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
-        protocol_data=shown or "",
+        protocol_data=protocol_name or "",
         members=[
             DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                member_metadata=member.metadata(shown) if stable else b"",
+                member_metadata=member.metadata(protocol_name) if stable else b"",
                 member_assignment=member.assignment,
             )
             for member in group.members

@@ -70,14 +70,14 @@ def _is_meant(request: ApiVersionsRequest, context: RequestContext) -> bool:
 
 def _known_answer(context: RequestContext) -> ApiVersionsResponse:
     """Return the same object while nothing changes, so that it is encoded only once too."""
-    services, side, version = context.services, context.listener_type, context.api_version
+    services, listener_type, version = context.services, context.listener_type, context.api_version
     image = services.metadata.image
     made_from = image.offset, image.features, services.control_plane.kraft_version
-    known = services.metadata.api_versions.get((side, version))
+    known = services.metadata.api_versions.get((listener_type, version))
     if known is not None and known[0] == made_from:
         return known[1]
     answer = _answer(context)
-    services.metadata.api_versions[side, version] = made_from, answer
+    services.metadata.api_versions[listener_type, version] = made_from, answer
     return answer
 
 

@@ -92,7 +92,7 @@ def _result(
         configs=[
             CreatableTopicConfigs(
                 name=entry.key.name,
-                value=entry.shown_value,
+                value=entry.client_value,
                 read_only=entry.read_only,
                 config_source=entry.source.value,
                 is_sensitive=entry.key.sensitive,

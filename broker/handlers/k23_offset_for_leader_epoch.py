@@ -30,14 +30,14 @@ def handle(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_look_up(topic.topic, ask, context) for ask in topic.partitions],
+                partitions=[_end_offset(topic.topic, ask, context) for ask in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-def _look_up(
+def _end_offset(
     name: str, ask: OffsetForLeaderPartition, context: RequestContext
 ) -> EpochEndOffset:
     if not is_node_authorized(context) and not context.is_authorized(

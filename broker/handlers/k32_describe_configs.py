@@ -111,8 +111,8 @@ def _not_this_broker(node_id: int, name: str, expected: str) -> tuple[ErrorCode,
         return None
     if not name.removeprefix("-").isdecimal():
         return ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}"
-    said = f"Unexpected broker id, {expected.format(node_id)} received {name}"
-    return ErrorCode.INVALID_REQUEST, said
+    message = f"Unexpected broker id, {expected.format(node_id)} received {name}"
+    return ErrorCode.INVALID_REQUEST, message
 
 
 def _loggers(resource: DescribeConfigsResource, context: RequestContext) -> DescribeConfigsResult:
@@ -155,7 +155,7 @@ def _result(
         ]
     return DescribeConfigsResourceResult(
         name=entry.key.name,
-        value=entry.shown_value,
+        value=entry.client_value,
         read_only=entry.read_only,
         config_source=entry.source.value,
         is_sensitive=entry.key.sensitive,

@@ -74,7 +74,7 @@ def _write(
     context: RequestContext,
     updates: list[FeatureUpdate],
     validate_only: bool,
-    told: Callable[[tuple[FeatureResult, ...]], None],
+    on_done: Callable[[tuple[FeatureResult, ...]], None],
 ) -> None:
     control_plane = context.services.control_plane
     rules = PartitionPolicy.of(context.services.metadata.config)
@@ -83,7 +83,7 @@ def _write(
         lambda image: update_features(
             image, rules, updates, validate_only, level, context.services.node_id
         ),
-        told,
+        on_done,
         lambda error: context.reply_error(ApiKey.UPDATE_FEATURES, request, error),
     )
 

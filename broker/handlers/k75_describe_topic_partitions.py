@@ -50,11 +50,11 @@ def handle(
             continue
         if left <= 0:
             return _page(topics, CursorInResponse(topic_name=name, partition_index=start))
-        shown = topic.partitions[start : start + left]
-        topics.append(_described(topic, shown, context))
-        left -= len(shown)
-        if start + len(shown) < len(topic.partitions):
-            cursor = CursorInResponse(topic_name=name, partition_index=start + len(shown))
+        partitions = topic.partitions[start : start + left]
+        topics.append(_described(topic, partitions, context))
+        left -= len(partitions)
+        if start + len(partitions) < len(topic.partitions):
+            cursor = CursorInResponse(topic_name=name, partition_index=start + len(partitions))
             return _page(topics, cursor)
     return _page(topics, None)
 
@@ -101,13 +101,13 @@ def _failed(name: str, error: ErrorCode, allowed: int) -> DescribeTopicPartition
 
 
 def _described(
-    topic: TopicImage, shown: tuple[PartitionImage, ...], context: RequestContext
+    topic: TopicImage, partitions: tuple[PartitionImage, ...], context: RequestContext
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
-        partitions=[_partition(partition, context) for partition in shown],
+        partitions=[_partition(partition, context) for partition in partitions],
         topic_authorized_operations=context.allowed_operations(Resource.TOPIC, topic.name),
     )
 

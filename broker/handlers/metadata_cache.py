@@ -39,27 +39,27 @@ class EncodedTopicCache:
         describe: Callable[[TopicImage], MetadataResponseTopic],
     ) -> list[bytes]:
         """The encoded topics of these names, in the given order."""
-        kept, topics = self._of_version(image, api_version), image.topics
+        blocks, topics = self._of_version(image, api_version), image.topics
         encode = METADATA_RESPONSE_TOPIC_ENCODERS[api_version]
         found = []
         for name in names:
-            topic, block = topics[name], kept.get(name)
+            topic, block = topics[name], blocks.get(name)
             if block is None or block[0] is not topic:
                 chunks: list[Buffer] = []
                 encode(describe(topic), chunks.append)
-                block = kept[name] = (topic, b"".join(chunks))
+                block = blocks[name] = (topic, b"".join(chunks))
             found.append(block[1])
-        if len(kept) > len(topics):
-            for name in [name for name in kept if name not in topics]:
-                del kept[name]
+        if len(blocks) > len(topics):
+            for name in [name for name in blocks if name not in topics]:
+                del blocks[name]
         return found
 
     def _of_version(self, image: MetadataImage, api_version: int) -> dict[str, CachedTopic]:
         if image.brokers is not self._brokers:
             self._brokers, self._cached = image.brokers, {}
-        kept = self._cached.get(api_version)
-        if kept is None:
+        blocks = self._cached.get(api_version)
+        if blocks is None:
             if len(self._cached) >= MAX_VERSIONS:
                 del self._cached[next(iter(self._cached))]
-            kept = self._cached[api_version] = {}
-        return kept
+            blocks = self._cached[api_version] = {}
+        return blocks

@@ -89,11 +89,11 @@ def _own_fault(resource: ResourceAlteration, services: Services, in_force: InFor
 def _thread_fault(now: BrokerConfig, wanted: BrokerConfig) -> str | None:
     for key in THREADS:
         old, new = now[key], wanted[key]
-        said = f"Dynamic thread count update validation failed for {key}={new}, value should"
+        message = f"Dynamic thread count update validation failed for {key}={new}, value should"
         if new < old // 2:
-            return f"{said} be at least half the current value {old}"
+            return f"{message} be at least half the current value {old}"
         if new > old * 2:
-            return f"{said} not be greater than double the current value {old}"
+            return f"{message} not be greater than double the current value {old}"
     old, new = now[CLEANER_THREADS], wanted[CLEANER_THREADS]
     if new < old // 2:
         return f"Log cleaner threads cannot be reduced to less than half the current value {old}"

@@ -216,8 +216,8 @@ def available_bytes(entry: CachedPartition, params: FetchParams, enough: int = 1
         partition, params.replica_id
     ):
         return 0
-    if enough <= 1:
-        return 1
+    if enough <= 1 and not log.config.compacted:
+        return 1  # of a compacted log the offsets up to there may be a hole
     try:
         unread = log.readable_bytes(entry.fetch_offset, end, waits=False)
     except LogError:

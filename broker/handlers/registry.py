@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from broker.handlers.context import RequestContext
 from broker.handlers.listener_type import ListenerType
@@ -40,7 +39,7 @@ from broker.security.resource_operations import (
 )
 from bus.protocol.apis import APIS
 
-Handle = Callable[[Any, RequestContext], object | None]
+Handle = Callable[[object, RequestContext], object | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +239,7 @@ _LISTENER_TYPES = {
 
 
 def _kafka_listener_types(key: int) -> ListenerType:
-    sides = ListenerType(0)
+    listener_types = ListenerType(0)
     for name in APIS[key].listeners:
-        sides |= _LISTENER_TYPES[name]
-    return sides
+        listener_types |= _LISTENER_TYPES[name]
+    return listener_types

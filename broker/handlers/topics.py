@@ -110,12 +110,12 @@ def create(
 def after_creation(services: Services, answer: Callable[[], None]) -> None:
     """Call `answer` when all decisions of this node, the active controller, so far are stored; or
     after a moment, so that a slow metadata directory delays no client."""
-    is_told = False
+    is_answered = False
 
     def once(*_: object) -> None:
-        nonlocal is_told
-        if not is_told:
-            is_told = True
+        nonlocal is_answered
+        if not is_answered:
+            is_answered = True
             timer.cancel()
             answer()
 

@@ -33,7 +33,7 @@ class MetricInfo:
     alarm: str = ""
 
     @property
-    def shown_name(self) -> str:
+    def exposed_name(self) -> str:
         """What stands on the page."""
         base = base_name(self.type, self.name)
         return f"{base}_total" if self.kind is MetricKind.COUNTER else base
@@ -176,6 +176,37 @@ _LOGS_AND_GROUPS = [
          "Logs kept that the metadata do not know (databus broker strays).", (),
          "more than 0: look whether topics or the metadata were lost"),
         ("StrayPartitionBytes", GAUGE, "Bytes of these."),
+    ),
+    *_rows(
+        "LogCleaner",
+        ("max-buffer-utilization-percent", GAUGE,
+         "How full the map of keys was at the end of the last cleaning."),
+        ("cleaner-recopy-percent", GAUGE, "Bytes that the last cleaning kept, of those it read."),
+        ("max-clean-time-secs", GAUGE, "How long the last cleaning took."),
+        ("max-compaction-delay-secs", GAUGE,
+         "How much longer than max.compaction.lag.ms a record has waited for cleaning."),
+        ("DeadThreadCount", GAUGE, "1 while the process that cleans dies again and again.", (),
+         "more than 0 for minutes: broker.log says why; compacted logs grow"),
+    ),
+    *_rows(
+        "LogCleanerManager",
+        ("max-dirty-percent", GAUGE, "The largest dirty share of a compacted log."),
+        ("time-since-last-run-ms", GAUGE, "Since the cleaner last looked for work.", (),
+         "more than minutes: compacted logs grow"),
+        ("uncleanable-partitions-count", GAUGE,
+         "Compacted logs that cannot be cleaned until they change.", ("log_directory",),
+         "more than 0: databus cleaner status says why; the log grows, and is read at each start"),
+        ("uncleanable-bytes", GAUGE, "Bytes of these.", ("log_directory",)),
+        ("DirtyPercent", GAUGE, "The share of a compacted log that was never cleaned.",
+         ("topic", "partition")),
+        ("OldestDirtyRecordAgeMs", GAUGE,
+         "The age of its oldest record that was never cleaned; -1 if there is none.",
+         ("topic", "partition")),
+        ("LastCleanAgeMs", GAUGE, "Since its last cleaning by this process; -1 before the first.",
+         ("topic", "partition")),
+        ("Uncleanable", GAUGE, "1 while it cannot be cleaned.", ("topic", "partition")),
+        ("UncleanableForMs", GAUGE, "Since it could not be cleaned for the first time, and why.",
+         ("topic", "partition", "fault", "reason")),
     ),
     *_rows("LogFlushStats", ("LogFlushRateAndTimeMs", SUMMARY, "Forcing one log to its disk.")),
     *_rows("Log", ("Size", GAUGE, "Bytes of all logs here.")),

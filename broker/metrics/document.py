@@ -32,7 +32,7 @@ _TABLE = """
 
 def page() -> str:
     """The whole page."""
-    alarms = "".join(f"| `{one.shown_name}` | {one.alarm} |\n" for one in CATALOGUE if one.alarm)
+    alarms = "".join(f"| `{one.exposed_name}` | {one.alarm} |\n" for one in CATALOGUE if one.alarm)
     return _HEAD + alarms + _TABLE + "".join(map(_row, CATALOGUE))
 
 
@@ -40,7 +40,7 @@ def _row(one: MetricInfo) -> str:
     labels = ", ".join(f"`{label}`" for label in one.labels)
     bean = f"`{one.type}` `{one.name}`"
     kind = "summary" if one.kind is MetricKind.SUMMARY else one.kind.value
-    return f"| `{one.shown_name}` | {kind} | {labels} | {bean} | {one.help} |\n"
+    return f"| `{one.exposed_name}` | {kind} | {labels} | {bean} | {one.help} |\n"
 
 
 if __name__ == "__main__":

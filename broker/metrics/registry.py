@@ -58,8 +58,8 @@ class Histogram:
 
     def quantiles(self) -> list[tuple[float, float]]:
         """(quantile, value) over what is kept; zeros before the first value."""
-        kept = sorted(self._values[: min(self.count, RESERVOIR)]) or [0.0]
-        return [(q, kept[min(int(q * len(kept)), len(kept) - 1)]) for q in QUANTILES]
+        values = sorted(self._values[: min(self.count, RESERVOIR)]) or [0.0]
+        return [(q, values[min(int(q * len(values)), len(values) - 1)]) for q in QUANTILES]
 
 
 class _Family(Generic[Kind]):
@@ -70,8 +70,8 @@ class _Family(Generic[Kind]):
 
     def forget(self, labels: set[tuple[str, str]]) -> None:
         """Drop all that carry these labels."""
-        kept = {key: one for key, one in self.by_key.items() if not labels <= set(key[2])}
-        self.by_key = kept
+        remaining = {key: one for key, one in self.by_key.items() if not labels <= set(key[2])}
+        self.by_key = remaining
 
     def by_name(self) -> Iterator[tuple[str, list[tuple[Labels, Kind]]]]:
         """(translated name, [(labels, metric)]), both sorted."""

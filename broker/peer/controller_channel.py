@@ -35,7 +35,7 @@ _WRONG_CONTROLLER = frozenset(
     }
 )
 
-LocalCall = Callable[[int, object], Awaitable[Any]]
+LocalCall = Callable[[int, object], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ControllerChannel:
         *,
         timeout_ms: int,
         retry: bool = True,
-    ) -> Any:
+    ) -> object:
         """As `request`; the body depends on the version, None when no wire is between."""
         deadline = self._clock.monotonic() + timeout_ms / 1000
         while True:
@@ -133,7 +133,7 @@ class ControllerChannel:
 
     async def _attempt(
         self, api_key: int, make_body: Callable[[int | None], object], timeout_ms: int
-    ) -> Any:
+    ) -> object:
         leader = self._locator.leader()
         if self._closed:
             raise PeerError(PeerErrorKind.DISCONNECTED, f"{self._name} is closed")

@@ -79,7 +79,7 @@ class ReplicaCreationQueue:
 
     def drain(self) -> None:
         """Create what this iteration still allows."""
-        if not self._waiting:
+        if not self._waiting and not self._unannounced:  # requests may have had the last ones made
             return
         self.is_draining = True
         end = self._clock.monotonic() + ITERATION_S
@@ -112,6 +112,7 @@ class ReplicaCreationQueue:
         """Create no further one: the next start creates what the metadata name then."""
         self._is_stopped = True
         self._waiting.clear()
+        self._unannounced = 0
         if self._next is not None:
             self._next.cancel()
             self._next = None

@@ -99,13 +99,12 @@ class PartitionLeader:
     Invariant: ``maximal_isr`` is ``isr`` plus the follower a pending proposal would add (KIP-497):
     while one is pending the watermark must hold under both outcomes. Invariant:
     ``mirror_generation`` is the newest generation of a mirror that has claimed the partition in
-    this epoch, and only rises. ``cutting``: the followers when a mirror cut the log, until it has
-    claimed the partition again.
+    this epoch, and only rises. ``truncating``: the followers when a mirror cut the log, until it
+    has claimed the partition again.
     """
 
     __slots__ = (
         "_broker_id",
-        "cutting",
         "epoch",
         "epoch_start_offset",
         "followers",
@@ -113,6 +112,7 @@ class PartitionLeader:
         "maximal_isr",
         "mirror_generation",
         "pending",
+        "truncating",
     )
 
     def __init__(self, broker_id: int, epoch: int, epoch_start_offset: int) -> None:
@@ -124,7 +124,7 @@ class PartitionLeader:
         self.maximal_isr: tuple[int, ...] = ()
         self.pending: IsrProposal | None = None
         self.mirror_generation = NOT_CLAIMED
-        self.cutting: tuple[int, ...] | None = None
+        self.truncating: tuple[int, ...] | None = None
 
     def assign(self, replicas: Sequence[int], isr: Sequence[int], now_ms: int) -> None:
         """Apply the controller's replicas and in-sync set; a pending proposal is void."""
@@ -173,15 +173,15 @@ class PartitionLeader:
     def begin_truncation(self) -> None:
         """The log is cut in the midst of this epoch: what followers have is unknown until they
         fetch again."""
-        self.cutting = tuple(self.followers)
+        self.truncating = tuple(self.followers)
         for follower in self.followers.values():
             follower.end_offset = UNKNOWN_OFFSET
 
-    def uncut_followers(self) -> list[int]:
+    def untruncated_followers(self) -> list[int]:
         """The followers that may have what was cut off: they have not fetched since."""
         return [
             replica
-            for replica in self.cutting or ()
+            for replica in self.truncating or ()
             if replica in self.followers and self.followers[replica].end_offset == UNKNOWN_OFFSET
         ]
 
@@ -215,7 +215,7 @@ class PartitionLeader:
         """The set without followers that have not kept up, if there are any; never without us."""
         if self.pending is not None:
             return None
-        kept = tuple(
+        remaining = tuple(
             replica
             for replica in self.isr
             if replica == self._broker_id
@@ -224,9 +224,9 @@ class PartitionLeader:
                 and self.followers[replica].is_caught_up(leader_end, now_ms, lag_time_ms)
             )
         )
-        if len(kept) == len(self.isr):
+        if len(remaining) == len(self.isr):
             return None
-        return self._propose(kept, partition_epoch, expands=False)
+        return self._propose(remaining, partition_epoch, expands=False)
 
     def _propose(self, isr: tuple[int, ...], partition_epoch: int, *, expands: bool) -> IsrProposal:
         proposal = IsrProposal(

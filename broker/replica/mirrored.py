@@ -52,12 +52,13 @@ class PartitionMirror:
         broker leads. LogError FENCED_MEMBER_EPOCH if a newer one has claimed the partition,
         NOT_ENOUGH_REPLICAS while a replica has not cut off what ``truncate`` did."""
         leader = self._check_generation(generation)
-        uncut = leader.uncut_followers()
-        if uncut:
+        untruncated = leader.untruncated_followers()
+        if untruncated:
             raise LogError(
-                ErrorCode.NOT_ENOUGH_REPLICAS, f"replicas that have not cut their log yet: {uncut}"
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"replicas that have not cut their log yet: {untruncated}",
             )
-        leader.cutting = None
+        leader.truncating = None
         leader.mirror_generation = generation
 
     def follow_source_start(self, offset: int, now_ms: int) -> None:
@@ -91,7 +92,7 @@ class PartitionMirror:
         """
         partition = self._partition
         leader, log = self._check_claimed(generation), partition.log
-        log.check_not_blocked()
+        log.guard.check_not_blocked()
         if end_offset != log.end_offset or not log.log_start_offset <= offset <= end_offset:
             raise LogError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -107,7 +108,7 @@ class PartitionMirror:
 
     def _check_claimed(self, generation: int) -> PartitionLeader:
         leader = self._check_generation(generation)
-        if generation != leader.mirror_generation or leader.cutting is not None:
+        if generation != leader.mirror_generation or leader.truncating is not None:
             raise LogError(
                 ErrorCode.STALE_MEMBER_EPOCH,
                 f"generation {generation} has not claimed the partition at this leader",

@@ -16,8 +16,9 @@ from typing import Protocol
 from broker.log.epochs import EpochEnd
 from broker.log.errors import LogError
 from broker.log.log import Log
+from broker.log.segment import Segment
 from broker.log.segments import FetchSlice, PendingTruncation
-from broker.log.timestamps import TimestampOffset, first_at_or_after, with_largest_timestamp
+from broker.log.timestamps import TimestampOffset, TimestampSearch
 from broker.log.validation import AppendInfo, AppendOrigin
 from broker.replica.leader_state import IsrProposal, PartitionLeader, ReplicaState
 from bus.errors import ErrorCode
@@ -28,7 +29,6 @@ log = logging.getLogger("broker.replica")
 ACKS_ALL = -1
 ANY_EPOCH = -1
 NO_LEADER = -1
-MAX_TIMESTAMP = -3
 
 
 class Isolation(Enum):
@@ -484,23 +484,30 @@ class Partition:
                 upper_offset=self.end_for(isolation),
                 min_one=min_one,
                 waits=waits,
+                skips_empty=isolation is not Isolation.LOG_END,
             )
         except LogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._host.on_log_error(self, error)
             raise
 
-    def offset_for_timestamp(
-        self, timestamp_ms: int, isolation: Isolation
-    ) -> TimestampOffset | None:
-        """The first visible record at or after a time, or with -3 the one with the largest time;
-        ``WouldBlock`` if what it takes is not in memory."""
+    def read_segment(self, segment: Segment, position: int, max_bytes: int) -> Buffer:
+        """Whole batches of one segment from a position on, at least one; ``WouldBlock`` if they
+        are not in memory. For who reads all of a log and has to tell a hole from damage."""
         try:
-            with self.log.non_blocking_reads():
-                if timestamp_ms == MAX_TIMESTAMP:
-                    found = with_largest_timestamp(self.log)
-                else:
-                    found = first_at_or_after(self.log, timestamp_ms)
+            return self.log.read_segment(segment, position, max_bytes)
+        except LogError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._host.on_log_error(self, error)
+            raise
+
+    def continue_search(
+        self, search: TimestampSearch, isolation: Isolation
+    ) -> TimestampOffset | None:
+        """What a look-up by time has found, if that is visible. Raises SearchPending or
+        ``WouldBlock`` while it has not come to its end."""
+        try:
+            found = search.next_piece()
         except LogError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._host.on_log_error(self, error)

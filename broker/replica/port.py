@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from broker.metadata.image import MetadataImage
+from bus.protocol.wire import RequestMessage, ResponseT
 
 
 class Channel(Protocol):
     """An ordered connection to one broker. ``request`` raises ``PeerError``."""
 
-    async def request(self, api_key: int, body: object, *, timeout_ms: int) -> Any: ...
+    async def request(
+        self, api_key: int, body: RequestMessage[ResponseT], *, timeout_ms: int
+    ) -> ResponseT: ...
     def disconnect(self) -> None: ...
     def close(self) -> None: ...
 
@@ -24,7 +27,9 @@ class Channel(Protocol):
 class Controllers(Protocol):
     """Requests to the active controller. Raises ``PeerError`` after the timeout."""
 
-    async def request(self, api_key: int, body: object, *, timeout_ms: int) -> Any: ...
+    async def request(
+        self, api_key: int, body: RequestMessage[ResponseT], *, timeout_ms: int
+    ) -> ResponseT: ...
 
 
 @dataclass(slots=True)

@@ -31,6 +31,8 @@ from broker.handlers.services import (
     Services,
     TopicCreation,
 )
+from broker.handlers.topics import is_internal
+from broker.log.cleaner.log_cleaner import LogCleaner
 from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.failover_gate import FailoverGate
@@ -80,6 +82,7 @@ class Components:
     connections: PeerConnections
     forwarding: ForwardingManager
     confirmation_log: ConfirmationLog
+    cleaner: LogCleaner | None
     is_broker_started: bool = False
 
     def subscribe(self) -> None:
@@ -112,12 +115,16 @@ class Components:
         self.is_broker_started = True
         self.logs.start()
         self.replicas.start()
+        if self.cleaner is not None:
+            self.cleaner.start()
 
     async def stop_broker(self) -> None:
         """Stop serving."""
         self.timer.stop()
         self.forwarding.stop()
         if self.is_broker_started:
+            if self.cleaner is not None:
+                await self.cleaner.stop()
             await self.coordinators.stop()
             await self.replicas.stop()
         self.connections.close()
@@ -195,7 +202,16 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
         connections=connections,
         forwarding=forwarding,
         confirmation_log=ConfirmationLog(control_plane.incarnation_id, runtime.metrics),
+        cleaner=_cleaner(runtime, logs),
     )
+
+
+def _cleaner(runtime: Runtime, logs: LogManager) -> LogCleaner | None:
+    if runtime.cleaner_process is None:
+        return None
+    cleaner = LogCleaner(logs, runtime.cleaner_process, runtime.clock, is_internal)
+    cleaner.figures.register_metrics(runtime.metrics, logs.directories)
+    return cleaner
 
 
 def _peer_connections(

@@ -1,6 +1,6 @@
 """One process of a cluster: its components, started in a fixed sequence and stopped in reverse.
 
-In: configuration and the three ports. Out: a broker, a controller or both, until `stop`.
+In: configuration and the ports. Out: a broker, a controller or both, until `stop`.
 Never: a rule of Kafka; access to a component around another; anything global, so that several
 brokers can run in one process of the simulation.
 
@@ -18,6 +18,7 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 
+from broker.cleaner_process.port import CleanerProcess
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
 from broker.controller.zk.port import ZooKeeperSession
@@ -67,8 +68,10 @@ class Broker:
         network: Network,
         settings: ProcessSettings | None = None,
         zookeeper: ZooKeeperSession | None = None,
+        cleaner_process: CleanerProcess | None = None,
     ) -> None:
-        """`zookeeper` replaces the session with the ensemble of `zookeeper.connect`."""
+        """`zookeeper` replaces the session with the ensemble of `zookeeper.connect`; without
+        `cleaner_process` no log is cleaned."""
         self.config = config
         self.clock = clock
         self.disk = disk
@@ -80,8 +83,9 @@ class Broker:
         self.controller_addresses: list[ListenerAddress] = []
         self.metrics_port = -1
         self._runtime = Runtime(
-            config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper
-        )
+            config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper,
+            cleaner_process,
+        )  # fmt: skip
         self.control_plane: ControlPlane = make_control_plane(self._runtime)
         self._listeners: dict[ListenerType, list[Listener]] = {}
         self._dispatches: dict[Listener, Dispatch] = {}
@@ -321,7 +325,7 @@ class Broker:
     async def _expire_offsets(self) -> None:
         while True:
             await self.clock.sleep(self.config["offsets.retention.check.interval.ms"] / 1000)
-            self.components.coordinators.groups.expire()
+            await self.components.coordinators.groups.expire()
 
 
 def _logged(dispatch: Dispatch) -> Dispatch:

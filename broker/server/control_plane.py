@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.cleaner_process.port import CleanerProcess
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.controller.zk.port import ZooKeeperSession
@@ -40,8 +41,9 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What components and control planes are built from: configuration and the three ports.
-    `zookeeper` is set where the ensemble is simulated."""
+    """What components and control planes are built from: configuration and the ports.
+    `zookeeper` is set where the ensemble is simulated; no log is cleaned without
+    `cleaner_process`."""
 
     config: BrokerConfig
     settings: ProcessSettings
@@ -51,6 +53,7 @@ class Runtime:
     network: Network
     metrics: Metrics
     zookeeper: ZooKeeperSession | None = None
+    cleaner_process: CleanerProcess | None = None
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 
 import uvloop
 
+from broker.cleaner_process.real import RealCleanerProcess
 from broker.clock.real import RealClock
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
@@ -60,6 +61,9 @@ OPERATOR_ERRORS = (
 )
 """What an operator must fix; everything else that ends a start is a bug and shows its trace."""
 
+CLEANER_MODULE = "broker.log.cleaner.child"
+"""What the process that cleans runs; not imported here, nor is numpy, which it needs."""
+
 GC_THRESHOLDS = (50_000, 50, 100)
 """Collections seldom find anything here (no cycles on the hot path), and each one is a pause."""
 
@@ -73,7 +77,10 @@ fetch."""
 def prepare(properties: Mapping[str, str], data_dir: str | PurePath) -> Broker:
     """A broker of these properties, with its logs in `data_dir` unless they name another place."""
     config, settings = configured(properties, data_dir)
-    return Broker(config, RealClock(), RealDisk(), RealNetwork(), settings)
+    return Broker(
+        config, RealClock(), RealDisk(), RealNetwork(), settings,
+        cleaner_process=RealCleanerProcess(CLEANER_MODULE),
+    )  # fmt: skip
 
 
 def configured(

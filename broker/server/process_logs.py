@@ -40,6 +40,7 @@ FILES = {
     "broker.handlers": "request",
     "broker.coordinator": "coordinator",
     "broker.log": "cleaner",
+    "broker.cleaner_process": "cleaner",
     "broker.replica": "replication",
 }
 

@@ -116,10 +116,10 @@ def topic_values(
 ) -> Texts:
     """The keys of a topic that change; None unsets."""
     changed = _changed(current, alterations, lists, _topic_list)
-    kept = {name: text for name, text in current.items() if name not in changed}
+    unchanged = {name: text for name, text in current.items() if name not in changed}
     try:
         check_topic_config({name: text for name, text in changed.items() if text is not None})
-        check_topic_config(_checkable(kept) | _set(changed))
+        check_topic_config(_checkable(unchanged) | _set(changed))
     except ConfigError as error:
         raise RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return changed
@@ -211,10 +211,10 @@ def _set(changed: Texts) -> dict[str, str]:
     return {name: text for name, text in changed.items() if text is not None}
 
 
-def _checkable(kept: Mapping[str, str]) -> dict[str, str]:
+def _checkable(unchanged: Mapping[str, str]) -> dict[str, str]:
     """What was committed once and does not fit (any more) is no reason to refuse another key."""
     usable = {}
-    for name, text in kept.items():
+    for name, text in unchanged.items():
         try:
             topic_value(name, text)
         except ConfigError:

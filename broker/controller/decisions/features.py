@@ -196,10 +196,10 @@ def _check_way(image: MetadataImage, update: FeatureUpdate) -> None:
 
 def _check_metadata_downgrade(present: int, update: FeatureUpdate) -> None:
     if update.way is UpgradeType.UNSAFE_DOWNGRADE:
-        shown = LEVEL_NAMES.get(update.level, str(update.level))
+        level = LEVEL_NAMES.get(update.level, str(update.level))
         raise RefusedError(
             ErrorCode.INVALID_UPDATE_VERSION,
-            f"Invalid metadata.version {shown}. Unsafe metadata downgrade is not supported in "
+            f"Invalid metadata.version {level}. Unsafe metadata downgrade is not supported in "
             f"this version.",
         )
     if loses_metadata(present, update.level):

@@ -58,7 +58,7 @@ def alter_quotas(
         try:
             if counted[entity] > 1 or len(set(keys)) < len(keys):
                 raise _invalid(
-                    f"Ignoring duplicate entity ClientQuotaEntity(entries={_shown(entity)})"
+                    f"Ignoring duplicate entity ClientQuotaEntity(entries={_java_text(entity)})"
                 )
             records += _alter(image, change)
             results.append(QuotaResult(change.entity))
@@ -72,7 +72,7 @@ def _ordered(entity: QuotaEntity) -> QuotaEntity:
     return tuple(sorted(entity, key=lambda part: part[0]))
 
 
-def _shown(entity: QuotaEntity) -> str:
+def _java_text(entity: QuotaEntity) -> str:
     """As Java prints a map."""
     parts = (f"{kind}={'null' if name is None else name}" for kind, name in entity)
     return f"{{{', '.join(parts)}}}"

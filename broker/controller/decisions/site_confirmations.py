@@ -79,12 +79,12 @@ def vouch(
 ) -> Decision[list[int]]:
     """This broker was heard under this broker epoch, after all those had registered whose broker
     epoch is not above `up_to_epoch`: if it is a member they become members."""
-    confirmed, heard = members(image), image.brokers.get(broker_id)
+    confirmed, registered = members(image), image.brokers.get(broker_id)
     is_member = (
         confirmed is not None
-        and heard is not None
-        and heard.epoch == epoch
-        and confirmed.get(broker_id) == heard.incarnation_id
+        and registered is not None
+        and registered.epoch == epoch
+        and confirmed.get(broker_id) == registered.incarnation_id
     )
     found = newcomers(image, up_to_epoch) if is_member else []
     if not found or confirmed is None:
@@ -139,8 +139,12 @@ def with_members(
 
 def keep_confirmation(changed: Mapping[str, str | None]) -> dict[str, str | None]:
     """Without an unsetting, which AlterConfigs does to all that it does not name."""
-    kept = (SITE_CONFIRMATION_KEY, SITE_MEMBERS_KEY)
-    return {name: value for name, value in changed.items() if name not in kept or value is not None}
+    only_set = (SITE_CONFIRMATION_KEY, SITE_MEMBERS_KEY)
+    return {
+        name: value
+        for name, value in changed.items()
+        if name not in only_set or value is not None
+    }
 
 
 def is_copied_out(image: MetadataImage, topic: str) -> bool:

@@ -50,7 +50,7 @@ class FoundAcls:
 async def read_acls_and_quotas(session: ZooKeeperSession, state: ZooKeeperMetadata) -> None:
     """Adds everything to the metadata; malformed nodes become faults."""
     for quotas in await read_all_quotas(session):
-        state.config_nodes[quotas.path] = ConfigNode(quotas.version, quotas.node.kept)
+        state.config_nodes[quotas.path] = ConfigNode(quotas.version, quotas.node.other_keys)
         state.faults += quotas.node.faults
         state.records += records_of(quotas.entity, quotas.node)
     users = await children_or_none(session, znodes.CONFIG_USERS)

@@ -71,7 +71,7 @@ class ResponseHandlers:
     isr_errors: Callable[[int, dict[PartitionId, ErrorCode]], None]
     stopped: Callable[[int, dict[tuple[str, int], ErrorCode]], None]
     fenced: Callable[[int, ErrorCode], None]
-    heard: Callable[[int, int], None]
+    on_contact: Callable[[int, int], None]
     """A broker has accepted a request under this broker epoch: its process is alive."""
 
 
@@ -230,7 +230,7 @@ class BrokerRequestQueue:
             log.warning("broker %d refuses: %s", self.broker_id, error.name)
             self._handlers.fenced(self.broker_id, error)
         else:
-            self._handlers.heard(self.broker_id, self.broker_epoch)
+            self._handlers.on_contact(self.broker_id, self.broker_epoch)
         return error is ErrorCode.NONE
 
 

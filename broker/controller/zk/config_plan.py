@@ -76,9 +76,9 @@ def add_quotas(
                     plan.operations.append(Create(f"/config/{folder}"))
                     plan.configs[f"/config/{folder}"] = ConfigNode(0)
         held = nodes.configs.get(f"/config/{path}")
-        kept = {} if held is None else held.kept
-        data = encode_node(after.client_quotas.get(entity, {}), kept)
-        _write(plan, nodes, path, data, kept)
+        other_keys = {} if held is None else held.other_keys
+        data = encode_node(after.client_quotas.get(entity, {}), other_keys)
+        _write(plan, nodes, path, data, other_keys)
         plan.notifications.append(_notification(path))
 
 
@@ -111,16 +111,16 @@ def _write(
     nodes: KnownConfigNodes,
     path: str,
     data: bytes,
-    kept: Mapping[str, str] | None = None,
+    other_keys: Mapping[str, str] | None = None,
 ) -> None:
     full = f"/config/{path}"
     held = plan.configs.get(full) or nodes.configs.get(full)
     if held is None:
         plan.operations.append(Create(full, data))
-        plan.configs[full] = ConfigNode(0, kept or {})
+        plan.configs[full] = ConfigNode(0, other_keys or {})
     else:
         plan.operations.append(SetData(full, data, held.version))
-        plan.configs[full] = ConfigNode(held.version + 1, kept or {})
+        plan.configs[full] = ConfigNode(held.version + 1, other_keys or {})
 
 
 def _notification(path: str) -> ChangeNotification:

@@ -133,7 +133,7 @@ async def read_notified_changes(
     found = await read_quotas(session, entity)
     if found is None:
         return NotifiedChanges()
-    held = None if found.version == NO_NODE else ConfigNode(found.version, found.node.kept)
+    held = None if found.version == NO_NODE else ConfigNode(found.version, found.node.other_keys)
     return NotifiedChanges(
         quotas.difference(image, found.entity, found.node),
         {found.path: held},

@@ -40,10 +40,12 @@ from bus.protocol.generated.leader_and_isr import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicError,
+    LeaderAndIsrTopicState,
 )
 from bus.protocol.generated.metadata_records import RemoveTopicRecord
 from bus.protocol.generated.stop_replica import (
     StopReplicaPartitionError,
+    StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaResponse,
 )
@@ -189,7 +191,9 @@ class ControllerRequestHandler:
             ]
         )
 
-    def _error_of(self, decoded: DecodedRequest, topic: Any, index: int) -> ErrorCode:
+    def _error_of(
+        self, decoded: DecodedRequest, topic: LeaderAndIsrTopicState, index: int
+    ) -> ErrorCode:
         error = decoded.errors.get((topic.topic_id, index), ErrorCode.NONE)
         if error is ErrorCode.NONE and self._replicas().has_failed(topic.topic_name, index):
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -217,7 +221,7 @@ class ControllerRequestHandler:
                 )
         return StopReplicaResponse(partition_errors=errors)
 
-    def _stop(self, name: str, state: Any) -> ErrorCode:
+    def _stop(self, name: str, state: StopReplicaPartitionState) -> ErrorCode:
         topic = self.image.topics.get(name)
         index = state.partition_index
         if topic is not None and index < len(topic.partitions):

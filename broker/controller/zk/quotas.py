@@ -32,12 +32,12 @@ CLIENTS = "clients"
 
 @dataclass(frozen=True, slots=True)
 class QuotaNode:
-    """The content of one entity's node. `kept` is what a write of quotas must not change; `faults`
-    name malformed values, which are kept too."""
+    """The content of one entity's node. `other_keys` is what a write of quotas must not change;
+    `faults` name malformed values, which are kept too."""
 
     quotas: Mapping[str, float] = field(default_factory=dict)
     credentials: tuple[UserScramCredentialRecord, ...] = ()
-    kept: Mapping[str, str] = field(default_factory=dict)
+    other_keys: Mapping[str, str] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
 
@@ -88,20 +88,20 @@ def decode_node(path: str, entity: QuotaEntity, data: bytes) -> QuotaNode:
     user = dict(entity).get(USER) if len(entity) == 1 else None
     quotas: dict[str, float] = {}
     credentials: list[UserScramCredentialRecord] = []
-    kept: dict[str, str] = {}
+    other_keys: dict[str, str] = {}
     faults: list[str] = []
     for key, text in values.items():
         try:
             if key not in MECHANISMS:
                 quotas[key] = float(text)
                 continue
-            kept[key] = text
+            other_keys[key] = text
             if user is not None:
                 credentials.append(_credential(user, key, text))
         except (KeyError, ValueError):
-            kept[key] = text
+            other_keys[key] = text
             faults.append(f"{path}: {key} cannot be understood")
-    return QuotaNode(quotas, tuple(credentials), kept, tuple(faults))
+    return QuotaNode(quotas, tuple(credentials), other_keys, tuple(faults))
 
 
 def _credential(user: str, mechanism: str, text: str) -> UserScramCredentialRecord:
@@ -116,13 +116,13 @@ def _credential(user: str, mechanism: str, text: str) -> UserScramCredentialReco
     )
 
 
-def encode_node(quotas: Mapping[str, float], kept: Mapping[str, str]) -> bytes:
+def encode_node(quotas: Mapping[str, float], other_keys: Mapping[str, str]) -> bytes:
     """As Kafka writes it: whole numbers without a point; the node stays when it is empty."""
     texts = {
         key: str(int(value)) if key in WHOLE_NUMBERS else repr(float(value))
         for key, value in quotas.items()
     }
-    return znodes.encode_config({**kept, **texts})
+    return znodes.encode_config({**other_keys, **texts})
 
 
 # -- records --------------------------------------------------------------------------------

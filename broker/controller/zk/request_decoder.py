@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from broker.controller.zk.requests import FULL, LEADER_DURING_DELETE
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from broker.metadata.image_writer import partition_as_record
 from bus.errors import ErrorCode
-from bus.protocol.generated.leader_and_isr import LeaderAndIsrRequest
+from bus.protocol.generated.leader_and_isr import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+)
 from bus.protocol.generated.metadata_records import (
     BrokerEndpoint,
     RegisterBrokerRecord,
@@ -26,7 +28,12 @@ from bus.protocol.generated.metadata_records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from bus.protocol.generated.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
+from bus.protocol.generated.stop_replica import StopReplicaRequest
+from bus.protocol.generated.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+)
 
 NO_LEADER = -1
 UNKNOWN_EPOCH = -1
@@ -51,7 +58,9 @@ class Fencing:
         self.former_broker_epoch = max(self.former_broker_epoch, self.broker_epoch)
         self.broker_epoch = NO_BROKER_EPOCH
 
-    def check(self, request: Any) -> ErrorCode:
+    def check(
+        self, request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+    ) -> ErrorCode:
         """Whether to accept a request; records a newer controller."""
         if self.broker_epoch == NO_BROKER_EPOCH:
             # A controller may see the next registration before this broker has heard that it is
@@ -110,7 +119,9 @@ def records_from_leader_and_isr(
     return decoded
 
 
-def _check_partition(image: MetadataImage, topic_id: bytes, state: Any, node_id: int) -> ErrorCode:
+def _check_partition(
+    image: MetadataImage, topic_id: bytes, state: LeaderAndIsrPartitionState, node_id: int
+) -> ErrorCode:
     if node_id not in state.replicas:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     held = image.partition(topic_id, state.partition_index)
@@ -119,7 +130,7 @@ def _check_partition(image: MetadataImage, topic_id: bytes, state: Any, node_id:
     return ErrorCode.NONE
 
 
-def _partition_of_isr(state: Any) -> PartitionImage:
+def _partition_of_isr(state: LeaderAndIsrPartitionState) -> PartitionImage:
     return PartitionImage(
         index=state.partition_index,
         replicas=tuple(state.replicas),
@@ -159,7 +170,9 @@ def records_from_update_metadata(
     return decoded
 
 
-def _partition_of_metadata(held: TopicImage | None, state: Any) -> PartitionImage:
+def _partition_of_metadata(
+    held: TopicImage | None, state: UpdateMetadataPartitionState
+) -> PartitionImage:
     """UpdateMetadata does not say which replicas come and go; what LeaderAndIsr said stays until
     one of them has gone: then the move is over, and a broker it has left hears no LeaderAndIsr."""
     index = state.partition_index

@@ -58,11 +58,11 @@ class ZnodeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ConfigNode:
-    """A node under `/config` as it was last read or written. `kept`: content that is not in the
-    image's values (credentials beside quotas); a write keeps it."""
+    """A node under `/config` as it was last read or written. `other_keys`: content that is not in
+    the image's values (credentials beside quotas); a write keeps it."""
 
     version: int
-    kept: Mapping[str, str] = field(default_factory=dict)
+    other_keys: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ and then `offsets.retention.minutes` more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from broker.coordinator.group.records import CommittedOffset, OffsetRecord
@@ -30,10 +31,27 @@ class CommitRequest:
 
 
 class OffsetTable:
-    """Offsets by group and place (topic, partition)."""
+    """Offsets by group and place (topic, partition), and which places are being committed: their
+    records are on the way into the log, where a tombstone would come behind them."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[PartitionKey, CommittedOffset]] = {}
+        self._committing: dict[str, Counter[PartitionKey]] = {}
+
+    def begin_commit(self, group_id: str, places: Iterable[PartitionKey]) -> None:
+        """A commit of these places is about to be written."""
+        self._committing.setdefault(group_id, Counter()).update(places)
+
+    def end_commit(self, group_id: str, places: Iterable[PartitionKey]) -> None:
+        """It is written, or its client has got an error."""
+        left = self._committing[group_id]
+        left.subtract(places)
+        if not any(left.values()):
+            del self._committing[group_id]
+
+    def is_committing(self, group_id: str) -> bool:
+        """Whether a commit of the group is on its way."""
+        return group_id in self._committing
 
     def replay(self, record: OffsetRecord) -> None:
         """Apply one stored record."""
@@ -55,23 +73,25 @@ class OffsetTable:
         """Groups that have committed."""
         return list(self._groups)
 
-    def tombstones(self, group_id: str, places: Iterable[PartitionKey]) -> list[OffsetRecord]:
+    def tombstones(
+        self, group_id: str, places: Iterable[PartitionKey]
+    ) -> Iterator[OffsetRecord]:
         """Records that remove the committed offsets of these partitions."""
         held = self.of(group_id)
-        return [
+        return (
             OffsetRecord(group_id, topic, partition, None)
             for topic, partition in places
             if (topic, partition) in held
-        ]
+        )
 
-    def of_topics(self, topics: frozenset[str]) -> list[OffsetRecord]:
+    def of_topics(self, topics: frozenset[str]) -> Iterator[OffsetRecord]:
         """Records that remove what any group committed for deleted topics."""
-        return [
+        return (
             OffsetRecord(group_id, topic, partition, None)
             for group_id, held in self._groups.items()
             for topic, partition in held
             if topic in topics
-        ]
+        )
 
     def expired(
         self,
@@ -85,12 +105,15 @@ class OffsetTable:
         """Records that remove offsets not used for the retention time.
 
         `empty_since_ms` is when the last member left, None for a group without members ever or
-        with members now; then each offset's own commit counts. Subscribed topics are kept.
+        with members now; then each offset's own commit counts. Subscribed topics are kept, and
+        what is being committed.
         """
+        committing: Mapping[PartitionKey, int] = self._committing.get(group_id, {})
         return [
             OffsetRecord(group_id, topic, partition, None)
             for (topic, partition), held in self.of(group_id).items()
             if topic not in subscribed
+            and not committing.get((topic, partition))
             and _is_expired(held, now_ms, retention_ms, empty_since_ms)
         ]
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from broker.coordinator.topic import CoordinatorTopic
 from bus.errors import ErrorCode
 from bus.protocol.generated.group_records import (
@@ -26,7 +28,6 @@ from bus.protocol.generated.group_records import (
     OffsetCommitValue,
 )
 from bus.protocol.record_framing import (
-    decode_key,
     decode_versioned,
     encode_key,
     encode_versioned,
@@ -36,6 +37,8 @@ from bus.protocol.record_framing import (
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSET_COMMIT_KIND = 1
 GROUP_METADATA_KIND = 2
+KIND_BYTES = 2
+"""The kind of a key, before the key itself."""
 GROUP_METADATA_VALUE_VERSION = 3
 OFFSET_COMMIT_VALUE_VERSION = 3
 
@@ -66,9 +69,9 @@ class StoredGroup:
     members: tuple[StoredMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    """A group's position in one partition."""
+class CommittedOffset(Struct, frozen=True, gc=False):
+    """A group's position in one partition. A partition may hold a million: the garbage collector
+    need not look at them."""
 
     offset: int
     leader_epoch: int
@@ -85,8 +88,7 @@ class GroupRecord:
     value: StoredGroup | None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRecord:
+class OffsetRecord(Struct, frozen=True, gc=False):
     """The newest offset of a group in a partition; None is its tombstone."""
 
     group_id: str
@@ -107,9 +109,10 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 def decode(key: bytes, value: bytes | None) -> CoordinatorRecord | None:
     """The record, or None for a kind this coordinator does not know (a later Kafka's)."""
-    if version_of(key) not in KEYS:
+    row = KEYS.get(version_of(key))
+    if row is None:
         return None
-    known, _ = decode_key(key, KEYS)
+    known, _ = row[1][0](key, KIND_BYTES)
     if isinstance(known, OffsetCommitKey | LegacyOffsetCommitKey):
         return OffsetRecord(known.group, known.topic, known.partition, _offset(value))
     if isinstance(known, GroupMetadataKey):
@@ -175,13 +178,10 @@ def _offset(data: bytes | None) -> CommittedOffset | None:
     if data is None:
         return None
     value, _ = decode_versioned(data, OFFSET_COMMIT_VALUE_DECODERS)
-    return CommittedOffset(
-        offset=value.offset,
-        leader_epoch=value.leader_epoch,
-        metadata=value.metadata,
-        commit_timestamp_ms=value.commit_timestamp,
-        expire_timestamp_ms=value.expire_timestamp,
-    )
+    return CommittedOffset(  # by position: by name takes three times as long
+        value.offset, value.leader_epoch, value.metadata, value.commit_timestamp,
+        value.expire_timestamp,
+    )  # fmt: skip
 
 
 def _group(data: bytes | None) -> StoredGroup | None:

@@ -7,8 +7,9 @@ allowed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from broker.clock.port import Clock
 from broker.coordinator.clock_reading import read_clock
@@ -26,8 +27,20 @@ from broker.coordinator.group.effects import (
     SyncResult,
 )
 from broker.coordinator.group.offsets import CommitRequest
-from broker.coordinator.group.records import CommittedOffset, CoordinatorRecord, OffsetRecord
-from broker.coordinator.group.shard import CONSUMER, GroupLimits, GroupShard
+from broker.coordinator.group.records import (
+    CommittedOffset,
+    CoordinatorRecord,
+    GroupRecord,
+    OffsetRecord,
+)
+from broker.coordinator.group.shard import (
+    CONSUMER,
+    MOST_NAMES_BYTES,
+    MOST_TOMBSTONES,
+    GroupLimits,
+    GroupShard,
+    names_bytes_of,
+)
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.group.subscription import subscribed_topics
 from broker.coordinator.partition_writer import ErrorCallback, PartitionWriter
@@ -36,6 +49,10 @@ from broker.purgatory.timer import Timer
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.coordinator")
+
+GROUPS_PER_PIECE = 200
+"""Started after a load, or looked at for expiry, between two moments of other work: one to two
+milliseconds."""
 
 
 class GroupCoordinator:
@@ -56,6 +73,7 @@ class GroupCoordinator:
         self._timer = timer
         self._clock = clock
         self._limits = limits
+        self._deleted_while_loading: dict[int, frozenset[str]] = {}
         self._runtime: CoordinatorRuntime[CoordinatorRecord, GroupShard] = CoordinatorRuntime(
             writer=writer,
             clock=clock,
@@ -63,6 +81,7 @@ class GroupCoordinator:
             new_shard=lambda index: GroupShard(index, limits),
             on_loaded=self._start,
             on_unloaded=self._fail_all,
+            on_settled=self._know_groups,
         )
 
     # -- leadership ------------------------------------------------------------------------
@@ -93,11 +112,23 @@ class GroupCoordinator:
         """Whether some groups are not loaded yet."""
         return self._runtime.is_loading
 
-    def _start(self, shard: GroupShard) -> None:
-        for group_id, effects in shard.finish_loading(read_clock(self._clock)).items():
-            self._execute(shard, shard.groups[group_id], effects)
+    def _start(self, shard: GroupShard) -> Iterator[None]:
+        started = shard.finish_loading(read_clock(self._clock))
+        for number, (group, effects) in enumerate(started):
+            self._execute(shard, group, effects)
+            if number % GROUPS_PER_PIECE == GROUPS_PER_PIECE - 1:
+                yield
+        gone = self._deleted_while_loading.pop(shard.index, frozenset())
+        self._forget_topics(shard, gone)
+
+    def _know_groups(self, shard: GroupShard, records: Sequence[CoordinatorRecord]) -> None:
+        """A group may be known by what a transaction has committed for it, and nothing else."""
+        for record in records:
+            if record.value is not None:
+                shard.get_or_create(record.group_id, read_clock(self._clock))
 
     def _fail_all(self, shard: GroupShard) -> None:
+        self._deleted_while_loading.pop(shard.index, None)
         # Timers and late acknowledgements find no group any more; the next coordinator schedules
         # its own timers, and a session that expires here does not concern it.
         groups, shard.groups = shard.groups, {}
@@ -194,14 +225,18 @@ class GroupCoordinator:
             done(error)
             return
         self._execute(shard, group, group.touch(request.member_id, read_clock(self._clock)))
-        self._runtime.write(
-            shard,
-            [
-                OffsetRecord(request.group_id, topic, partition, value)
-                for topic, partition, value in request.offsets
-            ],
-            done,
-        )
+        places = [(topic, partition) for topic, partition, _ in request.offsets]
+        records = [
+            OffsetRecord(request.group_id, topic, partition, value)
+            for topic, partition, value in request.offsets
+        ]
+
+        def written(code: ErrorCode) -> None:
+            shard.offsets.end_commit(request.group_id, places)
+            done(code)
+
+        shard.offsets.begin_commit(request.group_id, places)
+        self._runtime.write(shard, records, written)
 
     def check_fetch(self, group_id: str) -> ErrorCode:
         """Whether this broker coordinates the group's offsets."""
@@ -237,13 +272,22 @@ class GroupCoordinator:
         asked = list(places)
         subscribed = _subscribed(group, frozenset(topic for topic, _ in asked))
         free = [place for place in asked if place[0] not in subscribed]
-        records = shard.offsets.tombstones(group_id, free)
+        records = list(shard.offsets.tombstones(group_id, free))
         self._runtime.write(shard, records, lambda error: done(error, subscribed))
 
     def forget_topics(self, topics: frozenset[str]) -> None:
-        """Remove what groups have committed for deleted topics."""
-        for shard in self._runtime.loaded_shards():
-            self._runtime.write(shard, shard.offsets.of_topics(topics), log_failure)
+        """Remove what groups have committed for deleted topics; where these are being loaded, once
+        they are."""
+        for shard in self._runtime.shards():
+            if shard.loaded:
+                self._forget_topics(shard, topics)
+            else:
+                others = self._deleted_while_loading.get(shard.index, frozenset())
+                self._deleted_while_loading[shard.index] = others | topics
+
+    def _forget_topics(self, shard: GroupShard, topics: frozenset[str]) -> None:
+        if topics:
+            self._runtime.write_in_turns(shard, lambda: shard.forget_topics(topics), log_failure)
 
     # -- administration --------------------------------------------------------------------
 
@@ -276,31 +320,70 @@ class GroupCoordinator:
             done(ErrorCode.NON_EMPTY_GROUP)
             return
 
+        def records() -> list[CoordinatorRecord]:
+            is_empty = group.state is GroupState.EMPTY  # still, though some may be removed already
+            return shard.delete_group(group_id) if is_empty else []
+
         def stored(error: ErrorCode) -> None:
             if not error:
                 self._drop(shard, group_id)
-            done(error)
+            is_used = group.state not in (GroupState.EMPTY, GroupState.DEAD)
+            done(error or (ErrorCode.NON_EMPTY_GROUP if is_used else ErrorCode.NONE))
 
-        self._runtime.write(shard, shard.delete_group(group_id), stored)
+        self._runtime.write_in_turns(shard, records, stored, is_last=_removes_group)
 
-    def expire(self) -> None:
-        """Remove offsets and groups older than `offsets.retention.minutes`."""
+    async def expire(self) -> None:
+        """Remove offsets and groups older than `offsets.retention.minutes`, in pieces. What a piece
+        removes is decided when it is written: a member may commit in between."""
         for shard in self._runtime.loaded_shards():
-            records, gone = shard.expire(self._clock.now_ms())
-            self._runtime.write(shard, records, self._on_expired(shard, gone))
+            waiting = list(shard.groups.values())
+            while waiting and self._runtime.is_current(shard):
+                records, gone = self._expire_some(shard, waiting)
+                error = await self._written(shard, records)
+                if error:
+                    log_failure(error)
+                    break
+                for group_id in gone:
+                    self._drop(shard, group_id)
 
-    def _on_expired(self, shard: GroupShard, gone: list[str]) -> ErrorCallback:
-        def stored(error: ErrorCode) -> None:
-            log_failure(error)
-            for group_id in gone if not error else ():
-                self._drop(shard, group_id)
+    def _expire_some(
+        self, shard: GroupShard, waiting: list[ClassicGroup]
+    ) -> tuple[list[CoordinatorRecord], list[str]]:
+        """One piece: its records, and the groups that are gone with them. What is done with leaves
+        `waiting`."""
+        records: list[CoordinatorRecord] = []
+        gone: list[str] = []
+        names_bytes = 0
+        for _ in range(GROUPS_PER_PIECE):
+            if not waiting:
+                break
+            removal = shard.expire(waiting[-1], self._clock.now_ms())
+            names_bytes += names_bytes_of(removal.records)
+            count = len(records) + len(removal.records)
+            if records and (count > MOST_TOMBSTONES or names_bytes > MOST_NAMES_BYTES):
+                break
+            records += removal.records
+            if not removal.is_whole:
+                break
+            group = waiting.pop()
+            gone += [group.group_id] if removal.is_of_group else []
+        return records, gone
 
-        return stored
+    async def _written(
+        self, shard: GroupShard, records: list[CoordinatorRecord]
+    ) -> ErrorCode:
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self._runtime.write(shard, records, done.set_result)
+        await self._clock.sleep(0)
+        return await done
 
     def _drop(self, shard: GroupShard, group_id: str) -> None:
-        group = shard.groups.pop(group_id, None)
-        if group is not None and group.state is GroupState.EMPTY:
-            group.fail_all(ErrorCode.GROUP_ID_NOT_FOUND, read_clock(self._clock))
+        """Its tombstones are stored. It stays if a member has joined since, or committed."""
+        group = shard.groups.get(group_id)
+        if group is None or group.state is not GroupState.EMPTY or shard.offsets.of(group_id):
+            return
+        del shard.groups[group_id]
+        group.fail_all(ErrorCode.GROUP_ID_NOT_FOUND, read_clock(self._clock))
 
     # -- effects ---------------------------------------------------------------------------
 
@@ -352,6 +435,10 @@ def _subscribed(group: ClassicGroup, topics: frozenset[str]) -> frozenset[str]:
             return topics
         found |= own
     return topics & found
+
+
+def _removes_group(records: Sequence[CoordinatorRecord]) -> bool:
+    return isinstance(records[-1], GroupRecord)
 
 
 def log_failure(error: ErrorCode) -> None:

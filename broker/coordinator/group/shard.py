@@ -6,7 +6,9 @@ replaying the partition from its start gives the stored part of the live state.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from broker.coordinator.clock_reading import ClockReading
 from broker.coordinator.group.classic_group import ClassicGroup
@@ -20,6 +22,14 @@ from broker.coordinator.group.records import (
 )
 from broker.coordinator.group.states import GroupState
 from broker.coordinator.group.subscription import subscribed_topics
+
+MOST_TOMBSTONES = 1000
+"""In one batch: a few milliseconds to make, and far below max.message.bytes with usual names."""
+
+MOST_NAMES_BYTES = 256 * 1024
+"""Of groups and topics in one batch; a group's name may have 32 KiB."""
+
+TombstoneT = TypeVar("TombstoneT", bound=CoordinatorRecord)
 
 CONSUMER = "consumer"
 """The protocol type whose members say which topics they read."""
@@ -35,6 +45,15 @@ class GroupLimits:
     max_size: int
     offsets_retention_ms: int
     max_metadata_bytes: int
+
+
+class GroupRemoval(NamedTuple):
+    """Records that remove parts of a group, at most one batch of them. ``is_whole``: these are all;
+    ``is_of_group``: the group is gone with them."""
+
+    records: list[CoordinatorRecord]
+    is_whole: bool
+    is_of_group: bool
 
 
 class GroupShard:
@@ -60,17 +79,15 @@ class GroupShard:
         else:
             self._stored[record.group_id] = record.value
 
-    def finish_loading(self, now: ClockReading) -> dict[str, list[Effect]]:
-        """All records are replayed: stored groups become live. Effects by group (session
-        timers)."""
-        effects: dict[str, list[Effect]] = {}
-        for group_id, stored in self._stored.items():
+    def finish_loading(self, now: ClockReading) -> Iterator[tuple[ClassicGroup, list[Effect]]]:
+        """All records are replayed: stored groups become live, one by one, with their effects
+        (session timers). `loaded` is set behind the last."""
+        for group_id, stored in list(self._stored.items()):
             group = self.get_or_create(group_id, now)
-            effects[group_id] = group.replay(stored, now)
+            yield group, group.replay(stored, now)
         for group_id in self.offsets.group_ids():
-            self.get_or_create(group_id, now)
+            yield self.get_or_create(group_id, now), []
         self.loaded = True
-        return effects
 
     def summary(self) -> str:
         """What it holds, for the log."""
@@ -89,26 +106,36 @@ class GroupShard:
         return group
 
     def delete_group(self, group_id: str) -> list[CoordinatorRecord]:
-        """Records that remove a group and everything it committed."""
-        records: list[CoordinatorRecord] = []
-        records += self.offsets.tombstones(group_id, self.offsets.of(group_id))
-        if group_id in self._stored:
+        """Records that remove a group and what it has committed, as many as fit into a batch. The
+        group's own comes last, always: its metadata may be on their way into the log."""
+        places = self.offsets.of(group_id)
+        records: list[CoordinatorRecord] = first_of_batch(
+            self.offsets.tombstones(group_id, places)
+        )
+        if len(records) == len(places):
             records.append(GroupRecord(group_id, None))
         return records
 
-    def expire(self, now_ms: int) -> tuple[list[CoordinatorRecord], list[str]]:
-        """Expired offsets and groups: records to store, and the groups that these remove."""
-        records: list[CoordinatorRecord] = []
-        gone: list[str] = []
-        for group_id, group in self.groups.items():
-            expired = self._expired_offsets(group, now_ms)
-            records += expired
-            left = len(self.offsets.of(group_id)) - len(expired)
-            if group.state is GroupState.EMPTY and not left and self._is_old(group, now_ms):
-                gone.append(group_id)
-                if group_id in self._stored:
-                    records.append(GroupRecord(group_id, None))
-        return records, gone
+    def forget_topics(self, topics: frozenset[str]) -> list[OffsetRecord]:
+        """Records that remove what was committed for deleted topics, as many as fit into one."""
+        return first_of_batch(self.offsets.of_topics(topics))
+
+    def expire(self, group: ClassicGroup, now_ms: int) -> GroupRemoval:
+        """What is too old of a group. An empty group goes with its last offset, as in Kafka."""
+        group_id = group.group_id
+        expired = self._expired_offsets(group, now_ms)
+        records: list[CoordinatorRecord] = first_of_batch(expired)
+        is_whole = len(records) == len(expired)
+        is_of_group = (
+            is_whole
+            and group.state is GroupState.EMPTY
+            and len(expired) == len(self.offsets.of(group_id))
+            and not self.offsets.is_committing(group_id)
+            and self._is_old(group, now_ms)
+        )
+        if is_of_group and group_id in self._stored:
+            records.append(GroupRecord(group_id, None))
+        return GroupRemoval(records, is_whole, is_of_group)
 
     def _expired_offsets(self, group: ClassicGroup, now_ms: int) -> list[OffsetRecord]:
         emptied = group.state is GroupState.EMPTY and group.protocol_type is not None
@@ -129,9 +156,26 @@ class GroupShard:
     def _is_old(self, group: ClassicGroup, now_ms: int) -> bool:
         """A group just created for its first join or commit must not expire before that is
         stored."""
-        if group.group_id not in self._stored:
-            return now_ms - group.state_timestamp_ms >= self.limits.max_session_timeout_ms
-        return now_ms - group.state_timestamp_ms >= self.limits.offsets_retention_ms
+        if group.group_id in self._stored:
+            return True
+        return now_ms - group.state_timestamp_ms >= self.limits.max_session_timeout_ms
+
+
+def names_bytes_of(records: Sequence[CoordinatorRecord]) -> int:
+    """At most how many bytes the names of groups take in these."""
+    return sum([3 * len(record.group_id) for record in records])
+
+
+def first_of_batch(records: Iterable[TombstoneT]) -> list[TombstoneT]:
+    """The first of these that fit into one batch, at least one."""
+    taken: list[TombstoneT] = []
+    left_bytes = MOST_NAMES_BYTES
+    for record in records:
+        left_bytes -= names_bytes_of([record])
+        if taken and (left_bytes < 0 or len(taken) >= MOST_TOMBSTONES):
+            break
+        taken.append(record)
+    return taken
 
 
 def group_subscription(group: ClassicGroup) -> frozenset[str] | None:

@@ -212,7 +212,7 @@ class LogDirMover:
         if move.truncations:
             await self._finish_truncation(move)
             return
-        if move.future.is_blocked:
+        if move.future.guard.is_blocked:
             await self._logs.checkpoint_writer.until_written(move.target)
             return
         step = next_step(move.partition.log, move.future)

@@ -181,7 +181,7 @@ def _image(state: ZooKeeperMetadata, config: BrokerConfig) -> MetadataImage:
     for record in bootstrap(MetadataImage(), PartitionPolicy.of(config)).records:
         delta.replay(record)
     for record in state.records:
-        delta.replay(_carried(record))
+        delta.replay(_migrated(record))
     image = delta.apply(0, FIRST_EPOCH).image
     gone = MetadataDelta(image)
     for name in state.deleting:
@@ -194,7 +194,7 @@ def _removal(image: MetadataImage, name: str) -> object:
     return RemoveTopicRecord(topic_id=image.topics[name].topic_id)
 
 
-def _carried(record: object) -> object:
+def _migrated(record: object) -> object:
     """A partition without its leader; one that was never initialized is new, with all in sync."""
     if not isinstance(record, PartitionRecord):
         return record

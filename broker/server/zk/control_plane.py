@@ -170,7 +170,7 @@ class ZooKeeperControlPlane:
         deps.replicas.on_directory_failed = self._on_directory_failed
         self.controller.on_active.append(lambda _epoch, _image: self._on_active())
         self.controller.on_inactive.append(self._on_inactive)
-        self.controller.on_broker_contact.append(self._active.heard)
+        self.controller.on_broker_contact.append(self._active.on_contact)
 
     def controller_address(self, node_id: int) -> Address | None:
         """The address of the controller's broker."""

@@ -5,66 +5,15 @@ Committed offsets vanished without a line in any log: the checksum was not looke
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 
 import pytest
 
-from broker.clock.real import RealClock
-from broker.config.views import BrokerConfig, TopicConfig
-from broker.coordinator.group.records import OFFSETS, OFFSETS_TOPIC, CommittedOffset, OffsetRecord
-from broker.coordinator.partition_writer import PartitionWriter
-from broker.disk.real import RealDisk
-from broker.log.manager import LogManager
-from broker.metrics.registry import Metrics
-from broker.purgatory.timer import Timer
-from broker.replica.manager import ReplicaManager
-from broker.replica.partition import Partition
+from broker.coordinator.group.records import OFFSETS_TOPIC
+from tests.broker.coordinator.offsets_broker import OffsetsBroker
 
 GROUPS = 8
-
-
-class OffsetsBroker:
-    """One broker that leads one partition of offsets alone."""
-
-    def __init__(self, directory: str) -> None:
-        clock = RealClock()
-        config = BrokerConfig.from_mapping({"log.dirs": directory, "node.id": "1"})
-        self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
-        self.logs.prepare()
-        self.logs.load(lambda topic: TopicConfig())
-        self.replicas = ReplicaManager(
-            broker_id=1,
-            log_manager=self.logs,
-            clock=clock,
-            timer=Timer(clock),
-            metrics=Metrics(),
-        )
-        self.appender = PartitionWriter(self.replicas, clock, OFFSETS, 5_000)
-        self.partition: Partition = self.replicas.create_partition(
-            OFFSETS_TOPIC, bytes(range(16)), 0, leader_id=1, leader_epoch=0, partition_epoch=0,
-            replicas=[1], isr=[1], config=TopicConfig(),
-        )  # fmt: skip
-
-    def commit(self, group: int) -> None:
-        record = OffsetRecord(f"group-{group}", "t", 0, CommittedOffset(100 + group, -1, "", 0))
-        self.appender.write(0, [record], lambda: None, lambda error: None)
-
-    def read(self) -> dict[str, int]:
-        async def all_of_it() -> dict[str, int]:
-            found = {}
-            async for record in self.appender.read_all(0):
-                assert isinstance(record, OffsetRecord)
-                assert record.value is not None
-                found[record.group_id] = record.value.offset
-            return found
-
-        return asyncio.run(all_of_it())
-
-    @property
-    def path(self) -> Path:
-        return Path(self.partition.log.active_segment.path)
 
 
 @pytest.mark.parametrize("part", range(4))

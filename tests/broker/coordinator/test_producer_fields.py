@@ -12,7 +12,7 @@ from broker.log.validation import AppendOrigin
 from bus.errors import ErrorCode
 from bus.records.batch import BatchHeader, iter_batches
 from bus.records.control import end_txn_marker
-from tests.broker.coordinator.test_damaged_offsets import OffsetsBroker
+from tests.broker.coordinator.offsets_broker import OffsetsBroker
 
 RECORD = OffsetRecord("group", "t", 0, CommittedOffset(7, -1, "", 0))
 

@@ -31,6 +31,7 @@ from broker.coordinator.group.records import (
 )
 from broker.coordinator.group.service import GroupCoordinator
 from broker.coordinator.group.shard import GroupLimits
+from broker.coordinator.open_transactions import OpenTransactions
 from broker.coordinator.partition_writer import PartitionWriter
 from broker.disk.real import RealDisk
 from broker.log.errors import LogError
@@ -285,14 +286,16 @@ def test_a_partition_that_cannot_be_read_is_read_again(monkeypatch: pytest.Monke
         assert await stage.commit(5) is ErrorCode.NONE
         stage.metadata(leader=2, epoch=1)
         appender, failures = stage.appender, [1]
-        read_all = appender.read_all
+        read_newest = appender.read_newest
 
-        def failing(index: int) -> AsyncIterator[CoordinatorRecord]:
+        def failing(
+            index: int, transactions: OpenTransactions
+        ) -> AsyncIterator[CoordinatorRecord]:
             if failures.pop() if failures else 0:
                 raise LogError(ErrorCode.OFFSET_OUT_OF_RANGE, "its start has moved")
-            return read_all(index)
+            return read_newest(index, transactions)
 
-        appender.read_all = failing  # type: ignore[method-assign]
+        appender.read_newest = failing  # type: ignore[method-assign]
         stage.metadata(leader=1, epoch=2, isr=(1,))
         await until(lambda: stage.committed() == 5)
         assert not failures

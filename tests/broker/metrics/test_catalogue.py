@@ -32,7 +32,7 @@ def test_every_metric_of_the_catalogue_is_counted_somewhere() -> None:
 
 
 def test_no_two_metrics_have_one_name() -> None:
-    names = [one.shown_name for one in CATALOGUE]
+    names = [one.exposed_name for one in CATALOGUE]
     assert sorted(set(names)) == sorted(names)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.disk.port import Disk
+from broker.log.timestamps import LARGEST, SearchPending, TimestampOffset, TimestampSearch
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -18,6 +19,8 @@ from bus.protocol.generated.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from bus.records.build import build_batch
+from bus.records.record import Record
 from tests.broker.replica.story import NOW_MS, TOPIC, TOPIC_ID, ReplicaStory, batch, call, until
 from tests.simulation.disk import ProcessDisk, SimDisk, input_output_error
 from tests.simulation.loop import ProcessLife, VirtualLoop
@@ -241,5 +244,45 @@ def test_what_never_stays_in_memory_is_read_all_the_same() -> None:
         (data,) = partitions(await world.ask_fetch(0))
         assert bytes(data.records) == world.content(1)
         assert 1 < world.disk.reads < 10
+
+    run_story(story)
+
+
+def test_a_look_up_that_takes_many_pieces_lets_others_be_served_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where what it reads is cold: it goes on from there, and does not begin again."""
+    monkeypatch.setattr("broker.log.timestamps.HEADERS_PER_PIECE", 1)
+    pauses = begun = 0
+    next_piece, begin = TimestampSearch.next_piece, TimestampSearch._begin
+
+    def counted(self: TimestampSearch) -> TimestampOffset | None:
+        nonlocal pauses
+        try:
+            return next_piece(self)
+        except SearchPending:
+            pauses += 1
+            raise
+
+    def counted_begin(self: TimestampSearch) -> None:
+        nonlocal begun
+        begun += 1
+        begin(self)
+
+    monkeypatch.setattr(TimestampSearch, "next_piece", counted)
+    monkeypatch.setattr(TimestampSearch, "_begin", counted_begin)
+
+    async def story(world: ColdStory) -> None:
+        partition = world[1].partition
+        for at in range(40):
+            record = Record(b"k", b"v", timestamp_ms=NOW_MS - 50 + at)
+            partition.append_as_leader(build_batch([record]), required_acks=1, now_ms=NOW_MS)
+        partition.delete_records(3)
+        ask = [ListOffsetsPartition(partition_index=0, timestamp=LARGEST)]
+        body = ListOffsetsRequest(topics=[ListOffsetsTopic(name=TOPIC, partitions=ask)])
+        (found,) = (await world.ask(ApiKey.LIST_OFFSETS, body)).topics[0].partitions
+        assert (found.error_code, found.offset, found.timestamp) == (0, 42, NOW_MS - 11)
+        assert pauses >= 40
+        assert (begun, world.disk.reads) == (1, 1)
 
     run_story(story)

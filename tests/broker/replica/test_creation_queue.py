@@ -200,6 +200,19 @@ def test_one_that_cannot_be_made_does_not_keep_the_others(made: CreatedReplicas)
     assert made.order == ["1"]
 
 
+def test_replicas_are_announced_where_requests_have_had_the_last_ones_made(
+    made: CreatedReplicas,
+) -> None:
+    """What broke: those made by the queue before got no fetcher, and never were in sync again."""
+    made.put_many(LARGE)
+    made.queue.drain()
+    for index in range(PER_ITERATION, LARGE):
+        assert made.queue.create_now(("t", index))
+    assert made.greeted == []
+    made.run()
+    assert made.greeted == [LARGE]
+
+
 def test_nothing_is_made_after_the_stop(made: CreatedReplicas) -> None:
     """Neither what waited nor what comes later; no turn is left to be taken."""
     made.put_many(LARGE)

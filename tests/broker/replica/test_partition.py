@@ -15,6 +15,7 @@ from broker.config.views import BrokerConfig, TopicConfig
 from broker.disk.real import RealDisk
 from broker.log.errors import LogError
 from broker.log.manager import LogManager
+from broker.log.timestamps import TimestampOffset, TimestampSearch
 from broker.log.validation import AppendOrigin
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
@@ -272,7 +273,10 @@ def test_the_high_watermark_survives_a_restart_for_a_follower_too(directory: str
 def test_offsets_by_time_are_bounded_by_what_the_reader_may_see(world: PartitionWorld) -> None:
     partition = world.partition(isr=(1, 2))
     put(partition, 2)
-    at = partition.offset_for_timestamp
+
+    def at(timestamp_ms: int, isolation: Isolation) -> TimestampOffset | None:
+        return partition.continue_search(TimestampSearch(partition.log, timestamp_ms), isolation)
+
     assert at(NOW_MS, Isolation.READ_UNCOMMITTED) is None
     partition.on_follower_fetch(2, 2)
     found = at(NOW_MS + 1, Isolation.READ_UNCOMMITTED)

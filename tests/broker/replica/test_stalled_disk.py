@@ -185,7 +185,7 @@ def test_a_truncation_on_a_stalled_disk_holds_up_no_other_partition() -> None:
         for _ in range(5):
             assert (await world.send(1, acks=-1)).error_code == 0
         assert now() - began < 5 * SOON_S
-        assert (log.end_offset, log.is_blocked) == (1, True)
+        assert (log.end_offset, log.guard.is_blocked) == (1, True)
         assert (await slow).error_code == 0
         assert now() - began >= FLUSH_S
         assert world.content(1) == world.content(2)

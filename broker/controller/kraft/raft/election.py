@@ -216,7 +216,7 @@ class QuorumElection:
             if quorum.role is RaftRole.LEADER:
                 return False
             # A replica with a live leader sees no reason to elect another.
-            return up_to_date and not quorum.hears_leader(now)
+            return up_to_date and not quorum.has_leader_contact(now)
         if (
             quorum.role in (RaftRole.LEADER, RaftRole.CANDIDATE, RaftRole.RESIGNED)
             or quorum.leader_id >= 0

@@ -149,8 +149,8 @@ class LeaderState:
             return NEVER_MS
         found = self.current.progress.get(node_id) if self.current else None
         half_ms = self._quorum.config.fetch_timeout_ms // 2
-        heard_ms = -half_ms if found is None else found.fetched_at_ms
-        return max(slot.ready_at_ms, heard_ms + half_ms)
+        fetched_ms = -half_ms if found is None else found.fetched_at_ms
+        return max(slot.ready_at_ms, fetched_ms + half_ms)
 
     def resign(self, now: Tick) -> None:
         """Stops leading and notifies the others, which may elect at once."""

@@ -204,7 +204,7 @@ class QuorumState:
         timeout_ms = self.config.fetch_timeout_ms
         return timeout_ms + int(timeout_ms * now.random / 20)
 
-    def hears_leader(self, now: Tick) -> bool:
+    def has_leader_contact(self, now: Tick) -> bool:
         """Whether the leader of this epoch responded recently. It answers each fetch within
         `max_wait_ms`, so half a fetch timeout without a response is long."""
         lately = now.now_ms - self.leader_response_at_ms < self.config.fetch_timeout_ms // 2

@@ -178,11 +178,6 @@ class VoterChanges:
         found = current.progress.get(key.id) if current else None
         return found is not None and found.key.matches(key) and found.caught_up_at_ms >= 0
 
-    @property
-    def is_changing(self) -> bool:
-        """Whether a set is appended and not committed."""
-        return self._pending is not None
-
     def on_committed(self, now: Tick) -> None:
         """The high watermark advanced: the pending set may be committed."""
         quorum = self._quorum

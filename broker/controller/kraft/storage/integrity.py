@@ -79,11 +79,11 @@ def _check(
         raise _Damage(f"begins at offset {bases[0]} and no snapshot covers that")
     state = read_state(disk, f"{directory}/{state_file.FILE_NAME}")
     walk = _LogWalk(disk, directory, flushed_end, state.leader_epoch if state else None)
-    tail = walk.over(bases)
+    unflushed = walk.over(bases)
     _check_epochs(disk, directory, walk.end)
     _check_clean_shutdown(names, directory, walk.end)
     _check_flushed_end(walk.end, flushed_end, latest)
-    return tail
+    return unflushed
 
 
 @dataclass(slots=True)
@@ -104,9 +104,9 @@ class _LogWalk:
     def over(self, bases: list[int]) -> UnflushedBatches | None:
         """What is to be put aside behind the sound part."""
         for base, following in zip(bases, [*bases[1:], None], strict=True):
-            tail = self._segment(base, is_last=following is None)
-            if tail is not None:
-                return tail
+            unflushed = self._segment(base, is_last=following is None)
+            if unflushed is not None:
+                return unflushed
             if following is not None and self.end > following:
                 raise _Damage(f"has two segments with offset {following}")
         return None

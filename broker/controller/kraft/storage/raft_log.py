@@ -68,15 +68,15 @@ class RaftLog:
         if latest is not None:
             self.snapshots.check(latest)
         self._flushed_end = FlushedEnd(disk, self.directory)
-        tail = check_integrity(
+        unflushed = check_integrity(
             disk,
             self.directory,
             latest,
             flushed_end=self._flushed_end.offset,
             is_only_voter=is_only_voter,
         )
-        if tail is not None:
-            put_aside(disk, self.directory, tail)
+        if unflushed is not None:
+            put_aside(disk, self.directory, unflushed)
         settings = {
             "cleanup.policy": "delete",
             "retention.ms": "-1",
@@ -245,9 +245,9 @@ class RaftLog:
         """As with clean shutdowns: after a crash between the two, the log would seem to lack the
         start of an epoch."""
         entries = self._log.leader_epochs.entries
-        kept = [(epoch, start) for epoch, start in entries if start < offset]
-        if kept != entries:
-            write_epochs(self._disk, f"{self.directory}/{EPOCHS_FILE}", kept)
+        remaining = [(epoch, start) for epoch, start in entries if start < offset]
+        if remaining != entries:
+            write_epochs(self._disk, f"{self.directory}/{EPOCHS_FILE}", remaining)
 
     def _drop_clean_shutdowns_after(self, offset: int) -> None:
         """Durably before the log itself is truncated: otherwise it would seem to have lost data."""

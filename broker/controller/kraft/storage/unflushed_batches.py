@@ -31,29 +31,29 @@ class UnflushedBatches(NamedTuple):
     fault: str
 
 
-def put_aside(disk: Disk, directory: str, tail: UnflushedBatches) -> list[str]:
+def put_aside(disk: Disk, directory: str, unflushed: UnflushedBatches) -> list[str]:
     """Cut the log; the files that have what stood behind. Waits for the device. A crash between the
     steps leaves the tail where it is, or in two places."""
-    torn = segment_path(directory, tail.base, LOG)
-    number = _free_number(disk, directory, tail)
-    name = f"{_prefix(tail)}{number}-{torn.rpartition('/')[2]}"
-    aside = [_copy(disk, torn, f"{directory}/{name}", tail.position)]
+    torn = segment_path(directory, unflushed.base, LOG)
+    number = _free_number(disk, directory, unflushed)
+    name = f"{_prefix(unflushed)}{number}-{torn.rpartition('/')[2]}"
+    aside = [_copy(disk, torn, f"{directory}/{name}", unflushed.position)]
     for name in sorted(disk.listdir(directory)):
         base = base_offset_of(name)
-        if base is not None and base > tail.base:
-            aside.append(f"{directory}/{_prefix(tail)}{number}-{name}")
+        if base is not None and base > unflushed.base:
+            aside.append(f"{directory}/{_prefix(unflushed)}{number}-{name}")
             disk.rename(f"{directory}/{name}", aside[-1])
     disk.flush_directory(directory)
     file = disk.open(torn)
     try:
-        file.truncate(tail.position)
+        file.truncate(unflushed.position)
         file.flush()
     finally:
         file.close()
     log.warning(
         "the metadata log in %s ends at offset %d (%s): what followed had never been flushed, and "
         "nobody was told of it; it is put aside in %s",
-        directory, tail.offset, tail.fault, ", ".join(aside),
+        directory, unflushed.offset, unflushed.fault, ", ".join(aside),
     )  # fmt: skip
     return aside
 
@@ -73,12 +73,12 @@ def _copy(disk: Disk, torn: str, aside: str, position: int) -> str:
     return aside
 
 
-def _prefix(tail: UnflushedBatches) -> str:
-    return f"{PREFIX}{tail.offset}."
+def _prefix(unflushed: UnflushedBatches) -> str:
+    return f"{PREFIX}{unflushed.offset}."
 
 
-def _free_number(disk: Disk, directory: str, tail: UnflushedBatches) -> int:
+def _free_number(disk: Disk, directory: str, unflushed: UnflushedBatches) -> int:
     """A crash, or another loss of power at the same offset, must not mix two tails."""
-    names = [name for name in disk.listdir(directory) if name.startswith(_prefix(tail))]
-    numbers = [int(name.removeprefix(_prefix(tail)).partition("-")[0]) for name in names]
+    names = [name for name in disk.listdir(directory) if name.startswith(_prefix(unflushed))]
+    numbers = [int(name.removeprefix(_prefix(unflushed)).partition("-")[0]) for name in names]
     return max(numbers, default=0) + 1

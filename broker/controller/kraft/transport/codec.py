@@ -220,7 +220,7 @@ def _decode_fetch_snapshot_response(
     )
 
 
-def node_endpoints(response: Any) -> dict[int, tuple[str, int]]:
+def node_endpoints(response: object) -> dict[int, tuple[str, int]]:
     """The addresses of the nodes named in a response (KIP-853)."""
     return {
         node.node_id: (node.host, node.port)

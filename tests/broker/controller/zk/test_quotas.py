@@ -59,9 +59,10 @@ def test_what_kafka_wrote_is_read_and_a_quota_written_beside_the_credential() ->
         ("cam", 1, 4096)
     ]
     assert node.faults == ()
-    assert encode_node(node.quotas, node.kept) == RECORDED
-    written = json.loads(encode_node({"request_percentage": 12.5}, node.kept))["config"]
-    assert written == {"SCRAM-SHA-256": node.kept["SCRAM-SHA-256"], "request_percentage": "12.5"}
+    assert encode_node(node.quotas, node.other_keys) == RECORDED
+    written = json.loads(encode_node({"request_percentage": 12.5}, node.other_keys))["config"]
+    credentials = {"SCRAM-SHA-256": node.other_keys["SCRAM-SHA-256"]}
+    assert written == credentials | {"request_percentage": "12.5"}
 
 
 def test_what_makes_no_sense_is_named_and_kept() -> None:
@@ -69,7 +70,7 @@ def test_what_makes_no_sense_is_named_and_kept() -> None:
     data = znodes.encode_config({"SCRAM-SHA-512": "salt=x", "producer_byte_rate": "much"})
     node = decode_node("/config/users/u", ((USER, "u"),), data)
     assert len(node.faults) == 2
-    assert set(node.kept) == {"SCRAM-SHA-512", "producer_byte_rate"}
+    assert set(node.other_keys) == {"SCRAM-SHA-512", "producer_byte_rate"}
     assert not node.credentials
     broken = decode_node("/config/users/u", ((USER, "u"),), b"what")
     assert "/config/users/u" in broken.faults[0]

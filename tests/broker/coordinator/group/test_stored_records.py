@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from broker.coordinator.group.records import OFFSETS, CommittedOffset, OffsetRecord, encode
-from broker.coordinator.partition_writer import decode_batches
+from broker.coordinator.group.records import CommittedOffset, OffsetRecord, encode
+from broker.coordinator.newest_records import stored_batches
 from bus.records.batch import RecordsError
 from bus.records.build import build_batch
 from bus.records.record import Record
+from tests.broker.coordinator.offsets_broker import OffsetsBroker
 
 
 def offset_record(group: str, offset: int) -> OffsetRecord:
@@ -31,10 +34,15 @@ def batch(*pairs: tuple[bytes | None, bytes | None], base_offset: int = 0) -> by
         (None, b"no key at all"),
     ],
 )
-def test_a_record_that_is_none_is_left_out(odd: tuple[bytes | None, bytes | None]) -> None:
+def test_a_record_that_is_none_is_left_out(
+    odd: tuple[bytes | None, bytes | None], tmp_path: Path
+) -> None:
     """The records before and after it in the same batch are applied."""
     first, last = offset_record("first", 1), offset_record("last", 2)
-    assert decode_batches(OFFSETS, batch(encode(first), odd, encode(last)), 0) == ([first, last], 3)
+    broker = OffsetsBroker(str(tmp_path))
+    broker.partition.log.append_as_follower(batch(encode(first), odd, encode(last)), 1)
+    broker.partition.log.advance_high_watermark(3)
+    assert broker.newest() == [first, last]
 
 
 def test_a_damaged_batch_is_never_unpacked() -> None:
@@ -43,7 +51,7 @@ def test_a_damaged_batch_is_never_unpacked() -> None:
     damaged = bytearray(batch(encode(offset_record("lost", 7))))
     damaged[-3] ^= 1
     with pytest.raises(RecordsError, match="CRC"):
-        decode_batches(OFFSETS, bytes(damaged), 0)
+        stored_batches(bytes(damaged), 0, 1)
 
 
 def test_batches_that_cannot_be_told_apart_are_an_error_of_the_partition() -> None:
@@ -51,4 +59,4 @@ def test_batches_that_cannot_be_told_apart_are_an_error_of_the_partition() -> No
     data = bytearray(batch(encode(offset_record("first", 1))))
     data[8:12] = b"\x00\x00\x00\x01"
     with pytest.raises(RecordsError):
-        decode_batches(OFFSETS, bytes(data), 0)
+        stored_batches(bytes(data), 0, 1)
