@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import typer
 
@@ -89,7 +88,7 @@ def _row(
     topics: list[TopicDescription],
     quorum: QuorumDescription | None,
     asked: SyncClient,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     counts = _counts(one.broker_id, topics)
     return {
         "broker": one.broker_id,
@@ -105,7 +104,7 @@ def _row(
     }
 
 
-def _disk(one: BrokerDescription, asked: SyncClient) -> dict[str, Any]:
+def _disk(one: BrokerDescription, asked: SyncClient) -> dict[str, object]:
     """What its logs occupy; a broker that does not answer is still a row."""
     if one.fenced:
         return {"on disk": None, "size_bytes": None}
@@ -128,7 +127,7 @@ def _counts(broker_id: int, topics: list[TopicDescription]) -> Counter[str]:
     return counts
 
 
-def _dir_row(one: LogDirDescription) -> dict[str, Any]:
+def _dir_row(one: LogDirDescription) -> dict[str, object]:
     return {
         "log directory": one.path,
         "state": "works" if one.error == 0 else ErrorCode.of(one.error).name,

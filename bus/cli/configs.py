@@ -6,7 +6,7 @@ Groups have configurations with KIP-848, which our broker does not offer yet: it
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -89,7 +89,7 @@ def get_configs(
     show(rows, columns, as_json)
 
 
-def _row(entry: ConfigEntry) -> dict[str, Any]:
+def _row(entry: ConfigEntry) -> dict[str, object]:
     return {
         "key": entry.name,
         "value": "(secret)" if entry.sensitive else entry.value,

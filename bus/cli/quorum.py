@@ -52,7 +52,7 @@ def describe_quorum(ctx: typer.Context, as_json: AsJson = False) -> None:
     show(rows, columns, as_json=False, title=title)
 
 
-def _row(one: QuorumReplica, role: str, quorum: QuorumDescription) -> dict[str, Any]:
+def _row(one: QuorumReplica, role: str, quorum: QuorumDescription) -> dict[str, object]:
     leads = one.node_id == quorum.leader_id
     newest = max(voter.end_offset for voter in quorum.voters)
     caught_up_ago_ms = _ago_ms(quorum, one)

@@ -73,7 +73,7 @@ def _dirs(cluster: SyncClient, brokers: Iterable[int]) -> dict[int, list[LogDirD
     return dirs
 
 
-def moving_rows(cluster: SyncClient) -> list[dict[str, Any]]:
+def moving_rows(cluster: SyncClient) -> list[dict[str, object]]:
     """As a table shows them; a move within a broker names its directories."""
     rows: list[dict[str, Any]] = [
         {

@@ -138,7 +138,7 @@ def _as_text(record: ConsumedRecord) -> str:
 
 
 def _as_json(record: ConsumedRecord) -> str:
-    shown = {
+    row = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -147,7 +147,7 @@ def _as_json(record: ConsumedRecord) -> str:
         "headers": {name: _text(value) for name, value in record.headers},
         "value": _text(record.value),
     }
-    return json.dumps(shown, ensure_ascii=False) + "\n"
+    return json.dumps(row, ensure_ascii=False) + "\n"
 
 
 def _text(value: bytes | None) -> str | None:

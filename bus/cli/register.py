@@ -46,8 +46,8 @@ def mount(root: typer.Typer) -> None:
 
 CLIENT_ID = "databus-register"
 READ_S = 60.0
-_SHOWN = 50  # of the changes; more are counted
-KINDS_TOLD = ", ".join(KINDS)
+_MAX_LISTED = 50  # of the changes; more are counted
+KINDS_TEXT = ", ".join(KINDS)
 _FORM = "csv, geojson or json; else by the file's name."
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, write nothing.")]
@@ -68,11 +68,11 @@ def import_file(
 ) -> None:
     """Bring the entries of a file into the register; nothing is written if one is wrong."""
     read = read_file(_bytes_of(file), _form_of(file, form))
-    with _current(ctx) as (on_topic, before):
+    with _current(ctx) as (follower, on_topic, before):
         plan = plan_import(read, on_topic, before, replace=replace)
         if plan.faults:
             _refuse(plan.faults, as_json)
-        _write(ctx, plan.to_send, dry_run=dry_run, as_json=as_json)
+        _write(ctx, follower, plan.to_send, dry_run=dry_run, as_json=as_json)
 
 
 @app.command("export")
@@ -83,7 +83,7 @@ def export_file(
     form: Form = "",
 ) -> None:
     """Write the register that is in force."""
-    with _current(ctx) as (_, entries):
+    with _current(ctx) as (_, _, entries):
         text = write_file(register_of(entries), _form_of(file, form))
     if str(file) == "-":
         sys.stdout.write(text)
@@ -145,7 +145,7 @@ def edit_device(
     ctx: typer.Context,
     name_of: Annotated[str, typer.Argument(metavar="ADDRESS")],
     checkpoint: Annotated[str | None, typer.Option(help="Where it stands.")] = None,
-    kind: Annotated[str | None, typer.Option(help=f"{KINDS_TOLD}.")] = None,
+    kind: Annotated[str | None, typer.Option(help=f"{KINDS_TEXT}.")] = None,
     server: Annotated[str | None, typer.Option(help="Its recognition server.")] = None,
     remove: Remove = False,
     dry_run: DryRun = False,
@@ -169,15 +169,15 @@ def _edit(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    with _current(ctx) as (on_topic, before):
+    with _current(ctx) as (follower, on_topic, before):
         after = dict(before)
         if remove:
             if after.pop(key, None) is None:
                 _refuse([LineFault(0, f"there is no {key}", f"没有 {key}")], as_json)
         else:
             there = getattr(before[key], kind) if key in before else unset
-            said = {name: value for name, value in given.items() if value is not None}
-            after[key] = next(entries_from([msgspec.structs.replace(there, **said)]))
+            chosen = {name: value for name, value in given.items() if value is not None}
+            after[key] = next(entries_from([msgspec.structs.replace(there, **chosen)]))
         known = set(faults(before))  # what was wrong before is not this edit's
         wrong = [
             LineFault(0, f"{one.key}: {one.text}", one.text_zh)
@@ -186,11 +186,11 @@ def _edit(
         ]
         if wrong:
             _refuse(wrong, as_json)
-        _write(ctx, changes(on_topic, after), dry_run=dry_run, as_json=as_json)
+        _write(ctx, follower, changes(on_topic, after), dry_run=dry_run, as_json=as_json)
 
 
 @contextmanager
-def _current(ctx: typer.Context) -> Iterator[tuple[Entries, Entries]]:
+def _current(ctx: typer.Context) -> Iterator[tuple[RegisterFollower, Entries, Entries]]:
     """What stands on the topic, and what is in force: the same, or, while the topic is empty, the
     site's own file, which the first change brings along whole."""
     client = admin(ctx, CLIENT_ID)
@@ -199,20 +199,25 @@ def _current(ctx: typer.Context) -> Iterator[tuple[Entries, Entries]]:
     with closing(RegisterFollower(ctx.obj.bus, path, CLIENT_ID).start()) as follower:
         if not follower.wait_until_read(READ_S):
             raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{CONTROL_REGISTER} could not be read")
-        yield follower.entries(), entries_of(follower.read())
+        yield follower, follower.entries(), entries_of(follower.read())
 
 
-def _write(ctx: typer.Context, planned: Entries, *, dry_run: bool, as_json: bool) -> None:
+def _write(
+    ctx: typer.Context, follower: RegisterFollower, planned: Entries, *, dry_run: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     if not dry_run:
-        author = getpass.getuser()
-        send_entries(ctx.obj.site, ctx.obj.bus, planned.values(), author, CLIENT_ID)
+        send_entries(
+            ctx.obj.site, ctx.obj.bus, planned.values(), getpass.getuser(), CLIENT_ID,
+            follower.next_version,
+        )  # fmt: skip
     rows = [{"change": one.op, "entry": key} for key, one in planned.items()]
     if as_json:
         print_json({"changes": rows, "written": not dry_run})
         return
     if rows:
-        show(rows[:_SHOWN], ["change", "entry"], False)
-    more = f" ({len(rows) - _SHOWN} more are not shown)" if len(rows) > _SHOWN else ""
+        show(rows[:_MAX_LISTED], ["change", "entry"], False)
+    more = f" ({len(rows) - _MAX_LISTED} more are not shown)" if len(rows) > _MAX_LISTED else ""
     done = "would change" if dry_run else "changed"
     typer.echo(f"{len(rows)} entries {done}{more}")
 
@@ -242,7 +247,7 @@ def _refuse(wrong: list[LineFault], as_json: bool) -> None:
     else:
         rows = [
             {"line": one.line or "", "fault": f"{one.text}\n{one.text_zh}"}
-            for one in wrong[:_SHOWN]
+            for one in wrong[:_MAX_LISTED]
         ]
         show(rows, ["line", "fault"], False)
         screen().print(f"nothing was written: {len(wrong)} faults")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from rich.text import Text
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Mapping[str, object]]
 PIPE_COLUMNS = 240
 """A pipe has no width; a table cut off at 80 columns would lose what a grep looks for."""
 
@@ -38,7 +38,7 @@ def print_json(value: object) -> None:
     print(json.dumps(_scripted(value), ensure_ascii=False))
 
 
-def _scripted(value: Any) -> Any:
+def _scripted(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key).replace(" ", "_"): _scripted(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -52,7 +52,7 @@ def screen() -> Console:
     return made if made.is_terminal else Console(width=PIPE_COLUMNS)
 
 
-def text_of(value: Any) -> str:
+def text_of(value: object) -> str:
     """A cell."""
     if value is None:
         return ""

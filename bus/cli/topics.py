@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -42,12 +43,12 @@ def list_topics(
     """Names, partitions, replicas and health of all topics."""
     with sync_client(ctx, CLIENT_ID) as cluster:
         found = queries.topics(cluster)
-    shown = [topic for topic in found if internal or not topic.name.startswith("__")]
+    listed = [topic for topic in found if internal or not topic.name.startswith("__")]
     columns = ["name", "partitions", "replicas", "under replicated", "no leader", "flow", "key"]
-    show([_topic_row(topic) for topic in shown], columns, as_json)
+    show([_topic_row(topic) for topic in listed], columns, as_json)
 
 
-def _topic_row(topic: TopicDescription) -> dict[str, Any]:
+def _topic_row(topic: TopicDescription) -> dict[str, object]:
     contract = TOPICS.get(topic.name)
     return {
         "name": topic.name,
@@ -165,7 +166,7 @@ def _min_isrs(cluster: Any, found: list[TopicDescription]) -> dict[str, int]:
     return least
 
 
-def _partition_row(partition: PartitionDescription, words: set[str]) -> dict[str, Any]:
+def _partition_row(partition: PartitionDescription, words: set[str]) -> dict[str, object]:
     return {
         "partition": partition.index,
         "leader": partition.leader if partition.leader >= 0 else "none",
@@ -187,8 +188,8 @@ def _describe_one(ctx: typer.Context, name: str, as_json: bool) -> None:
     contract = TOPICS.get(name)
     if as_json:
         whole = {"name": name, "topic_id": topic.topic_id.hex(), "partitions": rows}
-        told = {"contract": _contract_row(contract)} if contract else {}
-        print_json({**whole, "configs": dict(known.configs), **told})
+        contract_row = {"contract": _contract_row(contract)} if contract else {}
+        print_json({**whole, "configs": dict(known.configs), **contract_row})
         return
     columns = ["partition", "leader", "replicas", "isr", "elr", "offline", "state",
                "log_start_offset", "end_offset", "records"]  # fmt: skip
@@ -201,7 +202,7 @@ def _describe_one(ctx: typer.Context, name: str, as_json: bool) -> None:
         _print_contract(contract)
 
 
-def _contract_row(contract: Topic) -> dict[str, Any]:
+def _contract_row(contract: Topic) -> dict[str, object]:
     """What the contract decided, and why (I-1)."""
     return {
         "flow": contract.flow.value,
@@ -210,22 +211,29 @@ def _contract_row(contract: Topic) -> dict[str, Any]:
         "partitions_why": contract.partitions_why,
         "retention_ms": contract.retention_ms,
         "retention_why": contract.retention_why,
+        "live_keys": contract.live_keys and asdict(contract.live_keys),
     }
 
 
 def _print_contract(contract: Topic) -> None:
     kept = "for ever" if contract.retention_ms < 0 else f"{contract.retention_ms / 3_600_000:g} h"
-    for line in (
+    lines = [
         f"{contract.flow.value} flow, key: {contract.key}",
         f"by contract {contract.partitions} partitions: {contract.partitions_why}",
         f"by contract kept {kept}: {contract.retention_why}",
-    ):
+    ]
+    if (keys := contract.live_keys) is not None:
+        lines += [
+            f"when cleaned, {keys.what}: {keys.bound}",
+            f"a key is removed by {keys.removed_by}",
+        ]
+    for line in lines:
         screen().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _offset_row(
     partition: PartitionDescription, view: PartitionDescription | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     start, end = (view.log_start_offset, view.end_offset) if view else (-1, -1)
     return {
         **_partition_row(partition, states(partition)),

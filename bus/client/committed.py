@@ -53,9 +53,9 @@ def void_position(application: str, topic: str, topic_id: str, now_ms: int) -> l
 def _at_once(
     application: str, topic: str, topic_id: str, detail: Mapping[str, str], now_ms: int
 ) -> list[Incident]:
-    told = Incident(
+    opened = Incident(
         incident_id=f"lost:{application}:{topic}:{topic_id}", kind="lost", state="open",
         opened_at_ms=now_ms, severity="critical",
         detail={"subject": application, "stage": application, **detail},
     )  # fmt: skip
-    return [told, msgspec.structs.replace(told, state="closed", closed_at_ms=now_ms)]
+    return [opened, msgspec.structs.replace(opened, state="closed", closed_at_ms=now_ms)]

@@ -92,7 +92,7 @@ class WholeState(Generic[State]):
         self.generation = 0
         """Grows when `state` is another topic's than before."""
 
-    def begin_anew(self) -> None:
+    def on_recreated(self) -> None:
         """What follows is of another topic, from its start."""
         self._reading = self._make_state()
 

@@ -16,7 +16,7 @@ from bus.client.model import ClusterIdentity, TopicAndPartition
 SEEN_S = 5.0
 """An end that was looked at so shortly before the topic was found to be another one counts as its
 last: looks are a second apart. After a longer pause there may have been more."""
-GONE_LOOKS = 2
+GONE_POLLS = 2
 FORMER_TOPICS = 3  # of one name, whose ends are remembered
 
 
@@ -96,7 +96,7 @@ class FollowedTopics:
     def _is_changed(self, known: ClusterIdentity, topic: str) -> bool:
         before, now = known.topic_ids.get(topic), self.identity.topic_ids.get(topic)
         if now is None:
-            return before is not None and self._missing.get(topic, 0) >= GONE_LOOKS
+            return before is not None and self._missing.get(topic, 0) >= GONE_POLLS
         return now != before
 
     def _end(self, topic: str, topic_id: str, now_s: float) -> None:
@@ -115,7 +115,7 @@ class FollowedTopics:
 Place = TypeVar("Place", bound=TopicAndPartition)
 
 
-def positions_anew(
+def renewed_positions(
     positions: Mapping[Place, int],
     before: ClusterIdentity,
     now: ClusterIdentity,

@@ -11,13 +11,14 @@ import threading
 import time
 from pathlib import Path
 
-from bus.client.compacted_state import Change, KeyedValues, struct_change
+from bus.client.compacted_state import Change, KeyedValues, OnChange, struct_change
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
 from bus.client.model import ConsumedRecord
 from bus.contracts.register import Register
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER
-from bus.domain.register_changes import Entries, register_of, standing
+from bus.domain.register_changes import Entries, entry_version, register_of, standing
+from bus.domain.table_versions import TableVersions
 from bus.errors import BusError
 from bus.files.register_file import RegisterFile
 from bus.settings import BusSettings
@@ -38,6 +39,32 @@ _OVERRIDES: dict[str, object] = {
 _entry_of = struct_change(RegisterEntry)
 
 
+class RegisterTable(KeyedValues[RegisterEntry]):
+    """Invariant: `values` has the entry of the greatest version of each key, without removed ones,
+    in whatever order they came."""
+
+    def __init__(self, on_change: OnChange[RegisterEntry]) -> None:
+        super().__init__(self._change_of, on_change)
+        self.versions = TableVersions()
+
+    def _change_of(self, record: ConsumedRecord) -> Change[RegisterEntry] | None:
+        """A removal is an entry, too; a tombstone, which anybody may write, removes only what the
+        floor has made out of date."""
+        change = _entry_of(record)
+        if change is None:
+            return None
+        if (entry := change.value) is None:
+            return change if self.versions.forget(change.key) else None
+        version = entry_version(entry, record.timestamp_ms)
+        if entry.op == "floor":
+            self.versions.raise_floor(version)
+            return None
+        is_removal = entry.op == "remove"
+        if not self.versions.accept(entry.key, version, is_removal=is_removal):
+            return None
+        return Change(entry.key, standing(entry))
+
+
 class RegisterFollower:
     """Invariant: `_entries` is what the topic said up to where it was read, and is never changed,
     only replaced; a register is made of it when somebody asks after a change."""
@@ -49,6 +76,7 @@ class RegisterFollower:
         self._file = RegisterFile(path)
         self._lock = threading.Lock()
         self._entries: Entries = {}
+        self._versions = TableVersions()
         self._came = 0  # entries, by the newest look
         self._changes = 0
         self._made: tuple[int, Register] = (0, Register())
@@ -92,6 +120,11 @@ class RegisterFollower:
         with self._lock:
             return dict(self._entries)
 
+    def next_version(self, key: str, now_ms: int) -> int:
+        """What a message about this key needs to count, also when a clock went back."""
+        with self._lock:
+            return self._versions.next_version(key, now_ms)
+
     def close(self) -> None:
         """Stop following; what was read stays."""
         self._stopping.set()
@@ -119,27 +152,21 @@ class RegisterFollower:
                 self._came = 0
                 topic.follow(POLL_S)
                 if topic.is_whole:
-                    was_read_anew = not was_whole or topic.generation != before
-                    self._show(topic.state.values, was_read_anew=was_read_anew)
+                    was_read_again = not was_whole or topic.generation != before
+                    self._show(topic.state, was_read_again=was_read_again)
 
-    def _no_entries(self) -> KeyedValues[RegisterEntry]:
-        return KeyedValues(_change_of, self._count)
+    def _no_entries(self) -> RegisterTable:
+        return RegisterTable(self._count)
 
     def _count(self, _: Change[RegisterEntry]) -> None:
         self._came += 1
 
-    def _show(self, entries: Entries, *, was_read_anew: bool) -> None:
+    def _show(self, table: RegisterTable, *, was_read_again: bool) -> None:
         """Who reads the same again, from the start, hears of no change."""
+        entries = table.values
         with self._lock:
-            if entries != self._entries if was_read_anew else self._came:
+            self._versions = table.versions
+            if entries != self._entries if was_read_again else self._came:
                 self._entries = dict(entries)
                 self._changes += 1
         self._at_end.set()
-
-
-def _change_of(record: ConsumedRecord) -> Change[RegisterEntry] | None:
-    """A removal is an entry, too; a tombstone, which anybody may write, removes nothing."""
-    change = _entry_of(record)
-    if change is None or change.value is None:
-        return None
-    return Change(change.value.key, standing(change.value))

@@ -21,11 +21,12 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     `match` is a conjunction: English attribute of `bus.contracts.keys` -> accepted values (any of
     them);
-    `plate_number` compares normalised plates. `op` is explicit because a tombstone parses to null.
+    `plate_number` compares normalised plates. `op` is explicit because a tombstone parses to null;
+    `floor` is no rule: no command up to its version is accepted any more.
     """
 
     rule_id: str
-    op: Literal["put", "remove"]
+    op: Literal["put", "remove", "floor"]
     version: int  # epoch ms of the decision; a later version wins in any order of arrival
     kind: MatchedKind = USUAL_KIND
     name: str = ""

@@ -50,6 +50,31 @@ class Flow(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class LiveKeys:
+    """What of a compacted topic stays when it is cleaned: a record for each of these keys.
+
+    `bound`: what keeps their number from growing for ever. `removed_by`: who writes a key's
+    tombstone, and when. `repaired_ms`: so long a record stays although its key has a later one
+    (`min.compaction.lag.ms`): readers go by the version in a value, a cleaner by the offset, and
+    whoever repairs the order has that time.
+    """
+
+    what: str
+    bound: str
+    removed_by: str
+    repaired_ms: int = 0
+
+
+COMPACTED_SEGMENT_BYTES = 4 << 20
+"""A cleaner leaves the active segment alone, so that a table is never smaller than that."""
+LONGEST_UNCLEANED_MS = DAY_MS
+"""By the share of a table that is out of date alone it would grow to twice what lives in it, and
+every start that reads it with it."""
+ADDED_KEYS = ("segment.bytes", "min.compaction.lag.ms", "max.compaction.lag.ms")
+"""Of `Topic.configs`, what topics of an earlier version lack: it is set where nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Topic:
     """The contract of one topic.
 
@@ -65,8 +90,13 @@ class Topic:
     partitions_why: str
     retention_ms: int
     retention_why: str
-    compacted: bool = False
+    live_keys: LiveKeys | None = None
     segment_ms: int = 0
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the newest record of each key stays."""
+        return self.live_keys is not None
 
     @property
     def configs(self) -> dict[str, str]:
@@ -80,12 +110,38 @@ class Topic:
             "retention.ms": str(self.retention_ms),
             "message.timestamp.before.max.ms": str(OLDEST_MS),
         }
+        if self.live_keys is not None:
+            found["segment.bytes"] = str(COMPACTED_SEGMENT_BYTES)
+            longest_ms = max(LONGEST_UNCLEANED_MS, self.live_keys.repaired_ms)
+            found["max.compaction.lag.ms"] = str(longest_ms)
+            if self.live_keys.repaired_ms:
+                found["min.compaction.lag.ms"] = str(self.live_keys.repaired_ms)
         return found | ({"segment.ms": str(self.segment_ms)} if self.segment_ms else {})
 
 
 _ONE = "a trickle; one partition keeps the total order"
 _STATE = "the newest command per key is the state, so it is compacted and never cut by age"
 _DAY = "replayable for a day; the store is the archive"
+_REMOVED = "[retention] removed_days"
+_BY_TABLE_CLEANUP = (
+    f"the site's recorder, {_REMOVED} after its removal, once the topic's version floor is above it"
+)
+
+
+def _commands(what: str) -> LiveKeys:
+    """A table that people change; a removal is a value for a while."""
+    return LiveKeys(
+        what,
+        f"what is in force and what was removed within {_REMOVED}, 400 of them; the mirror carries "
+        "200,000 keys at most and says so",
+        _BY_TABLE_CLEANUP,
+        DAY_MS,
+    )
+
+
+_NO_ORDERS = LiveKeys(
+    "an order each", "none is written by this version", "whoever will write orders", DAY_MS
+)
 
 _ALL = (
     Topic(DATA_VEHICLE, Flow.DATA, "vehicle/1", "the plate; null where unread", 4,
@@ -96,20 +152,30 @@ _ALL = (
           "about a fifth of the vehicle flow", 7 * DAY_MS, "as data.vehicle"),
     Topic(DATA_VIDEO, Flow.DATA, "video/1", "the device", 2,
           "bursts from films under analysis", 7 * DAY_MS, "as data.vehicle"),
-    Topic(CONTROL_WATCHLIST, Flow.CONTROL, "watchlist/1", "the rule id", 1, _ONE, -1, _STATE, True),
+    Topic(CONTROL_WATCHLIST, Flow.CONTROL, "watchlist/1", "the rule id", 1, _ONE, -1, _STATE,
+          _commands("a rule each, and one for the version floor")),
     Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/1", "kind and id of the entry", 1, _ONE,
-          -1, _STATE, True),
+          -1, _STATE, _commands("an entry each, and one for the version floor")),
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
-          _STATE, True),
-    Topic(CONTROL_VIDEO, Flow.CONTROL, "video-order/1", "the order id", 1, _ONE, -1, _STATE, True),
+          _STATE, _NO_ORDERS),
+    Topic(CONTROL_VIDEO, Flow.CONTROL, "video-order/1", "the order id", 1, _ONE, -1, _STATE,
+          _NO_ORDERS),
     Topic(CONTROL_ACCOUNTS, Flow.CONTROL, "accounts/1", "one for all", 1,
-          "one sealed snapshot of all accounts", -1, _STATE, True),
+          "one sealed snapshot of all accounts", -1, _STATE,
+          LiveKeys("one", "one", "nobody: each snapshot replaces the one before")),
     Topic(CONTROL_MIRROR_CONFIRMED, Flow.CONTROL, "mirror-confirmed/1", "both sites and partition",
           1, _ONE, DAY_MS, "the mirror repeats every value each minute; one of yesterday says "
-          "nothing about now", True, DAY_MS // 24),
+          "nothing about now",
+          LiveKeys("a partition that is mirrored each, for each direction",
+                   "the partitions that were mirrored within a day and an hour",
+                   "nobody: what is not repeated is deleted by its age"), DAY_MS // 24),
     Topic(CONTROL_MIRROR_TAILS, Flow.CONTROL, "mirror-tail/1", "site epoch, partition and part", 1,
           _ONE, -1, "the rows that it is about stay in the store; of a command that is repeated "
-          "one copy of each part stays", True),
+          "one copy of each part stays",
+          LiveKeys("a thousand records each, of those that were cut off a former primary's log",
+                   "the records of such cuts that the store still has",
+                   "the site's recorder, when the store's retention of records is over; nobody "
+                   "where the store keeps them for ever")),
     Topic(EVENT_CANDIDATE, Flow.EVENT, "candidate/1", "the rule id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_ALARM, Flow.EVENT, "alarm/1", "the rule id", 1, _ONE, 30 * DAY_MS,
           "other systems may read a month back"),

@@ -151,7 +151,7 @@ def read(
         return _read_leniently(found, MESSAGE_TYPES[kind])
 
 
-def read_object(value: bytes) -> dict[str, Any]:
+def read_object(value: bytes) -> dict[str, object]:
     """The whole JSON object; raises `Unreadable`."""
     try:
         found = _ANY.decode(value)
@@ -166,7 +166,7 @@ def read_object(value: bytes) -> dict[str, Any]:
     return found
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A field as text: text as it is, a whole number in digits, anything else as not there."""
     if isinstance(value, str):
         return value
@@ -191,6 +191,6 @@ def _damage_reason(value: bytes) -> Reason:
     return Reason.NOT_JSON
 
 
-def _json_type(value: Any) -> str:
+def _json_type(value: object) -> str:
     names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
     return names.get(type(value), "number")

@@ -18,8 +18,8 @@ from bus.domain.plates import (
     PROVINCES,
     UNREAD,
     folded,
+    means_no_plate,
     readings,
-    says_no_plate,
     with_read_marks,
 )
 
@@ -28,7 +28,7 @@ def asks_as_written(text: str) -> bool:
     """Whether it is 无车牌 or the like, or too long for a plate: these are found as the device
     wrote them."""
     form = folded(text)
-    return ANY_RUN not in form and (says_no_plate(text) or len(form) > MAX_PLATE_CHARACTERS)
+    return ANY_RUN not in form and (means_no_plate(text) or len(form) > MAX_PLATE_CHARACTERS)
 
 
 @lru_cache(maxsize=256)

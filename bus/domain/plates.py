@@ -8,6 +8,7 @@ case), GA/T 1400 (`-` = unread).
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 
@@ -29,6 +30,10 @@ PROVINCE_LENGTHS = (7, 8)  # 8: of cars with electric drive
 _USUAL_SEPARATORS = frozenset("·•・.‧∙ \u3000\t\r\n\u00a0")
 _OF_SERIAL = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"  # behind the province, in a plate of 8
 _TO_UNREAD = str.maketrans("#_×", UNREAD * 3)
+_is_usual = re.compile(f"[{PROVINCES}][A-Z0-9]{{6,7}}").fullmatch
+"""Whether a plate stands there as the normal form has it, as nearly all do: to see that takes less
+time and memory than to remember it."""
+_OTHERS = 4_096  # texts remembered that are none of these: a batch repeats words like "no plate"
 
 
 def folded(plate: str) -> str:
@@ -56,11 +61,15 @@ def _is_letter_or_digit(character: str) -> bool:
     return unicodedata.category(character)[0] in "LN" and not is_ignorable(character)
 
 
-@lru_cache(maxsize=65_536)
 def left_out(plate: str) -> tuple[str, ...]:
     """What the normal form leaves out beyond spaces and printed separators, once each, by name:
     `U+200B ZERO WIDTH SPACE`."""
-    if folded(plate) == plate:  # as nearly all are
+    return () if _is_usual(plate) else _left_out(plate)
+
+
+@lru_cache(maxsize=_OTHERS)
+def _left_out(plate: str) -> tuple[str, ...]:
+    if folded(plate) == plate:
         return ()
     gone = (one for one in dict.fromkeys(plate) if not one.translate(_FOLDED))
     return tuple(_named(one) for one in gone if one not in _USUAL_SEPARATORS)
@@ -70,15 +79,19 @@ def _named(character: str) -> str:
     return f"U+{ord(character):04X} {unicodedata.name(character, '')}".strip()
 
 
-def says_no_plate(plate: str) -> bool:
+def means_no_plate(plate: str) -> bool:
     """Whether the text is an answer ("there is none", "not read") and no plate."""
     return folded(plate).replace(HYPHEN, "") in NO_PLATE_WORDS
 
 
-@lru_cache(maxsize=65_536)  # plates repeat all day
 def plate_form(plate: str) -> str:
     """What is known of the plate, in one spelling: `?` for each unread character, a hyphen where it
     may stand for one or separate; empty when nothing was read or it is no plate at all."""
+    return plate if _is_usual(plate) else _plate_form(plate)
+
+
+@lru_cache(maxsize=_OTHERS)
+def _plate_form(plate: str) -> str:
     form = folded(plate)
     if not form.isalnum():
         form = with_read_marks(form.replace(ANY_RUN, UNREAD))

@@ -39,9 +39,14 @@ def entries_of(register: Register) -> Entries:
 
 
 def standing(entry: RegisterEntry) -> RegisterEntry | None:
-    """What a message leaves under its key; None: nothing. Who wrote it is in the message, not in
-    the register."""
-    return None if entry.op == "remove" else msgspec.structs.replace(entry, author="")
+    """What a message leaves under its key; None: nothing. Who wrote it and when is in the message,
+    not in the register."""
+    return None if entry.op == "remove" else msgspec.structs.replace(entry, author="", version=0)
+
+
+def entry_version(entry: RegisterEntry, record_at_ms: int) -> int:
+    """Of two messages the one with the greater version counts."""
+    return entry.version or max(record_at_ms, 0)
 
 
 def register_of(entries: Mapping[str, RegisterEntry]) -> Register:

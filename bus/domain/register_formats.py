@@ -119,9 +119,9 @@ def _of_library(error: Exception) -> str:
 class _Lists(msgspec.Struct):
     site: str = Register().site
     districts: list[Any] = []
-    checkpoints: list[Any] = []
-    devices: list[Any] = []
-    roads: list[Any] = []
+    checkpoints: list[object] = []
+    devices: list[object] = []
+    roads: list[object] = []
 
 
 _JSON_PARTS: dict[str, type[Part]] = {
@@ -329,7 +329,7 @@ class _Properties(msgspec.Struct):
 
 class _Geometry(msgspec.Struct):
     type: str
-    coordinates: list[Any]
+    coordinates: list[object]
 
 
 class _Feature(msgspec.Struct):
@@ -337,7 +337,7 @@ class _Feature(msgspec.Struct):
     geometry: _Geometry | None = None
 
 
-def _of_feature(feature: Any) -> Iterator[Part]:
+def _of_feature(feature: object) -> Iterator[Part]:
     read = msgspec.convert(feature, _Feature)
     about, shape = read.properties, read.geometry
     if shape is None or shape.type in ("Polygon", "MultiPolygon"):
@@ -359,7 +359,7 @@ def _of_feature(feature: Any) -> Iterator[Part]:
         raise _FormError(f"a {shape.type[:40]} is none of {known}", f"几何类型应为 {known}")
 
 
-def _place(coordinates: Any) -> tuple[float, float]:
+def _place(coordinates: object) -> tuple[float, float]:
     numbers = msgspec.convert(coordinates, list[float])
     if len(numbers) < 2:
         raise _FormError("a place is [longitude, latitude]", "位置应为 [经度, 纬度]")
@@ -371,9 +371,10 @@ def _place(coordinates: Any) -> tuple[float, float]:
 def _geojson_text(register: Register) -> str:
     at: dict[str, list[dict[str, str]]] = {}
     for device in register.devices:
-        told = {"address": device.camera_ip, "kind": device.kind, "server": device.recognizer_ip}
-        at.setdefault(device.checkpoint_id, []).append(told)
-    features: list[dict[str, Any]] = [
+        at.setdefault(device.checkpoint_id, []).append({
+            "address": device.camera_ip, "kind": device.kind, "server": device.recognizer_ip,
+        })  # fmt: skip
+    features: list[dict[str, object]] = [
         _feature(None, id=one.district_id, name=one.name, name_en=one.name_en)
         for one in register.districts
     ]

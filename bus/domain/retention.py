@@ -19,7 +19,8 @@ NEVER_MS = -(1 << 62)  # before every time that a device can write
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Days; 0 keeps for ever, so that an upgrade deletes nothing that nobody asked to delete."""
+    """Days; 0 keeps for ever, so that an upgrade deletes nothing that nobody asked to delete. Of
+    `removed_days` only what somebody has removed goes."""
 
     records_days: NotNegative = 0  # by capture
     kinds_days: dict[str, NotNegative] = {}  # kind -> days, where they differ from records_days
@@ -28,6 +29,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     pictures_days: NotNegative = 0  # the originals, by the day they arrived
     alarms_days: NotNegative = 0  # with the copies of record and pictures, by the time of raising
     incidents_days: NotNegative = 0  # by their end; one that is open stays
+    removed_days: NotNegative = 400  # what was removed of rules and register, on their topics
 
     def __post_init__(self) -> None:
         """Refuse a kind that there is not: its days would delete nothing, without a word; and
@@ -53,7 +55,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         return max(days) if all(days) else 0
 
 
-def kept_from_day(days: int, now_ms: int, zone: tzinfo) -> str:
+def first_retained_day(days: int, now_ms: int, zone: tzinfo) -> str:
     """The oldest day (`20261010`) that is kept whole; empty where all are."""
     if not days:
         return ""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.keys import PLACE_AND_TIME
+from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.kinds import KEYS_OF_KIND, WIRE_KEYS
 from bus.domain.plates import MAX_PLATE_CHARACTERS, plate_form
 from bus.domain.rule_values import PLATE, wanted
@@ -59,6 +60,8 @@ def is_over(command: WatchCommand, now_ms: int) -> bool:
 
 def check_rule(command: WatchCommand, now_ms: int) -> None:
     """Raise `RuleError` for a rule that cannot be meant."""
+    if command.rule_id == FLOOR_KEY:
+        raise RuleError("rule_id", f"{FLOOR_KEY} is no rule's id", "reserved")
     if not command.name or len(command.name) > MAX_NAME_CHARACTERS:
         raise RuleError("name", f"1 to {MAX_NAME_CHARACTERS} characters", "name_length")
     if len(command.note) > MAX_NOTE_CHARACTERS:

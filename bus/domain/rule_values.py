@@ -23,15 +23,15 @@ PLATE = "plate_number"
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
 
-@lru_cache(maxsize=65_536)  # plates repeat all day, features take few values
+@lru_cache(maxsize=4_096)  # features take few values
 def normal(value: str) -> str:
     """The form in which values are compared; empty when the value says that nothing was read."""
     text = "".join(unicodedata.normalize("NFKC", value).split()).upper()
-    folded = text if text.isascii() and text.isprintable() else "".join(filter(_is_shown, text))
+    folded = text if text.isascii() and text.isprintable() else "".join(filter(_is_visible, text))
     return "" if folded in _NOT_READ else folded
 
 
-def _is_shown(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     return not is_ignorable(character) and unicodedata.category(character) not in ("Cc", "Cs")
 
 

@@ -102,7 +102,7 @@ class FormerPrimaryFence:
     epoch: SiteEpoch
 
 
-def due_to_tell(epochs: SiteEpochs) -> list[Confirm | FormerPrimaryFence]:
+def due_confirmations(epochs: SiteEpochs) -> list[Confirm | FormerPrimaryFence]:
     """Both clusters have answered with these. A new primary is told nothing before a switch has
     given it the epoch: its topics are opened by the switch."""
     clusters, newest = epochs.clusters, epochs.newest

@@ -28,12 +28,12 @@ class CaptureHistogram:
     """One series for each kind."""
 
     def __init__(self, name: str, text: str, registry: CollectorRegistry) -> None:
-        self._shown = Histogram(name, text, ["kind"], registry=registry, buckets=BUCKETS_S)
+        self._histogram = Histogram(name, text, ["kind"], registry=registry, buckets=BUCKETS_S)
 
     def count(self, kind: str, elapsed_ms: int, records: int = 1) -> None:
         """So many records of a kind; many cost as much as one, for a catch-up has fifty thousand in
         a batch, which is why `Histogram.observe` is not called."""
-        shown = self._shown.labels(known_kind(kind))
+        histogram = self._histogram.labels(known_kind(kind))
         elapsed_s = max(0, elapsed_ms) / 1000
-        shown._sum.inc(elapsed_s * records)
-        shown._buckets[bisect_left(BUCKETS_S, elapsed_s)].inc(records)
+        histogram._sum.inc(elapsed_s * records)
+        histogram._buckets[bisect_left(BUCKETS_S, elapsed_s)].inc(records)

@@ -37,11 +37,11 @@ class MetricsConnection(asyncio.Protocol):
         """Keep the transport for the response."""
         self._transport = cast(asyncio.Transport, transport)
         loop = asyncio.get_running_loop()
-        self._cut_off = loop.call_later(REQUEST_S, self._transport.abort)
+        self._abort_timer = loop.call_later(REQUEST_S, self._transport.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         """It has ended."""
-        self._cut_off.cancel()
+        self._abort_timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Respond as soon as the head is complete."""

@@ -15,7 +15,7 @@ from bus.contracts.alarms import Alarm, Incident, NoticeDigest
 
 MOST_SINGLE = 20
 """Of one notifier; a person reads no more mails of one minute than that."""
-SHOWN_IDS = 100
+LISTED_IDS = 100
 SEVERITIES = ("info", "warning", "critical")
 
 
@@ -61,7 +61,7 @@ def digest_of(digest_id: str, notices: Sequence[RepeatedNotice]) -> NoticeDigest
         incidents=len(notices) - alarms,
         first_at_ms=in_order[0].began_at_ms,
         last_at_ms=in_order[-1].began_at_ms,
-        ids=[one.subject for one in in_order[:SHOWN_IDS]],
+        ids=[one.subject for one in in_order[:LISTED_IDS]],
     )
 
 

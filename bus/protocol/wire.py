@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import error as StructError
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from bus.errors import BusError, ErrorCode
 from bus.limits import MAX_ARRAY_ELEMENTS, MAX_TAGGED_FIELDS, MAX_VARINT_BYTES
@@ -16,6 +19,17 @@ Buffer = bytes | bytearray | memoryview
 Write = Callable[[Buffer], object]
 
 NO_UUID = bytes(16)
+
+ResponseT = TypeVar("ResponseT", bound=msgspec.Struct)
+ResponseOf = TypeVar("ResponseOf", bound=msgspec.Struct, covariant=True)
+
+
+class RequestMessage(Protocol[ResponseOf]):
+    """A generated request: it says what answers it, so that the answer has its type."""
+
+    def response_type(self) -> type[ResponseOf]:
+        """The class of the response."""
+
 
 BYTE: tuple[bytes, ...] = tuple(bytes([value]) for value in range(128))
 """One-byte varints."""

@@ -79,10 +79,10 @@ class TaskSupervisor:
     Invariant: `failure` is the first one; the process ends at most END_TIMEOUT_S after it.
     """
 
-    def __init__(self, cut_off: Callable[[int], object] = os._exit) -> None:
-        """`cut_off` ends a process that does not end by itself."""
+    def __init__(self, end_process: Callable[[int], object] = os._exit) -> None:
+        """`end_process` ends a process that does not end by itself."""
         self.failure: BaseException | None = None
-        self._cut_off = cut_off
+        self._end_process = end_process
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread_hook = threading.excepthook
         self._lock = threading.Lock()
@@ -118,17 +118,17 @@ class TaskSupervisor:
             if self.failure is not None:
                 return
             self.failure = error
-        threading.Thread(target=self._cut_off_late, name="failed-process", daemon=True).start()
+        threading.Thread(target=self._end_process_late, name="failed-process", daemon=True).start()
         with contextlib.suppress(RuntimeError):  # a loop that is closed has ended already
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(_end)
 
-    def _cut_off_late(self) -> None:
+    def _end_process_late(self) -> None:
         """The loop, a `finally` or a thread that hangs must not keep a failed process alive."""
         threading.Event().wait(END_TIMEOUT_S)
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.flush()
-        self._cut_off(FAILED_STATUS)
+        self._end_process(FAILED_STATUS)
 
 
 def _end() -> None:
@@ -139,11 +139,11 @@ def run(
     main: Coroutine[Any, Any, Result],
     *,
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
-    cut_off: Callable[[int], object] = os._exit,
+    end_process: Callable[[int], object] = os._exit,
 ) -> Result:
     """`asyncio.run` of a process' main coroutine, supervised. Raises `SystemExit` with
     FAILED_STATUS after a failure; `main` is cancelled then."""
-    supervisor = TaskSupervisor(cut_off)
+    supervisor = TaskSupervisor(end_process)
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         supervisor.attach(runner.get_loop())
         try:
@@ -157,7 +157,7 @@ def run(
             supervisor.detach()
 
 
-def is_fatal(context: dict[str, Any]) -> bool:
+def is_fatal(context: dict[str, object]) -> bool:
     """Whether what asyncio reports is a failure of the process."""
     error = context.get("exception")
     if not isinstance(error, BaseException):

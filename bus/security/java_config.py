@@ -60,7 +60,7 @@ def java_config(librdkafka: Texts, java: Texts, read: ReadFile) -> dict[str, str
     for key in sorted(left):
         if key in _SAME_IN_BOTH:
             found[key] = left[key]
-        elif not _said_in_java(key, java):
+        elif not _is_set_in_java(key, java):
             raise NotTranslatable(
                 f"librdkafka: {key} cannot be said for Spark's Java client by itself; say the same"
                 f" in its words in [bus.java] ({_instead(key)}), or remove it"
@@ -68,7 +68,7 @@ def java_config(librdkafka: Texts, java: Texts, read: ReadFile) -> dict[str, str
     return found | dict(java)
 
 
-def _said_in_java(key: str, java: Texts) -> bool:
+def _is_set_in_java(key: str, java: Texts) -> bool:
     """Whether the operator has set the same thing for Java by himself: a login, or TLS."""
     if "sasl" in key:
         return "sasl.jaas.config" in java

@@ -11,9 +11,8 @@ import pytest
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
 from deploy.servers.databus import RunningBroker, start_broker
-from deploy.setup.jars import spark_connector_jars
 from deploy.setup.java import ensure_java
-from deploy.setup.server_jars import kafka_jars
+from deploy.setup.server_jars import kafka_jars, zookeeper_era_jars
 
 JAVA_FILES = Path(__file__).parent / "java"
 JAVA_TIMEOUT_S = 100
@@ -32,9 +31,9 @@ def jars_of_kafka_44() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def jars_of_kafka_39() -> list[Path]:
-    """kafka-clients 3.9, the last with keys 4-7; Spark's connector depends on it."""
+    """kafka-clients 3.9, the last with keys 4-7."""
     try:
-        return [jar for jar in spark_connector_jars() if jar.name.startswith("kafka-clients-3.9")]
+        return zookeeper_era_jars()
     except Unavailable as missing:
         pytest.skip(f"kafka-clients 3.9: {missing}")
 

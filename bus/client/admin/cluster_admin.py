@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from bus.client.admin import commands, queries, site_keys
 from bus.client.admin.config_resources import BROKER, TOPIC, ConfigChanges
+from bus.client.admin.group_offsets import commit_offsets
 from bus.client.admin.site_keys import SiteKeys
 from bus.client.model import (
     AclBinding,
@@ -19,7 +20,7 @@ from bus.client.model import (
     TopicDescription,
     TopicPartition,
 )
-from bus.client.wire.offset_requests import commit_of_group, committed_offsets, offsets_of_groups
+from bus.client.wire.offset_requests import committed_offsets, offsets_of_groups
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
@@ -39,9 +40,6 @@ from bus.settings import BusSettings
 
 ANY = 1
 """Of a filter of ACLs: all patterns, operations, permissions."""
-TOPICS_AT_ONCE = 200
-"""Topics whose configurations are asked or changed in one request: an answer of about a megabyte;
-one batch of the metadata log, one multi of ZooKeeper."""
 ALL_BROKERS = ""
 
 
@@ -128,16 +126,12 @@ class ClusterAdmin:
     def with_configs(self, view: ClusterView, names: Iterable[str]) -> dict[str, TopicDescription]:
         """These topics with their effective configurations; one that is gone is left out."""
         found: dict[str, TopicDescription] = {}
-        for chunk in _chunks(name for name in names if name in view.topics):
-            resources = [DescribeConfigsResource(TOPIC, name, None) for name in chunk]
-            answer = self.client.request(
-                ApiKey.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=resources)
-            )
-            for result in answer.results:
-                topic = view.topics.get(result.resource_name)
-                if topic is not None and not result.error_code:
-                    configs = {e.name: e.value for e in result.configs if e.value is not None}
-                    found[topic.name] = replace(topic, configs=configs)
+        wanted = [name for name in names if name in view.topics]
+        for result in queries.config_results(self.client, TOPIC, wanted):
+            topic = view.topics.get(result.resource_name)
+            if topic is not None and not result.error_code:
+                configs = {e.name: e.value for e in result.configs if e.value is not None}
+                found[topic.name] = replace(topic, configs=configs)
         return found
 
     def brokers_without(
@@ -148,7 +142,7 @@ class ClusterAdmin:
         return [node for node in view.nodes if not self._all_have(node, topics, key, value)]
 
     def _all_have(self, node: int, topics: Sequence[str], key: str, value: str) -> bool:
-        for chunk in _chunks(topics):
+        for chunk in queries.chunks(topics):
             request = DescribeConfigsRequest(
                 resources=[DescribeConfigsResource(TOPIC, name, [key]) for name in chunk]
             )
@@ -172,16 +166,16 @@ class ClusterAdmin:
         each of them, as a condition. Raises BusError at the first refusal; repeating is harmless.
         """
         of_cluster = {(BROKER, ALL_BROKERS): cluster} if cluster else {}
-        chunks = _chunks(topics) or ([[]] if cluster else [])
+        chunks = queries.chunks(topics) or ([[]] if cluster else [])
         for chunk in chunks:
             changes = {**of_cluster, **{(TOPIC, name): topics[name] for name in chunk}}
             request = commands.alter_configs_request(changes)
             answer = self.client.request_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
             for result in answer.responses:
-                said = result.error_message
+                message = result.error_message
                 if result.error_code != ErrorCode.INVALID_UPDATE_VERSION:  # of the cluster's key
-                    said = f"{result.resource_name}: {said}"
-                queries.raise_for_error(result.error_code, said)
+                    message = f"{result.resource_name}: {message}"
+                queries.raise_for_error(result.error_code, message)
 
     def create_topic(
         self, name: str, partitions: int, *, replication_factor: int = -1,
@@ -248,13 +242,4 @@ class ClusterAdmin:
     def commit(self, view: ClusterView, group: str, node: int, offsets: GroupOffsets) -> None:
         """As nobody's member: refused where the group has members."""
         ids = {name: topic.topic_id for name, topic in view.topics.items()}
-        request = commit_of_group(group, offsets, ids)
-        answer = self.client.request_node(node, ApiKey.OFFSET_COMMIT, request)
-        for topic in answer.topics:
-            for result in topic.partitions:
-                queries.raise_for_error(result.error_code, group)
-
-
-def _chunks(names: Iterable[str]) -> list[list[str]]:
-    ordered = sorted(names)
-    return [ordered[at : at + TOPICS_AT_ONCE] for at in range(0, len(ordered), TOPICS_AT_ONCE)]
+        commit_offsets(self.client, node, group, offsets, ids)

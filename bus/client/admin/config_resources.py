@@ -7,6 +7,8 @@ from enum import IntEnum
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 BROKER_RESOURCES = (BROKER, BROKER_LOGGER)
+DYNAMIC_TOPIC_CONFIG = 1
+"""ConfigSource of a value that is set for this topic."""
 DEFAULT_CONFIG = 5
 """ConfigSource of a value that nobody has set."""
 

@@ -6,29 +6,25 @@ In: a cluster's client. Out: names; offsets by partition; offsets set. Raises Bu
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
 
 from bus.client.admin.queries import cluster, raise_for_error
-from bus.client.model import OffsetAndMetadata, TopicPartition
+from bus.client.model import GroupOffsets, OffsetAndMetadata, TopicPartition
+from bus.client.wire.offset_requests import commit_of_group, offsets_of_groups
+from bus.client.wire.offset_requests import committed_offsets as answered_offsets
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.find_coordinator import FindCoordinatorRequest
 from bus.protocol.generated.list_groups import ListGroupsRequest
-from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
-from bus.protocol.generated.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
+from bus.protocol.generated.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseTopic,
 )
-from bus.protocol.generated.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from bus.protocol.wire import NO_UUID
 
 GROUP = 0
 """KeyType of FindCoordinator."""
-NO_EPOCH = -1
 _CONSUMERS = ("consumer", "")
 """ProtocolType of groups that consume; empty: those that only commit."""
 _NOT_READY = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -54,47 +50,45 @@ def consumer_groups(client: SyncClient) -> list[str]:
 
 def committed_offsets(client: SyncClient, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """Everything that this group has committed; empty for one that does not exist."""
-    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
-    answer = client.request_node(_coordinator(client, group), ApiKey.OFFSET_FETCH, asked)
+    request = offsets_of_groups([group])
+    answer = client.request_node(_coordinator(client, group), ApiKey.OFFSET_FETCH, request)
     found = answer.groups[0]
     raise_for_error(found.error_code, group)
     names = _names(client, {topic.topic_id for topic in found.topics if not topic.name})
     return {
-        TopicPartition(name, one.partition_index): OffsetAndMetadata(
-            one.committed_offset,
-            (one.metadata or "").rstrip("\0"),  # librdkafka commits it with the end of a C string
-        )
-        for topic in found.topics
-        if (name := topic.name or names.get(topic.topic_id))
-        for one in topic.partitions
-        if not one.error_code and one.committed_offset >= 0
+        # librdkafka commits a text with the end of a C string
+        place: OffsetAndMetadata(one.offset, one.metadata.rstrip("\0"))
+        for place, one in answered_offsets(answer, names)[group].items()
+        if place.topic  # else it was deleted since
     }
 
 
-def commit_offsets(
+def set_committed(
     client: SyncClient, group: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """As nobody's member: refused where the group has members."""
-    by_topic: dict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
-    for (topic, number), offset in sorted(offsets.items()):
-        by_topic[topic].append(OffsetCommitRequestPartition(number, offset, NO_EPOCH, ""))
-    ids = _ids(client, by_topic)
-    topics = [
-        OffsetCommitRequestTopic(name=name, topic_id=ids.get(name, NO_UUID), partitions=partitions)
-        for name, partitions in by_topic.items()
-    ]
-    request = OffsetCommitRequest(group_id=group, topics=topics)
-    answer = client.request_node(_coordinator(client, group), ApiKey.OFFSET_COMMIT, request)
+    """Let a group without members go on from these offsets."""
+    bare = {place: OffsetAndMetadata(offset, "") for place, offset in sorted(offsets.items())}
+    ids = _ids(client, {place.topic for place in bare})
+    commit_offsets(client, _coordinator(client, group), group, bare, ids)
+
+
+def commit_offsets(
+    client: SyncClient, node: int, group: str, offsets: GroupOffsets, ids: Mapping[str, bytes]
+) -> None:
+    """At its coordinator, as nobody's member: refused where the group has members. `ids` of topics,
+    for versions that name them so."""
+    request = commit_of_group(group, offsets, ids)
+    answer = client.request_node(node, ApiKey.OFFSET_COMMIT, request)
     for topic in answer.topics:
         for one in topic.partitions:
-            raise_for_error(one.error_code, f"{group}: {topic.name}-{one.partition_index}")
+            raise_for_error(one.error_code, group)
 
 
 def _coordinator(client: SyncClient, group: str) -> int:
     request = FindCoordinatorRequest("", GROUP, [group])
     found = client.request(ApiKey.FIND_COORDINATOR, request).coordinators[0]
     raise_for_error(found.error_code, found.error_message or group)
-    return int(found.node_id)
+    return found.node_id
 
 
 def _names(client: SyncClient, ids: set[bytes]) -> dict[bytes, str]:
@@ -106,11 +100,10 @@ def _names(client: SyncClient, ids: set[bytes]) -> dict[bytes, str]:
 
 
 def _ids(client: SyncClient, names: Iterable[str]) -> dict[str, bytes]:
-    """For versions of OffsetCommit that name topics by them."""
-    wanted = [MetadataRequestTopic(name=name) for name in names]
+    wanted = [MetadataRequestTopic(name=name) for name in sorted(names)]
     return {topic.name: topic.topic_id for topic in _topics(client, wanted) if topic.name}
 
 
-def _topics(client: SyncClient, wanted: list[MetadataRequestTopic]) -> Iterable[Any]:
+def _topics(client: SyncClient, wanted: list[MetadataRequestTopic]) -> list[MetadataResponseTopic]:
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-    return cast(Iterable[Any], client.request(ApiKey.METADATA, request).topics)
+    return client.request(ApiKey.METADATA, request).topics

@@ -7,33 +7,34 @@ without one that answers is left out, where several are asked.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 from bus.client.admin.cluster_admin import ClusterView
 from bus.client.admin.queries import raise_for_error
 from bus.client.model import TopicPartition
-from bus.client.wire.offset_requests import EARLIEST, LATEST
-from bus.client.wire.one_fetch import FetchFrom, one_fetch
+from bus.client.wire.offset_requests import EARLIEST, LATEST, list_offsets
+from bus.client.wire.one_fetch import FetchFrom, fetched, one_fetch
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.describe_producers import DescribeProducersRequest, TopicRequest
-from bus.protocol.generated.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
+from bus.protocol.generated.describe_producers import (
+    DescribeProducersRequest,
+    ProducerState,
+    TopicRequest,
 )
 from bus.protocol.generated.mirror_append import (
     MirrorAppendRequest,
     PartitionMirrorAppend,
+    PartitionMirrorAppendResult,
     TopicMirrorAppend,
 )
 from bus.protocol.generated.mirror_truncate import (
     MirrorTruncateRequest,
     PartitionMirrorTruncate,
+    PartitionMirrorTruncateResult,
     TopicMirrorTruncate,
 )
+from bus.protocol.wire import RequestMessage, ResponseT
 
 CLAIM_TIMEOUT_MS = 10_000
 FETCH_BYTES = 4 * 1024 * 1024
@@ -65,39 +66,46 @@ class LeaderRequests:
     ) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
         for leader, topics in self._by_leader(partitions).items():
-            request = ListOffsetsRequest(-1, 0, [
-                ListOffsetsTopic(name, [ListOffsetsPartition(n, -1, timestamp) for n in parts])
-                for name, parts in topics.items()
-            ])  # fmt: skip
-            for partition, one in self._ask(leader, ApiKey.LIST_OFFSETS, request):
-                if not one.error_code:
-                    found[partition] = int(one.offset)
+            led = [TopicPartition(name, n) for name, parts in topics.items() for n in parts]
+            request = list_offsets(led, timestamp)
+            answer = self._ask(leader, ApiKey.LIST_OFFSETS, request)
+            for topic in answer.topics if answer is not None else ():
+                for one in topic.partitions:
+                    if not one.error_code:
+                        found[TopicPartition(topic.name, one.partition_index)] = one.offset
         return found
 
     def claim(
         self, partitions: Iterable[TopicPartition], source_cluster_id: str, generation: int
-    ) -> dict[TopicPartition, Any]:
+    ) -> dict[TopicPartition, PartitionMirrorAppendResult]:
         """What each leader answers to a claim of the mirror: it says where its log ends, or why it
         takes none. A partition without a leader that answers is left out."""
-        found: dict[TopicPartition, Any] = {}
+        found: dict[TopicPartition, PartitionMirrorAppendResult] = {}
         for leader, topics in self._by_leader(partitions).items():
             request = MirrorAppendRequest(source_cluster_id, generation, CLAIM_TIMEOUT_MS, [
                 TopicMirrorAppend(name, [PartitionMirrorAppend(index) for index in parts])
                 for name, parts in topics.items()
             ])  # fmt: skip
-            found.update(self._ask(leader, ApiKey.MIRROR_APPEND, request))
+            answer = self._ask(leader, ApiKey.MIRROR_APPEND, request)
+            for topic in answer.topics if answer is not None else ():
+                found |= {TopicPartition(topic.name, one.index): one for one in topic.partitions}
         return found
 
-    def producers(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[Any]]:
+    def producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerState]]:
         """Producers that each leader remembers."""
-        found: dict[TopicPartition, list[Any]] = {}
+        found: dict[TopicPartition, list[ProducerState]] = {}
         for leader, topics in self._by_leader(partitions).items():
             request = DescribeProducersRequest([
                 TopicRequest(name, parts) for name, parts in topics.items()
             ])  # fmt: skip
-            for partition, one in self._ask(leader, ApiKey.DESCRIBE_PRODUCERS, request):
-                if not one.error_code:
-                    found[partition] = one.active_producers
+            answer = self._ask(leader, ApiKey.DESCRIBE_PRODUCERS, request)
+            for topic in answer.topics if answer is not None else ():
+                for one in topic.partitions:
+                    if not one.error_code:
+                        place = TopicPartition(topic.name, one.partition_index)
+                        found[place] = one.active_producers
         return found
 
     def fetch(self, partition: TopicPartition, position: int) -> memoryview:
@@ -111,12 +119,12 @@ class LeaderRequests:
         raise_for_error(answer.error_code, partition.topic)
         data = answer.responses[0].partitions[0]
         raise_for_error(data.error_code, f"{partition.topic}-{partition.partition}")
-        return memoryview(data.records or b"")
+        return memoryview(fetched(data.records))
 
     def truncate(
         self, partition: TopicPartition, source_cluster_id: str, generation: int,
-        claim: Any, offset: int,
-    ) -> Any:  # fmt: skip
+        claim: PartitionMirrorAppendResult, offset: int,
+    ) -> PartitionMirrorTruncateResult:  # fmt: skip
         """The leader's answer to a cut at `offset`, while its log ends as `claim` says. Raises
         BusError."""
         [leader] = self._by_leader([partition])
@@ -136,7 +144,7 @@ class LeaderRequests:
         generation: int,
         base_offset: int,
         records: bytes,
-    ) -> Any:
+    ) -> PartitionMirrorAppendResult:
         """The leader's answer to one mirrored append. Raises BusError."""
         [leader] = self._by_leader([partition])
         one = PartitionMirrorAppend(partition.partition, base_offset=base_offset, records=records)
@@ -148,15 +156,15 @@ class LeaderRequests:
         return answer.topics[0].partitions[0]
 
     def _ask(
-        self, leader: int, api_key: int, request: object
-    ) -> Sequence[tuple[TopicPartition, Any]]:
+        self, leader: int, api_key: int, request: RequestMessage[ResponseT]
+    ) -> ResponseT | None:
+        """None: it does not answer for now."""
         try:
-            answer = self._client.request_node(leader, api_key, request)
+            return self._client.request_node(leader, api_key, request)
         except BusError as error:
             if not (error.retriable or error.code is ErrorCode.BROKER_NOT_AVAILABLE):
                 raise
-            return []
-        return list(_partitions_of(answer))
+            return None
 
     def _by_leader(self, partitions: Iterable[TopicPartition]) -> ByLeader:
         leaders = {
@@ -170,10 +178,3 @@ class LeaderRequests:
             if leader >= 0:
                 found[leader][partition.topic].append(partition.partition)
         return found
-
-
-def _partitions_of(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
-    for topic in answer.topics:
-        for one in topic.partitions:
-            index = one.partition_index if hasattr(one, "partition_index") else one.index
-            yield TopicPartition(topic.name, index), one

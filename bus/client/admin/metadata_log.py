@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from bus.client.admin import queries
 from bus.client.model import QuorumDescription, StoredRecord
+from bus.client.wire.one_fetch import fetched
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient, SyncConnection
 from bus.errors import BusError, ErrorCode
@@ -73,7 +73,7 @@ class MetadataLogReader:
         if part.snapshot_id is not None and part.snapshot_id.end_offset >= 0:
             return self._snapshot(connection, quorum, part.snapshot_id)
         whole = self._offset == 0
-        records = tuple(self._committed(_joined(part.records), part.high_watermark))
+        records = tuple(self._committed(bytes(fetched(part.records)), part.high_watermark))
         return MetadataPage(records, whole and bool(records), self._offset, part.high_watermark)
 
     def _connected(self) -> tuple[SyncConnection, QuorumDescription]:
@@ -97,7 +97,9 @@ class MetadataLogReader:
             ErrorCode.LEADER_NOT_AVAILABLE, "the quorum does not say where its leader listens"
         )
 
-    def _fetched(self, connection: SyncConnection, quorum: QuorumDescription) -> Any:
+    def _fetched(
+        self, connection: SyncConnection, quorum: QuorumDescription
+    ) -> fetch.PartitionData:
         partition = fetch.FetchPartition(
             partition=0,
             current_leader_epoch=quorum.leader_epoch,
@@ -119,7 +121,7 @@ class MetadataLogReader:
         return answer.responses[0].partitions[0]
 
     def _snapshot(
-        self, connection: SyncConnection, quorum: QuorumDescription, found: Any
+        self, connection: SyncConnection, quorum: QuorumDescription, found: fetch.SnapshotId
     ) -> MetadataPage:
         """All of a checkpoint, block by block; METADATA_SNAPSHOT_BYTES at most."""
         data = bytearray()
@@ -129,7 +131,7 @@ class MetadataLogReader:
             size = block.size
             if size > METADATA_SNAPSHOT_BYTES:
                 raise BusError(ErrorCode.RECORD_LIST_TOO_LARGE, f"a checkpoint of {size} bytes")
-            new = _joined(block.unaligned_records)
+            new = bytes(fetched(block.unaligned_records))
             if not new:
                 raise ProtocolError("a checkpoint ended before its size")
             data += new
@@ -138,8 +140,12 @@ class MetadataLogReader:
         return MetadataPage(records, True, self._offset, self._offset)
 
     def _block(
-        self, connection: SyncConnection, quorum: QuorumDescription, found: Any, position: int
-    ) -> Any:
+        self,
+        connection: SyncConnection,
+        quorum: QuorumDescription,
+        found: fetch.SnapshotId,
+        position: int,
+    ) -> fetch_snapshot.PartitionSnapshotInResponse:
         partition = fetch_snapshot.PartitionSnapshotInRequest(
             partition=0,
             current_leader_epoch=quorum.leader_epoch,
@@ -177,9 +183,3 @@ def _decoded(data: bytes) -> Iterator[StoredRecord]:
             except ProtocolError as error:  # of a later Kafka: shown as what it is
                 record, kind = str(error), "unknown"
             yield StoredRecord(one.offset, epoch, one.timestamp_ms, kind, record)
-
-
-def _joined(records: Any) -> bytes:
-    if records is None:
-        return b""
-    return b"".join(records) if isinstance(records, list) else bytes(records)

@@ -6,8 +6,7 @@ Never: a change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from bus.client.admin.config_resources import BROKER_RESOURCES
 from bus.client.model import (
@@ -41,9 +40,18 @@ METADATA_TOPIC = "__cluster_metadata"
 PAGE_PARTITIONS = 2000
 """Partitions asked at once, as Kafka's own tools do."""
 
+_AnsweredTopic = (
+    describe_topic_partitions.DescribeTopicPartitionsResponseTopic | metadata.MetadataResponseTopic
+)
+_AnsweredPartition = (
+    describe_topic_partitions.DescribeTopicPartitionsResponsePartition
+    | metadata.MetadataResponsePartition
+)
+
 
 RESOURCES_AT_ONCE = 200
-"""An answer of about a megabyte."""
+"""Whose configurations are asked or changed in one request: an answer of about a megabyte; one
+batch of the metadata log, one multi of ZooKeeper."""
 
 
 def raise_for_error(code: int, detail: str | None) -> None:
@@ -68,6 +76,7 @@ def cluster(client: SyncClient) -> ClusterDescription:
 
 def topics(client: SyncClient, names: Sequence[str] | None = None) -> list[TopicDescription]:
     """All topics, or those named, by name. A missing one raises BusError."""
+    found: Sequence[_AnsweredTopic]
     if client.supports(ApiKey.DESCRIBE_TOPIC_PARTITIONS):
         found = _topics_by_page(client, names)
     else:  # ZooKeeper mode has no eligible leader replicas to tell
@@ -86,9 +95,11 @@ def topics(client: SyncClient, names: Sequence[str] | None = None) -> list[Topic
     return [merged[name] for name in sorted(merged)]
 
 
-def _topics_by_page(client: SyncClient, names: Sequence[str] | None) -> list[Any]:
+def _topics_by_page(
+    client: SyncClient, names: Sequence[str] | None
+) -> list[describe_topic_partitions.DescribeTopicPartitionsResponseTopic]:
     asked = [describe_topic_partitions.TopicRequest(name=name) for name in names or ()]
-    found: list[Any] = []
+    found: list[describe_topic_partitions.DescribeTopicPartitionsResponseTopic] = []
     cursor = None
     while True:
         answer = client.request(
@@ -105,7 +116,7 @@ def _topics_by_page(client: SyncClient, names: Sequence[str] | None) -> list[Any
         asked = [topic for topic in asked if topic.name >= at.topic_name]
 
 
-def _partition(one: Any) -> PartitionDescription:
+def _partition(one: _AnsweredPartition) -> PartitionDescription:
     return PartitionDescription(
         one.partition_index,
         one.leader_id,
@@ -135,7 +146,9 @@ def log_dirs(client: SyncClient, broker_id: int) -> list[LogDirDescription]:
     ]
 
 
-def _held(found: Iterable[Any]) -> dict[TopicPartition, ReplicaInfo]:
+def _held(
+    found: Iterable[describe_log_dirs.DescribeLogDirsTopic],
+) -> dict[TopicPartition, ReplicaInfo]:
     return {
         TopicPartition(topic.name, p.partition_index): ReplicaInfo(
             p.partition_size, p.offset_lag, p.is_future_key
@@ -175,7 +188,7 @@ def quorum_or_none(client: SyncClient) -> QuorumDescription | None:
         return None
 
 
-def _voter(one: Any) -> QuorumReplica:
+def _voter(one: describe_quorum.ReplicaState) -> QuorumReplica:
     return QuorumReplica(
         one.replica_id,
         one.replica_directory_id,
@@ -222,24 +235,35 @@ def configs(
 def many_configs(
     client: SyncClient, resource_type: int, names: Iterable[str]
 ) -> dict[str, list[ConfigEntry]]:
-    """Every key of several resources that any broker knows; RESOURCES_AT_ONCE in a request."""
+    """Every key of several resources that any broker knows."""
     found: dict[str, list[ConfigEntry]] = {}
-    wanted = [
-        describe_configs.DescribeConfigsResource(resource_type, name, None)
-        for name in sorted(set(names))
-    ]
-    for begin in range(0, len(wanted), RESOURCES_AT_ONCE):
-        body = describe_configs.DescribeConfigsRequest(
-            resources=wanted[begin : begin + RESOURCES_AT_ONCE]
-        )
-        for result in client.request(ApiKey.DESCRIBE_CONFIGS, body).results:
-            raise_for_error(result.error_code, result.error_message or result.resource_name)
-            entries = sorted((_entry(one) for one in result.configs), key=lambda one: one.name)
-            found[result.resource_name] = entries
+    for result in config_results(client, resource_type, names):
+        raise_for_error(result.error_code, result.error_message or result.resource_name)
+        entries = sorted((_entry(one) for one in result.configs), key=lambda one: one.name)
+        found[result.resource_name] = entries
     return found
 
 
-def _entry(one: Any) -> ConfigEntry:
+def config_results(
+    client: SyncClient, resource_type: int, names: Iterable[str]
+) -> Iterator[describe_configs.DescribeConfigsResult]:
+    """As brokers answer of each, an error or every key; RESOURCES_AT_ONCE in a request."""
+    for chunk in chunks(names):
+        resources = [
+            describe_configs.DescribeConfigsResource(resource_type, name, None) for name in chunk
+        ]
+        body = describe_configs.DescribeConfigsRequest(resources=resources)
+        yield from client.request(ApiKey.DESCRIBE_CONFIGS, body).results
+
+
+def chunks(names: Iterable[str]) -> list[list[str]]:
+    """In their order, as many as go in one request."""
+    ordered = sorted(names)
+    starts = range(0, len(ordered), RESOURCES_AT_ONCE)
+    return [ordered[at : at + RESOURCES_AT_ONCE] for at in starts]
+
+
+def _entry(one: describe_configs.DescribeConfigsResourceResult) -> ConfigEntry:
     return ConfigEntry(
         one.name,
         one.value,

@@ -67,12 +67,12 @@ def site_number(client: SyncClient) -> int | None:
 def read(client: SyncClient) -> SiteKeys:
     """The site epoch and who has confirmed it."""
     held = {one.name: one.value for one in queries.configs(client, BROKER, ALL_BROKERS)}
-    epoch, said = held.get(SITE_EPOCH_KEY), held.get(SITE_CONFIRMATION_KEY)
+    epoch, confirmation = held.get(SITE_EPOCH_KEY), held.get(SITE_CONFIRMATION_KEY)
     members = held.get(SITE_MEMBERS_KEY)
     try:
         return SiteKeys(
             parse_site_epoch(epoch) if epoch else None,
-            parse_confirmation(said) if said else None,
+            parse_confirmation(confirmation) if confirmation else None,
             None if members is None else frozenset(parse_members(members)),
         )
     except (SiteEpochError, SiteConfirmationError) as error:

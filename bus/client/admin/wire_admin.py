@@ -49,10 +49,12 @@ class WireAdmin:
         )
         self._leaders = PartitionLeaders(bus, client_id)
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; who asks later gets a RuntimeError."""
         with self._lock:
+            self._is_closed = True
             self._client.close()
             self._leaders.close()
 
@@ -90,10 +92,11 @@ class WireAdmin:
 
     def set_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Let a group without members go on from these offsets."""
-        self._ask(lambda client: group_offsets.commit_offsets(client, group, offsets))
+        self._ask(lambda client: group_offsets.set_committed(client, group, offsets))
 
     def _ask(self, question: Callable[[SyncClient], Value]) -> Value:
         with self._lock:
+            self._check_open()
             try:
                 return question(self._client)
             except BusError as error:
@@ -107,4 +110,9 @@ class WireAdmin:
         places: Iterable[TopicPartition],
     ) -> dict[TopicPartition, int]:
         with self._lock:
+            self._check_open()
             return {TopicPartition(*place): offset for place, offset in ask([*places]).items()}
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the admin client is closed")

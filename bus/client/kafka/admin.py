@@ -9,18 +9,20 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from typing import TypeVar
 
 import confluent_kafka
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
     ConfigResource,
     NewTopic,
     OffsetSpec,
     ResourceType,
 )
 
-from bus.client.admin.config_resources import DEFAULT_CONFIG
+from bus.client.admin.config_resources import DEFAULT_CONFIG, DYNAMIC_TOPIC_CONFIG
 from bus.client.admin.wire_admin import WireAdmin
 from bus.client.kafka.cluster import ClusterUnavailable, describe, describe_existing
 from bus.client.kafka.config import admin_config
@@ -37,7 +39,7 @@ from bus.client.model import (
     TopicDescription,
     TopicPartition,
 )
-from bus.contracts.topics import Topic
+from bus.contracts.topics import ADDED_KEYS, Topic
 from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
 from bus.settings import BusSettings
@@ -66,19 +68,24 @@ class Admin:
         self._config = admin_config(bus, client_id, overrides)
         self._librdkafka: AdminClient | None = None  # some megabytes, for what hardly anybody asks
         self._wire = WireAdmin(bus, client_id, timeout_s)
+        self._is_closed = False
 
     def close(self) -> None:
-        """End its threads and connections; calls under way are given up.
+        """End its threads and connections; calls under way are given up, later ones raise
+        RuntimeError.
 
         To be called before the interpreter ends: librdkafka's threads must not answer into one that
         is being taken down.
         """
+        self._is_closed = True
         self._wire.close()
         if self._librdkafka is not None:
             self._librdkafka.__exit__(None, None, None)
 
     @property
     def _client(self) -> AdminClient:
+        if self._is_closed:
+            raise RuntimeError("the admin client is closed")
         if self._librdkafka is None:
             self._librdkafka = AdminClient(self._config)
         return self._librdkafka
@@ -99,7 +106,8 @@ class Admin:
     def ensure_topics(self, topics: Iterable[Topic]) -> list[str]:
         """Create those topics of the contract that are missing; the names of the created ones.
 
-        Existing topics are left as they are, even if their partitions or configuration differ.
+        Existing topics are left as they are, even if their partitions or configuration differ:
+        what a later contract has added, `add_configs` sets.
         """
         wanted = {topic.name: topic for topic in topics}
         missing = [topic for name, topic in wanted.items() if name not in set(self.topic_names())]
@@ -113,6 +121,26 @@ class Admin:
             else:
                 created.append(topic.name)
         return created
+
+    def add_configs(self, topics: Iterable[Topic]) -> list[str]:
+        """Set on topics of the contract that are there what a later contract has added and nobody
+        has set; the names of those that were changed. What an operator has set stays."""
+        wanted = {topic.name: topic for topic in topics}
+        there = wanted.keys() & set(self.topic_names())
+        missing = {}
+        for name, entries in self._topic_configs(sorted(there)).items():
+            known = {one.name for one in entries if one.source == DYNAMIC_TOPIC_CONFIG}
+            added = {k: v for k, v in wanted[name].configs.items() if k in ADDED_KEYS}
+            if lacking := {key: value for key, value in added.items() if key not in known}:
+                missing[name] = lacking
+        resources = [_with_keys(name, keys) for name, keys in missing.items()]
+        if resources:
+            answers = self._client.incremental_alter_configs(
+                resources, request_timeout=self._timeout_s
+            )
+            for answer in answers.values():
+                self._wait(answer)
+        return sorted(missing)
 
     def create_topic(
         self,
@@ -263,12 +291,14 @@ class Admin:
         """These groups with members and committed offsets, without lag."""
         return [_group(*self._described_with_offsets(group), {}) for group in groups]
 
-    def _described_with_offsets(self, group: str) -> tuple[Any, dict[TopicPartition, int]]:
+    def _described_with_offsets(
+        self, group: str
+    ) -> tuple[confluent_kafka.admin.ConsumerGroupDescription, dict[TopicPartition, int]]:
         """In this order, for the reason that `_await_coordinator` gives."""
         described = self._retry(lambda: self._described(group))
-        return described, {place: one.offset for place, one in self._offsets_of(group).items()}
+        return described, self.committed(group)
 
-    def _described(self, group: str) -> Any:
+    def _described(self, group: str) -> confluent_kafka.admin.ConsumerGroupDescription:
         answers = self._client.describe_consumer_groups([group], request_timeout=self._timeout_s)
         return self._wait(answers[group])
 
@@ -287,11 +317,6 @@ class Admin:
 
     def _committed_by_librdkafka(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
         self._await_coordinator(group)
-        return self._offsets_of(group)
-
-    def _offsets_of(self, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the coordinator says, which has just answered something else: see
-        `_await_coordinator`."""
         request = [confluent_kafka.ConsumerGroupTopicPartitions(group)]
         answers = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
         places = self._wait(answers[group]).topic_partitions
@@ -382,7 +407,7 @@ class Admin:
                 raise
         return by_librdkafka()
 
-    def _topic(self, name: str) -> Any:
+    def _topic(self, name: str) -> confluent_kafka.admin.TopicMetadata:
         """Out of the list of all topics: asking for one by name may create it."""
         topic = self._metadata().topics.get(name)
         if topic is None:
@@ -391,13 +416,13 @@ class Admin:
             raise bus_error(topic.error)
         return topic
 
-    def _metadata(self) -> Any:
+    def _metadata(self) -> confluent_kafka.admin.ClusterMetadata:
         try:
             return self._client.list_topics(timeout=self._timeout_s)
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
 
-    def _wait(self, answer: Any) -> Any:
+    def _wait(self, answer: Future[Value]) -> Value:
         """The result of one of confluent-kafka's futures."""
         try:
             return answer.result(self._timeout_s)
@@ -413,7 +438,7 @@ def _known(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     return {place: offset for place, offset in offsets.items() if offset >= 0}
 
 
-def _config_entry(one: Any) -> ConfigEntry:
+def _config_entry(one: confluent_kafka.admin.ConfigEntry) -> ConfigEntry:
     return ConfigEntry(one.name, one.value, one.source, one.is_read_only, one.is_sensitive)
 
 
@@ -426,7 +451,17 @@ def _set_values(entries: Iterable[ConfigEntry]) -> dict[str, str]:
     return {one.name: one.value or "" for one in entries if one.source != DEFAULT_CONFIG}
 
 
-def _partitions(topic: Any) -> tuple[PartitionDescription, ...]:
+def _with_keys(topic: str, keys: Mapping[str, str]) -> ConfigResource:
+    entries = [
+        confluent_kafka.admin.ConfigEntry(
+            key, value, incremental_operation=AlterConfigOpType.SET
+        )
+        for key, value in keys.items()
+    ]  # fmt: skip
+    return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+
+
+def _partitions(topic: confluent_kafka.admin.TopicMetadata) -> tuple[PartitionDescription, ...]:
     return tuple(
         PartitionDescription(p.id, p.leader, NO_LEADER_EPOCH, tuple(p.replicas), tuple(p.isrs))
         for _, p in sorted(topic.partitions.items())
@@ -434,7 +469,9 @@ def _partitions(topic: Any) -> tuple[PartitionDescription, ...]:
 
 
 def _group(
-    described: Any, committed: dict[TopicPartition, int], lag: dict[TopicPartition, int]
+    described: confluent_kafka.admin.ConsumerGroupDescription,
+    committed: dict[TopicPartition, int],
+    lag: dict[TopicPartition, int],
 ) -> GroupDescription:
     return GroupDescription(
         group=described.group_id,
@@ -446,7 +483,7 @@ def _group(
     )
 
 
-def _member(member: Any) -> MemberDescription:
+def _member(member: confluent_kafka.admin.MemberDescription) -> MemberDescription:
     assigned = member.assignment.topic_partitions if member.assignment else []
     places = tuple(TopicPartition(p.topic, p.partition) for p in assigned)
     return MemberDescription(member.member_id, member.client_id, member.host, places)

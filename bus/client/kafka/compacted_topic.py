@@ -52,7 +52,7 @@ class CompactedTopic(Generic[State]):
         self._reader = TopicReader(
             bus, [topic], first_offsets,
             client_id=client_id, leaders=leaders, overrides=overrides, timeout_s=timeout_s,
-            stopping=stopping, on_replaced=self._whole.begin_anew,
+            stopping=stopping, on_replaced=self._whole.on_recreated,
         )  # fmt: skip
 
     def __enter__(self) -> Self:

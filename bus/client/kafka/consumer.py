@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import confluent_kafka
 
 from bus.client.kafka.config import consumer_config
 from bus.client.kafka.endless_call import begin
 from bus.client.kafka.errors import bus_error, code_of
+from bus.client.kafka.message import KafkaMessage
 from bus.client.model import ConsumedRecord, OffsetAndMetadata, TopicPartition
 from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_CLOSE_TIMEOUT_MS, CLIENT_REQUEST_TIMEOUT_MS
@@ -38,6 +39,7 @@ MAX_UNREAD = 10_000
 """Records that may come while a commit is waited for; then it is given up."""
 
 OnRebalance = Callable[[list[TopicPartition]], None]
+Places = list[confluent_kafka.TopicPartition]
 
 
 class _PendingCommit(NamedTuple):
@@ -141,7 +143,7 @@ class Consumer:
             messages += self._consumer.consume(max_records - 1, 0)
         return self._received(messages)
 
-    def _received(self, messages: Iterable[Any]) -> list[ConsumedRecord]:
+    def _received(self, messages: Iterable[KafkaMessage]) -> list[ConsumedRecord]:
         records = []
         for message in messages:
             self._update_at_end(message)
@@ -153,7 +155,7 @@ class Consumer:
         dropped = set(places)
         self._unread = [one for one in self._unread if (one.topic, one.partition) not in dropped]
 
-    def poll_messages(self, max_messages: int, timeout_s: float) -> list[Any]:
+    def poll_messages(self, max_messages: int, timeout_s: float) -> list[KafkaMessage]:
         """As `poll`, but librdkafka's own messages, errors among them: a reader that skips most of
         them does not pay for their conversion."""
         try:
@@ -167,7 +169,7 @@ class Consumer:
         assigned = {TopicPartition(p.topic, p.partition) for p in self._consumer.assignment()}
         return bool(assigned) and not self._unread and assigned <= self.ends_met.keys()
 
-    def _update_at_end(self, message: Any) -> None:
+    def _update_at_end(self, message: KafkaMessage) -> None:
         place = TopicPartition(message.topic(), message.partition())
         error = message.error()
         if error is None:
@@ -178,7 +180,11 @@ class Consumer:
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset of every assigned partition; those not read from yet are left out."""
         places = self._consumer.position(self._consumer.assignment())
-        return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+        found = {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+        for one in self._unread:
+            place = TopicPartition(one.topic, one.partition)
+            found[place] = min(found.get(place, one.offset), one.offset)
+        return found
 
     def commit(
         self,
@@ -214,7 +220,7 @@ class Consumer:
             return None
         return self._begin(_with_metadata(positions, metadata or {}))
 
-    def _begin(self, offsets: list[Any]) -> Future[None]:
+    def _begin(self, offsets: Places) -> Future[None]:
         self._committing = commit = _PendingCommit(_offsets_of(offsets), Future())
         try:
             self._consumer.commit(offsets=offsets, asynchronous=True)
@@ -222,7 +228,7 @@ class Consumer:
             commit.answer.set_exception(bus_error(failure))
         return commit.answer
 
-    def _on_commit(self, error: Any, places: list[Any]) -> None:
+    def _on_commit(self, error: confluent_kafka.KafkaError | None, places: Places) -> None:
         """Called by librdkafka, also for commits that nobody waits for."""
         commit = self._committing
         if commit is None or commit.answer.done() or commit.offsets != _offsets_of(places):
@@ -233,7 +239,7 @@ class Consumer:
         else:
             commit.answer.set_result(None)
 
-    def _commit_and_wait(self, offsets: list[Any]) -> None:
+    def _commit_and_wait(self, offsets: Places) -> None:
         until_s = time.monotonic() + self._timeout_s
         if self._committing is not None:  # one that librdkafka repeats must not overtake
             self._await(self._committing.answer, until_s)
@@ -329,28 +335,32 @@ class Consumer:
             log.warning("%s: not closed yet, the coordinator is away", self._client_id)
 
 
-def _offsets_of(places: Iterable[Any]) -> dict[tuple[str, int], int]:
+def _offsets_of(places: Iterable[confluent_kafka.TopicPartition]) -> dict[tuple[str, int], int]:
     return {(place.topic, place.partition): place.offset for place in places}
 
 
 def _with_metadata(
     positions: Mapping[TopicPartition, int], texts: Mapping[TopicPartition, str]
-) -> list[Any]:
+) -> Places:
     return [
         confluent_kafka.TopicPartition(*place, offset, texts.get(place, ""))
         for place, offset in positions.items()
     ]
 
 
-def _rebalance_callback(call: OnRebalance) -> Callable[[Any, Any], None]:
-    def on_rebalance(_: Any, partitions: Any) -> None:
+def _rebalance_callback(
+    call: OnRebalance,
+) -> Callable[[confluent_kafka.Consumer, Places], None]:
+    def on_rebalance(_: confluent_kafka.Consumer, partitions: Places) -> None:
         call([TopicPartition(p.topic, p.partition) for p in partitions])
 
     return on_rebalance
 
 
-def _only_all_brokers_down(report: Callable[[str], None]) -> Callable[[Any], None]:
-    def on_error(error: Any) -> None:
+def _only_all_brokers_down(
+    report: Callable[[str], None],
+) -> Callable[[confluent_kafka.KafkaError], None]:
+    def on_error(error: confluent_kafka.KafkaError) -> None:
         if error.code() == confluent_kafka.KafkaError._ALL_BROKERS_DOWN:
             report(error.str())
 
@@ -361,7 +371,7 @@ def _at(place: TopicPartition, offset: int) -> confluent_kafka.TopicPartition:
     return confluent_kafka.TopicPartition(place.topic, place.partition, offset)
 
 
-def _is_record(message: Any) -> bool:
+def _is_record(message: KafkaMessage) -> bool:
     error = message.error()
     if error is None:
         return True
@@ -373,7 +383,7 @@ def _is_record(message: Any) -> bool:
     raise BusError(code, error.str())
 
 
-def _received(message: Any) -> ConsumedRecord:
+def _received(message: KafkaMessage) -> ConsumedRecord:
     kind, timestamp_ms = message.timestamp()
     return ConsumedRecord(
         message.topic(),

@@ -148,17 +148,17 @@ def _read(
         records = consumer.poll(POLL_RECORDS, POLL_S)
         for record in records:
             position = record.offset + 1
-            said = decode_confirmed(record.value)
-            if said is not None and is_between(said, source_cluster_id, target_cluster_id):
-                found[TopicPartition(said.topic, said.partition)] = said.offset
+            one = decode_confirmed(record.value)
+            if one is not None and is_between(one, source_cluster_id, target_cluster_id):
+                found[TopicPartition(one.topic, one.partition)] = one.offset
         silent_s = 0.0 if records else silent_s + POLL_S
         if silent_s >= TIMEOUT_S:
             raise BusError(ErrorCode.REQUEST_TIMED_OUT, CONTROL_MIRROR_CONFIRMED)
 
 
-def is_between(said: MirrorConfirmed, source_cluster_id: str, target_cluster_id: str) -> bool:
+def is_between(confirmed: MirrorConfirmed, source_cluster_id: str, target_cluster_id: str) -> bool:
     """Whether a value is of the mirror between these two clusters."""
-    return (said.source_cluster_id, said.target_cluster_id) == (
+    return (confirmed.source_cluster_id, confirmed.target_cluster_id) == (
         source_cluster_id,
         target_cluster_id,
     )

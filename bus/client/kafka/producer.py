@@ -15,12 +15,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import confluent_kafka
 
 from bus.client.kafka.config import producer_config
 from bus.client.kafka.errors import ClientFailed, DeliveryError, QueueFull, bus_error, code_of
+from bus.client.kafka.message import KafkaMessage
 from bus.settings import BusSettings
 
 POLL_S = 0.1
@@ -99,7 +100,7 @@ class Producer:
         return self._try_produce(topic, value, arguments)
 
     def _try_produce(
-        self, topic: str, value: bytes | str | None, arguments: dict[str, Any]
+        self, topic: str, value: bytes | str | None, arguments: dict[str, object]
     ) -> bool:
         if self._failure is not None:
             raise self._failure
@@ -149,9 +150,9 @@ def _arguments(
     timestamp_ms: int | None,
     partition: int | None,
     on_delivery: OnDelivery | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Arguments of confluent-kafka's produce; it takes no None for those not given."""
-    arguments: dict[str, Any] = {"key": key}
+    arguments: dict[str, object] = {"key": key}
     if headers:
         arguments["headers"] = list(headers)
     if timestamp_ms is not None:
@@ -163,16 +164,20 @@ def _arguments(
     return arguments
 
 
-def _delivery_callback(on_delivery: OnDelivery) -> Callable[[Any, Any], None]:
+def _delivery_callback(
+    on_delivery: OnDelivery,
+) -> Callable[[confluent_kafka.KafkaError | None, KafkaMessage], None]:
     """confluent-kafka's callback that reports an Outcome."""
 
-    def report(error: Any, message: Any) -> None:
+    def report(error: confluent_kafka.KafkaError | None, message: KafkaMessage) -> None:
         on_delivery(_delivery_report(error, message))
 
     return report
 
 
-def _delivery_report(error: Any, message: Any) -> DeliveryReport:
+def _delivery_report(
+    error: confluent_kafka.KafkaError | None, message: KafkaMessage
+) -> DeliveryReport:
     if error is not None:
         return DeliveryError(code_of(error), error.str(), message.topic())
     _, timestamp_ms = message.timestamp()

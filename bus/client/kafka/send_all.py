@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bus.client.kafka.producer import Producer, RecordHeaders
+from bus.client.kafka.errors import DeliveryError
+from bus.client.kafka.producer import DeliveryReport, Producer, RecordHeaders
+from bus.client.model import ConsumedRecord
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 
@@ -44,3 +46,22 @@ def send_all(
     if left or failed:
         why = f"{left + len(failed)} {what} are not known to be written: repeat it"
         raise BusError(ErrorCode.REQUEST_TIMED_OUT, why)
+
+
+def send_records(producer: Producer, records: Sequence[ConsumedRecord], timeout_s: float) -> None:
+    """Records as they are, to topics of one partition, in their order; a time that is not positive
+    is left to the producer. All are acknowledged when this returns. Raises `BusError`."""
+    failed: list[DeliveryError] = []
+
+    def on_delivery(outcome: DeliveryReport) -> None:
+        if isinstance(outcome, DeliveryError):
+            failed.append(outcome)
+
+    for record in records:
+        producer.send(
+            record.topic, record.value, key=record.key, headers=record.headers,
+            timestamp_ms=max(record.timestamp_ms, 0) or None, partition=0, on_delivery=on_delivery,
+        )  # fmt: skip
+    if records and (producer.flush(timeout_s) or failed):
+        why = str(failed[0]) if failed else "no answer"
+        raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{records[0].topic}: {why}")

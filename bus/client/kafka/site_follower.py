@@ -23,7 +23,7 @@ from bus.settings import BusSettings
 log = logging.getLogger(__name__)
 
 CLIENT_ID = "databus-site-follower"
-LOOK_S = 0.5
+POLL_S = 0.5
 AGAIN_S = 5.0
 TIMEOUT_S = 5.0
 MOVE_AFTER_S = 2.0
@@ -50,7 +50,7 @@ class SiteFollower(PeriodicThread):
         move_after_s: float = MOVE_AFTER_S,
     ) -> None:
         """`topics` that are sent to; `progress` and `on_move` are called in the thread."""
-        super().__init__("site-follower", every_s=LOOK_S)
+        super().__init__("site-follower", every_s=POLL_S)
         self.active, self._other = home, second
         self._topics = frozenset(topics)
         self._progress, self._on_move = progress, on_move
@@ -63,7 +63,7 @@ class SiteFollower(PeriodicThread):
     def _step(self) -> None:
         try:
             self._learn_cluster_ids()
-            self._look()
+            self._follow()
         except BusError as error:
             log.info("a site does not answer, it is asked again: %s", error)
 
@@ -77,7 +77,7 @@ class SiteFollower(PeriodicThread):
             self._asked_s[name] = now_s
             self._cluster_ids[name] = cluster_id_of(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
 
-    def _look(self) -> None:
+    def _follow(self) -> None:
         now, now_s = self._progress(), time.monotonic()
         if not now.waiting or now.acknowledged != self._last.acknowledged:
             self._last, self._since_s = now, now_s

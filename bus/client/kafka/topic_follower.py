@@ -29,7 +29,7 @@ from bus.settings import BusSettings
 log = logging.getLogger(__name__)
 
 EVERY_S = 0.5
-LOOKS_PER_END = 2  # the ends of all partitions cost more than the ids of their topics
+POLLS_PER_END = 2  # the ends of all partitions cost more than the ids of their topics
 TIMEOUT_S = 2.0  # how long a look is waited for
 STOP_S = TIMEOUT_S + 1.0
 CLIENT_ID = "databus-topics"
@@ -105,7 +105,7 @@ class TopicFollower:
         """What there is now: waits for a look that begins from here on. Raises
         `ClusterUnavailable`, also where it has not ended in time."""
         if not self._thread.is_alive():
-            self._look()
+            self._poll()
             return
         deadline = time.monotonic() + timeout_s
         with self._condition:
@@ -129,42 +129,42 @@ class TopicFollower:
             return self._known.unread(topic, topic_id, positions)
 
     def _run(self) -> None:
-        looks = 0
+        polls = 0
         while not self._stopping.is_set():
-            if self._look_for_all():
-                if looks % LOOKS_PER_END == 0:
-                    self._why_failed(self._look_at_ends)
-                looks += 1
+            if self._poll_for_all():
+                if polls % POLLS_PER_END == 0:
+                    self._why_failed(self._poll_ends)
+                polls += 1
             with self._condition:
                 if self._wanted <= self._begun and not self._stopping.is_set():
                     self._condition.wait(EVERY_S)
 
-    def _look_for_all(self) -> bool:
+    def _poll_for_all(self) -> bool:
         """Whoever waits for a look goes on when it has ended. Returns whether it has seen them."""
         with self._condition:
             self._begun += 1
-        failure = self._why_failed(self._look)
+        failure = self._why_failed(self._poll)
         with self._condition:
             self._ended, self._failure = self._begun, failure
             self._condition.notify_all()
         return not failure
 
     @staticmethod
-    def _why_failed(look: Callable[[], None]) -> str:
+    def _why_failed(poll: Callable[[], None]) -> str:
         """Empty: it has not."""
         try:
-            look()
+            poll()
         except ClusterUnavailable as error:
             log.debug("topics are followed later: %s", error)
             return str(error) or "no broker answers"
         return ""
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         found = self._existing()
         with self._condition:
             self._observe(found)
 
-    def _look_at_ends(self) -> None:
+    def _poll_ends(self) -> None:
         """Ends count for the topic that stood there before and after they were asked, and that has
         no partition whose end is not known."""
         before, leaders = self.identity, self._leaders
@@ -208,7 +208,7 @@ class TopicFollower:
         self._known.observe(found, time.monotonic())
 
 
-def follower_that_looked(bus: BusSettings, topics: Iterable[str]) -> TopicFollower:
+def refreshed_follower(bus: BusSettings, topics: Iterable[str]) -> TopicFollower:
     """One without ends, before reading begins: what is made anew from now on is known. Raises
     BusError."""
     try:

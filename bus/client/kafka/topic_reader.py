@@ -153,7 +153,7 @@ class TopicReader:
         """How far to read; nowhere while the topic is gone."""
         ends = self._ends_now()
         if any(end < self._positions.get(place, 0) for place, end in ends.items()):
-            self._look()  # another topic already, or its log was cut
+            self._refresh()  # another topic already, or its log was cut
             if self._renew():
                 return self._ends_now()
         return ends
@@ -204,14 +204,14 @@ class TopicReader:
         """The topics as reading begins. Raises `CatchUpTimeout`."""
         deadline = time.monotonic() + self._timeout_s
         while True:
-            why = self._look()
+            why = self._refresh()
             if (found := self._follower.identity) is not None and found.topic_ids:
                 return found
             if time.monotonic() > deadline or self._stopping.wait(0.1):
                 error = CatchUpTimeout if why else TopicMissing
                 raise error(f"{', '.join(self._topics)}: {why or 'not there'}")
 
-    def _look(self) -> str:
+    def _refresh(self) -> str:
         """Why the topics are not known just now; what was known last holds."""
         try:
             self._follower.refresh()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.client.wire.limits import MAX_PIPELINED, MAX_WAITING, ChannelLimits
@@ -22,6 +22,7 @@ from bus.client.wire.peer_connection import PeerConnection
 from bus.client.wire.ports import Address, ChannelClock, Connector
 from bus.client.wire.request_timeouts import RequestTimeouts
 from bus.client.wire.sasl import SaslLogin
+from bus.protocol.wire import RequestMessage, ResponseT
 
 __all__ = ["Address", "ChannelLimits", "Connector", "PeerChannel", "PeerError", "PeerErrorKind"]
 
@@ -71,6 +72,21 @@ class PeerChannel:
     def connected(self) -> bool:
         """Whether a connection stands now."""
         return self._connection is not None and self._connection.open
+
+    @overload
+    async def request(
+        self,
+        api_key: int,
+        body: RequestMessage[ResponseT],
+        *,
+        timeout_ms: int,
+        max_version: int | None = None,
+    ) -> ResponseT: ...
+
+    @overload
+    async def request(
+        self, api_key: int, body: object, *, timeout_ms: int, max_version: int | None = None
+    ) -> Any: ...
 
     async def request(
         self, api_key: int, body: object, *, timeout_ms: int, max_version: int | None = None

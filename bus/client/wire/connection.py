@@ -20,9 +20,12 @@ from bus.errors import ErrorCode
 from bus.limits import MAX_FRAME_BYTES
 from bus.protocol.apis import ApiKey, api
 from bus.protocol.frames import LENGTH, decode_response, encode_request
-from bus.protocol.generated.api_versions import ApiVersionsRequest
-from bus.protocol.generated.sasl_authenticate import SaslAuthenticateRequest
-from bus.protocol.generated.sasl_handshake import SaslHandshakeRequest
+from bus.protocol.generated.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from bus.protocol.generated.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from bus.protocol.generated.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from bus.protocol.wire import Buffer, ProtocolError
 
 READ_BUFFER_BYTES = 64 * 1024
@@ -134,7 +137,6 @@ class ClientConnection:
         self._client_id = client_id
         self._login = login
         self._exchange: SaslExchange | None = None
-        self._on_setup: Callable[[Any], list[Buffer] | None] = self._on_versions
         self._assembler = FrameAssembler(max_frame_bytes)
         self._in_flight: deque[tuple[int, int, int]] = deque()
         self._next_id = 0
@@ -215,13 +217,20 @@ class ClientConnection:
             left = left[size:]
         return answers
 
-    def on_handshake(self, message: Any) -> list[Buffer] | None:
+    def on_handshake(self, message: object) -> list[Buffer] | None:
         """An answer before the first request. None: requests may follow; else chunks of what
         follows: another handshake, in a version that the other side knows (KIP-511), or a step of
         the login. Raises `UnsupportedVersion`, `LoginRefused`, ProtocolError."""
-        return self._on_setup(message)
+        match message:
+            case ApiVersionsResponse():
+                return self._on_versions(message)
+            case SaslHandshakeResponse():
+                return self._on_mechanism(message)
+            case SaslAuthenticateResponse():
+                return self._on_token(message)
+        raise ProtocolError(f"{type(message).__name__} came before the first request")
 
-    def _on_versions(self, message: Any) -> list[Buffer] | None:
+    def _on_versions(self, message: ApiVersionsResponse) -> list[Buffer] | None:
         if message.error_code == ErrorCode.UNSUPPORTED_VERSION:
             spoken = [one for one in message.api_keys if one.api_key == ApiKey.API_VERSIONS]
             version = spoken[0].max_version if spoken else 0
@@ -236,11 +245,10 @@ class ClientConnection:
         }
         if self._login is None:
             return None
-        self._on_setup = self._on_mechanism
         asked = SaslHandshakeRequest(self._login.mechanism)
         return self.send(ApiKey.SASL_HANDSHAKE, lambda _: asked)[1]
 
-    def _on_mechanism(self, message: Any) -> list[Buffer] | None:
+    def _on_mechanism(self, message: SaslHandshakeResponse) -> list[Buffer] | None:
         login = cast(SaslLogin, self._login)
         if message.error_code:
             offered = ", ".join(message.mechanisms) or "none"
@@ -249,10 +257,9 @@ class ClientConnection:
                 f"{name}: {login.mechanism} is not offered at this listener, these are: {offered}"
             )
         self._exchange = login.begin()
-        self._on_setup = self._on_token
         return self._token(self._exchange.first())
 
-    def _on_token(self, message: Any) -> list[Buffer] | None:
+    def _on_token(self, message: SaslAuthenticateResponse) -> list[Buffer] | None:
         login, exchange = cast(SaslLogin, self._login), cast(SaslExchange, self._exchange)
         if message.error_code:
             why = message.error_message or ErrorCode.of(message.error_code).name

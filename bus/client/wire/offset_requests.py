@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
 
-from bus.client.model import OffsetAndMetadata, TopicPartition
+from bus.client.model import OffsetAndMetadata, TopicAndPartition, TopicPartition
 from bus.protocol.generated.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -22,7 +21,11 @@ from bus.protocol.generated.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from bus.protocol.generated.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from bus.protocol.generated.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 from bus.protocol.wire import NO_UUID
 
 EARLIEST, LATEST = -2, -1
@@ -43,13 +46,15 @@ def one_list_offsets(
     return ListOffsetsRequest(CONSUMER, UNCOMMITTED, [topic], timeout_ms=TIMEOUT_MS)
 
 
-def list_offsets(partitions: Iterable[TopicPartition], timestamp: int) -> ListOffsetsRequest:
-    """The first offset of each whose record is not older than this time."""
+def list_offsets(
+    partitions: Iterable[TopicAndPartition], timestamp: int, timeout_ms: int = TIMEOUT_MS
+) -> ListOffsetsRequest:
+    """The first offset of each with a record not older than this time; or `EARLIEST`, `LATEST`."""
     by_topic: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for topic, index in partitions:
         by_topic[topic].append(ListOffsetsPartition(index, NO_EPOCH, timestamp))
     topics = [ListOffsetsTopic(name, asked) for name, asked in by_topic.items()]
-    return ListOffsetsRequest(CONSUMER, UNCOMMITTED, topics, timeout_ms=TIMEOUT_MS)
+    return ListOffsetsRequest(CONSUMER, UNCOMMITTED, topics, timeout_ms=timeout_ms)
 
 
 def offsets_of_groups(groups: Iterable[str]) -> OffsetFetchRequest:
@@ -60,7 +65,7 @@ def offsets_of_groups(groups: Iterable[str]) -> OffsetFetchRequest:
 
 
 def committed_offsets(
-    answer: Any, names: Mapping[bytes, str] = NO_NAMES
+    answer: OffsetFetchResponse, names: Mapping[bytes, str] = NO_NAMES
 ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
     """By group, of an answer to `offsets_of_groups`; one that its broker refuses is left out.
     `names` of topics by their ids, which newer answers have instead."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bus.client.wire.fetch_session import FINAL_EPOCH, NO_SESSION, PartitionKey, fetch_topics
 from bus.protocol.generated.fetch import FetchPartition, FetchRequest
+from bus.protocol.wire import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,11 @@ def one_fetch(
         session_epoch=FINAL_EPOCH,
         topics=fetch_topics([asked_partition(key, start, max_bytes)]),
     )
+
+
+def fetched(records: Buffer | list[Buffer] | None) -> Buffer:
+    """The batches of an answer, in one piece: only brokers make some of several."""
+    return b"".join(records) if isinstance(records, list) else records or b""
 
 
 def asked_partition(

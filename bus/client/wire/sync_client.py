@@ -8,7 +8,6 @@ serves what was asked. Never: an event loop, a background thread, a retry of wha
 
 from __future__ import annotations
 
-import contextlib
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
@@ -29,10 +28,11 @@ from bus.limits import (
 )
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
-from bus.protocol.wire import Buffer, ProtocolError
+from bus.protocol.wire import Buffer, ProtocolError, RequestMessage, ResponseT
 from bus.settings import BusSettings
 
-Body = object | Callable[[int], object]
+Body = RequestMessage[ResponseT] | Callable[[int], RequestMessage[ResponseT]]
+"""A request, or what makes it for the version that both ends know."""
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -75,11 +75,12 @@ class SyncConnection:
             return False
         return True
 
-    def request(self, api_key: int, body: Body) -> Any:
+    def request(self, api_key: int, body: Body[ResponseT]) -> ResponseT:
         """The answer to one request."""
-        return self.decode(self.request_frame(api_key, body))
+        answer: ResponseT = self.decode(self.request_frame(api_key, body))
+        return answer
 
-    def request_frame(self, api_key: int, body: Body) -> memoryview:
+    def request_frame(self, api_key: int, body: Body[ResponseT]) -> memoryview:
         """The whole answer to one request as it came, for `decode`, before the next one."""
         make = body if callable(body) else lambda version: body
         try:
@@ -176,7 +177,7 @@ class SyncClient:
     ) -> None:
         self.close()
 
-    def request(self, api_key: int, body: Body) -> Any:
+    def request(self, api_key: int, body: Body[ResponseT]) -> ResponseT:
         """The answer of the first node that can be reached."""
         failure: BusError | None = None
         for address in self._candidates():
@@ -197,7 +198,7 @@ class SyncClient:
         self._refresh_metadata()
         return any(connection.supports(api_key) for connection in self._connections.values())
 
-    def request_node(self, node_id: int, api_key: int, body: Body) -> Any:
+    def request_node(self, node_id: int, api_key: int, body: Body[ResponseT]) -> ResponseT:
         """The answer of a certain broker; BROKER_NOT_AVAILABLE if the cluster has none of this id
         or it does not answer."""
         if node_id not in self._addresses:
@@ -217,19 +218,21 @@ class SyncClient:
                 raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, detail) from error
             raise
 
-    def request_controller(self, api_key: int, body: Body) -> Any:
+    def request_controller(self, api_key: int, body: Body[ResponseT]) -> ResponseT:
         """The answer of the broker that takes administrative requests, asked again while an
         election moves the controller (NOT_CONTROLLER), CLIENT_CONTROLLER_ATTEMPTS times."""
-        answer: Any = None
-        for _ in range(CLIENT_CONTROLLER_ATTEMPTS):
-            self._refresh_metadata()
-            if self._controller_id in self._addresses:
-                answer = self.request_node(self._controller_id, api_key, body)
-            else:
-                answer = self.request(api_key, body)
+        answer = self._answer_of_controller(api_key, body)
+        for _ in range(CLIENT_CONTROLLER_ATTEMPTS - 1):
             if not any(code == ErrorCode.NOT_CONTROLLER for code in _codes(answer)):
                 break
+            answer = self._answer_of_controller(api_key, body)
         return answer
+
+    def _answer_of_controller(self, api_key: int, body: Body[ResponseT]) -> ResponseT:
+        self._refresh_metadata()
+        if self._controller_id in self._addresses:
+            return self.request_node(self._controller_id, api_key, body)
+        return self.request(api_key, body)
 
     def close(self) -> None:
         """Close all connections."""
@@ -273,9 +276,9 @@ class SyncClient:
 _UNREACHABLE = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
-def _codes(answer: Any) -> Iterator[int]:
+def _codes(answer: msgspec.Struct) -> Iterator[int]:
     """Every error code of an answer, those of its parts included."""
-    with contextlib.suppress(AttributeError):
+    if hasattr(answer, "error_code"):
         yield answer.error_code
     for name in answer.__struct_fields__:
         part = getattr(answer, name)

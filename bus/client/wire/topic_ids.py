@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from typing import Any
 
 from bus.client.model import ClusterIdentity
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from bus.protocol.generated.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseTopic,
+)
 from bus.settings import BusSettings
 
 
@@ -59,7 +62,7 @@ def id_text(topic_id: bytes) -> str:
     return base64.b64encode(topic_id).decode().rstrip("=")
 
 
-def _is_there(topic: Any) -> bool:
+def _is_there(topic: MetadataResponseTopic) -> bool:
     """Raises BusError where the node cannot say it."""
     error = ErrorCode.of(topic.error_code)
     if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

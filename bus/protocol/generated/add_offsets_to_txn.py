@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -28,6 +29,9 @@ class AddOffsetsToTxnRequest(Struct, gc=False):
     producer_id: int = 0
     producer_epoch: int = 0
     group_id: str = ''
+
+    def response_type(self) -> _type[AddOffsetsToTxnResponse]:
+        return AddOffsetsToTxnResponse
 
 
 class AddOffsetsToTxnResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -42,6 +43,9 @@ class AddPartitionsToTxnRequest(Struct, gc=False):
     v3_and_below_producer_id: int = 0
     v3_and_below_producer_epoch: int = 0
     v3_and_below_topics: list[AddPartitionsToTxnTopic] = []
+
+    def response_type(self) -> _type[AddPartitionsToTxnResponse]:
+        return AddPartitionsToTxnResponse
 
 
 class AddPartitionsToTxnPartitionResult(Struct, gc=False):

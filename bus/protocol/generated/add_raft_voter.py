@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -36,6 +37,9 @@ class AddRaftVoterRequest(Struct, gc=False):
     voter_directory_id: bytes = NO_UUID
     listeners: list[Listener] = []
     ack_when_committed: bool = True
+
+    def response_type(self) -> _type[AddRaftVoterResponse]:
+        return AddRaftVoterResponse
 
 
 class AddRaftVoterResponse(Struct, gc=False):

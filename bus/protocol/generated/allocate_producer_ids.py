@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -26,6 +27,9 @@ FLEXIBLE_FROM: int | None = 0
 class AllocateProducerIdsRequest(Struct, gc=False):
     broker_id: int = 0
     broker_epoch: int = -1
+
+    def response_type(self) -> _type[AllocateProducerIdsResponse]:
+        return AllocateProducerIdsResponse
 
 
 class AllocateProducerIdsResponse(Struct, gc=False):

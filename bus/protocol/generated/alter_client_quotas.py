@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -42,6 +43,9 @@ class EntryDataInRequest(Struct, gc=False):
 class AlterClientQuotasRequest(Struct, gc=False):
     entries: list[EntryDataInRequest] = []
     validate_only: bool = False
+
+    def response_type(self) -> _type[AlterClientQuotasResponse]:
+        return AlterClientQuotasResponse
 
 
 class EntityDataInResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -46,6 +47,9 @@ class AlterPartitionRequest(Struct, gc=False):
     broker_id: int = 0
     broker_epoch: int = -1
     topics: list[TopicDataInRequest] = []
+
+    def response_type(self) -> _type[AlterPartitionResponse]:
+        return AlterPartitionResponse
 
 
 class PartitionDataInResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -37,6 +38,9 @@ class AlterPartitionReassignmentsRequest(Struct, gc=False):
     timeout_ms: int = 60000
     allow_replication_factor_change: bool = True
     topics: list[ReassignableTopic] = []
+
+    def response_type(self) -> _type[AlterPartitionReassignmentsResponse]:
+        return AlterPartitionReassignmentsResponse
 
 
 class ReassignablePartitionResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -35,6 +36,9 @@ class AlterReplicaLogDir(Struct, gc=False):
 
 class AlterReplicaLogDirsRequest(Struct, gc=False):
     dirs: list[AlterReplicaLogDir] = []
+
+    def response_type(self) -> _type[AlterReplicaLogDirsResponse]:
+        return AlterReplicaLogDirsResponse
 
 
 class AlterReplicaLogDirPartitionResult(Struct, gc=False):

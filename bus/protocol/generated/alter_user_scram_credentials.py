@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -39,6 +40,9 @@ class ScramCredentialUpsertion(Struct, gc=False):
 class AlterUserScramCredentialsRequest(Struct, gc=False):
     deletions: list[ScramCredentialDeletion] = []
     upsertions: list[ScramCredentialUpsertion] = []
+
+    def response_type(self) -> _type[AlterUserScramCredentialsResponse]:
+        return AlterUserScramCredentialsResponse
 
 
 class AlterUserScramCredentialsResult(Struct, gc=False):

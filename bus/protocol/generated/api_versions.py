@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -28,6 +29,9 @@ class ApiVersionsRequest(Struct, gc=False):
     client_software_version: str = ''
     cluster_id: str | None = None
     node_id: int = -1
+
+    def response_type(self) -> _type[ApiVersionsResponse]:
+        return ApiVersionsResponse
 
 
 class ApiVersion(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -41,6 +42,9 @@ class AssignReplicasToDirsRequest(Struct, gc=False):
     broker_id: int = 0
     broker_epoch: int = -1
     directories: list[DirectoryDataInRequest] = []
+
+    def response_type(self) -> _type[AssignReplicasToDirsResponse]:
+        return AssignReplicasToDirsResponse
 
 
 class PartitionDataInResponse(Struct, gc=False):

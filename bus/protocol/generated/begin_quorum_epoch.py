@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -46,6 +47,9 @@ class BeginQuorumEpochRequest(Struct, gc=False):
     voter_id: int = -1
     topics: list[TopicDataInRequest] = []
     leader_endpoints: list[LeaderEndpoint] = []
+
+    def response_type(self) -> _type[BeginQuorumEpochResponse]:
+        return BeginQuorumEpochResponse
 
 
 class PartitionDataInResponse(Struct, gc=False):

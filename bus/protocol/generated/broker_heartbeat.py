@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -31,6 +32,9 @@ class BrokerHeartbeatRequest(Struct, gc=False):
     want_shut_down: bool = False
     offline_log_dirs: list[bytes] = []
     cordoned_log_dirs: list[bytes] | None = None
+
+    def response_type(self) -> _type[BrokerHeartbeatResponse]:
+        return BrokerHeartbeatResponse
 
 
 class BrokerHeartbeatResponse(Struct, gc=False):

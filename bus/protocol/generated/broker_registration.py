@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -46,6 +47,9 @@ class BrokerRegistrationRequest(Struct, gc=False):
     is_migrating_zk_broker: bool = False
     log_dirs: list[bytes] = []
     previous_broker_epoch: int = -1
+
+    def response_type(self) -> _type[BrokerRegistrationResponse]:
+        return BrokerRegistrationResponse
 
 
 class BrokerRegistrationResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -26,6 +27,9 @@ FLEXIBLE_FROM: int | None = 0
 class ConsumerGroupDescribeRequest(Struct, gc=False):
     group_ids: list[str] = []
     include_authorized_operations: bool = False
+
+    def response_type(self) -> _type[ConsumerGroupDescribeResponse]:
+        return ConsumerGroupDescribeResponse
 
 
 class TopicPartitions(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -39,6 +40,9 @@ class ConsumerGroupHeartbeatRequest(Struct, gc=False):
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: list[TopicPartitionsInRequest] | None = None
+
+    def response_type(self) -> _type[ConsumerGroupHeartbeatResponse]:
+        return ConsumerGroupHeartbeatResponse
 
 
 class TopicPartitionsInResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -42,6 +43,9 @@ class ControllerRegistrationRequest(Struct, gc=False):
     zk_migration_ready: bool = False
     listeners: list[Listener] = []
     features: list[Feature] = []
+
+    def response_type(self) -> _type[ControllerRegistrationResponse]:
+        return ControllerRegistrationResponse
 
 
 class ControllerRegistrationResponse(Struct, gc=False):

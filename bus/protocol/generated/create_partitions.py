@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -37,6 +38,9 @@ class CreatePartitionsRequest(Struct, gc=False):
     topics: list[CreatePartitionsTopic] = []
     timeout_ms: int = 0
     validate_only: bool = False
+
+    def response_type(self) -> _type[CreatePartitionsResponse]:
+        return CreatePartitionsResponse
 
 
 class CreatePartitionsTopicResult(Struct, gc=False):

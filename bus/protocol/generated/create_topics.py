@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -45,6 +46,9 @@ class CreateTopicsRequest(Struct, gc=False):
     topics: list[CreatableTopic] = []
     timeout_ms: int = 60000
     validate_only: bool = False
+
+    def response_type(self) -> _type[CreateTopicsResponse]:
+        return CreateTopicsResponse
 
 
 class CreatableTopicConfigs(Struct, gc=False):

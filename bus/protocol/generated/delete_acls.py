@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -35,6 +36,9 @@ class DeleteAclsFilter(Struct, gc=False):
 
 class DeleteAclsRequest(Struct, gc=False):
     filters: list[DeleteAclsFilter] = []
+
+    def response_type(self) -> _type[DeleteAclsResponse]:
+        return DeleteAclsResponse
 
 
 class DeleteAclsMatchingAcl(Struct, gc=False):

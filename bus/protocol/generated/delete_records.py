@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -36,6 +37,9 @@ class DeleteRecordsTopic(Struct, gc=False):
 class DeleteRecordsRequest(Struct, gc=False):
     topics: list[DeleteRecordsTopic] = []
     timeout_ms: int = 0
+
+    def response_type(self) -> _type[DeleteRecordsResponse]:
+        return DeleteRecordsResponse
 
 
 class DeleteRecordsPartitionResult(Struct, gc=False):

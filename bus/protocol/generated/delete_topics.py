@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -32,6 +33,9 @@ class DeleteTopicsRequest(Struct, gc=False):
     topics: list[DeleteTopicState] = []
     topic_names: list[str] = []
     timeout_ms: int = 0
+
+    def response_type(self) -> _type[DeleteTopicsResponse]:
+        return DeleteTopicsResponse
 
 
 class DeletableTopicResult(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -31,6 +32,9 @@ class DescribeAclsRequest(Struct, gc=False):
     host_filter: str | None = ''
     operation: int = 0
     permission_type: int = 0
+
+    def response_type(self) -> _type[DescribeAclsResponse]:
+        return DescribeAclsResponse
 
 
 class AclDescription(Struct, gc=False):

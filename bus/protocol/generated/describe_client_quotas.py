@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -32,6 +33,9 @@ class ComponentData(Struct, gc=False):
 class DescribeClientQuotasRequest(Struct, gc=False):
     components: list[ComponentData] = []
     strict: bool = False
+
+    def response_type(self) -> _type[DescribeClientQuotasResponse]:
+        return DescribeClientQuotasResponse
 
 
 class EntityData(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -27,6 +28,9 @@ class DescribeClusterRequest(Struct, gc=False):
     include_cluster_authorized_operations: bool = False
     endpoint_type: int = 1
     include_fenced_brokers: bool = False
+
+    def response_type(self) -> _type[DescribeClusterResponse]:
+        return DescribeClusterResponse
 
 
 class DescribeClusterBroker(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -33,6 +34,9 @@ class DescribeConfigsRequest(Struct, gc=False):
     resources: list[DescribeConfigsResource] = []
     include_synonyms: bool = False
     include_documentation: bool = False
+
+    def response_type(self) -> _type[DescribeConfigsResponse]:
+        return DescribeConfigsResponse
 
 
 class DescribeConfigsSynonym(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -30,6 +31,9 @@ class DescribeDelegationTokenOwner(Struct, gc=False):
 
 class DescribeDelegationTokenRequest(Struct, gc=False):
     owners: list[DescribeDelegationTokenOwner] | None = []
+
+    def response_type(self) -> _type[DescribeDelegationTokenResponse]:
+        return DescribeDelegationTokenResponse
 
 
 class DescribedDelegationTokenRenewer(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -26,6 +27,9 @@ FLEXIBLE_FROM: int | None = 5
 class DescribeGroupsRequest(Struct, gc=False):
     groups: list[str] = []
     include_authorized_operations: bool = False
+
+    def response_type(self) -> _type[DescribeGroupsResponse]:
+        return DescribeGroupsResponse
 
 
 class DescribedGroupMember(Struct, gc=False):

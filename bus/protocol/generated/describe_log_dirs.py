@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -30,6 +31,9 @@ class DescribableLogDirTopic(Struct, gc=False):
 
 class DescribeLogDirsRequest(Struct, gc=False):
     topics: list[DescribableLogDirTopic] | None = []
+
+    def response_type(self) -> _type[DescribeLogDirsResponse]:
+        return DescribeLogDirsResponse
 
 
 class DescribeLogDirsPartition(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -34,6 +35,9 @@ class TopicDataInRequest(Struct, gc=False):
 
 class DescribeQuorumRequest(Struct, gc=False):
     topics: list[TopicDataInRequest] = []
+
+    def response_type(self) -> _type[DescribeQuorumResponse]:
+        return DescribeQuorumResponse
 
 
 class ReplicaState(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -36,6 +37,9 @@ class DescribeTopicPartitionsRequest(Struct, gc=False):
     topics: list[TopicRequest] = []
     response_partition_limit: int = 2000
     cursor: CursorInRequest | None = None
+
+    def response_type(self) -> _type[DescribeTopicPartitionsResponse]:
+        return DescribeTopicPartitionsResponse
 
 
 class DescribeTopicPartitionsResponsePartition(Struct, gc=False):

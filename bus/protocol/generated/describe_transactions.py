@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -25,6 +26,9 @@ FLEXIBLE_FROM: int | None = 0
 
 class DescribeTransactionsRequest(Struct, gc=False):
     transactional_ids: list[str] = []
+
+    def response_type(self) -> _type[DescribeTransactionsResponse]:
+        return DescribeTransactionsResponse
 
 
 class TopicData(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -29,6 +30,9 @@ class UserName(Struct, gc=False):
 
 class DescribeUserScramCredentialsRequest(Struct, gc=False):
     users: list[UserName] | None = []
+
+    def response_type(self) -> _type[DescribeUserScramCredentialsResponse]:
+        return DescribeUserScramCredentialsResponse
 
 
 class CredentialInfo(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -32,6 +33,9 @@ class ElectLeadersRequest(Struct, gc=False):
     election_type: int = 0
     topic_partitions: list[TopicPartitions] | None = []
     timeout_ms: int = 60000
+
+    def response_type(self) -> _type[ElectLeadersResponse]:
+        return ElectLeadersResponse
 
 
 class PartitionResult(Struct, gc=False):

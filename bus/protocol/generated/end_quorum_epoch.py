@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -51,6 +52,9 @@ class EndQuorumEpochRequest(Struct, gc=False):
     cluster_id: str | None = None
     topics: list[TopicDataInRequest] = []
     leader_endpoints: list[LeaderEndpoint] = []
+
+    def response_type(self) -> _type[EndQuorumEpochResponse]:
+        return EndQuorumEpochResponse
 
 
 class PartitionDataInResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -28,6 +29,9 @@ class EndTxnRequest(Struct, gc=False):
     producer_id: int = 0
     producer_epoch: int = 0
     committed: bool = False
+
+    def response_type(self) -> _type[EndTxnResponse]:
+        return EndTxnResponse
 
 
 class EndTxnResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -27,6 +28,9 @@ class EnvelopeRequest(Struct, gc=False):
     request_data: bytes = b""
     request_principal: bytes | None = b""
     client_host_address: bytes = b""
+
+    def response_type(self) -> _type[EnvelopeResponse]:
+        return EnvelopeResponse
 
 
 class EnvelopeResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -64,6 +65,9 @@ class FetchRequest(Struct, gc=False):
     topics: list[FetchTopic] = []
     forgotten_topics_data: list[ForgottenTopic] = []
     rack_id: str = ''
+
+    def response_type(self) -> _type[FetchResponse]:
+        return FetchResponse
 
 
 class EpochEndOffset(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -46,6 +47,9 @@ class FetchSnapshotRequest(Struct, gc=False):
     replica_id: int = -1
     max_bytes: int = 2147483647
     topics: list[TopicSnapshotInRequest] = []
+
+    def response_type(self) -> _type[FetchSnapshotResponse]:
+        return FetchSnapshotResponse
 
 
 class SnapshotIdInResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -27,6 +28,9 @@ class FindCoordinatorRequest(Struct, gc=False):
     key: str = ''
     key_type: int = 0
     coordinator_keys: list[str] = []
+
+    def response_type(self) -> _type[FindCoordinatorResponse]:
+        return FindCoordinatorResponse
 
 
 class Coordinator(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -28,6 +29,9 @@ class HeartbeatRequest(Struct, gc=False):
     generation_id: int = 0
     member_id: str = ''
     group_instance_id: str | None = None
+
+    def response_type(self) -> _type[HeartbeatResponse]:
+        return HeartbeatResponse
 
 
 class HeartbeatResponse(Struct, gc=False):

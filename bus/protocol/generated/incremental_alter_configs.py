@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -38,6 +39,9 @@ class AlterConfigsResource(Struct, gc=False):
 class IncrementalAlterConfigsRequest(Struct, gc=False):
     resources: list[AlterConfigsResource] = []
     validate_only: bool = False
+
+    def response_type(self) -> _type[IncrementalAlterConfigsResponse]:
+        return IncrementalAlterConfigsResponse
 
 
 class AlterConfigsResourceResponse(Struct, gc=False):

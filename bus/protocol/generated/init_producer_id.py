@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -30,6 +31,9 @@ class InitProducerIdRequest(Struct, gc=False):
     producer_epoch: int = -1
     enable2_pc: bool = False
     keep_prepared_txn: bool = False
+
+    def response_type(self) -> _type[InitProducerIdResponse]:
+        return InitProducerIdResponse
 
 
 class InitProducerIdResponse(Struct, gc=False):

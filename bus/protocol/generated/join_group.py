@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -37,6 +38,9 @@ class JoinGroupRequest(Struct, gc=False):
     protocol_type: str = ''
     protocols: list[JoinGroupRequestProtocol] = []
     reason: str | None = None
+
+    def response_type(self) -> _type[JoinGroupResponse]:
+        return JoinGroupResponse
 
 
 class JoinGroupResponseMember(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -59,6 +60,9 @@ class LeaderAndIsrRequest(Struct, gc=False):
     ungrouped_partition_states: list[LeaderAndIsrPartitionState] = []
     topic_states: list[LeaderAndIsrTopicState] = []
     live_leaders: list[LeaderAndIsrLiveLeader] = []
+
+    def response_type(self) -> _type[LeaderAndIsrResponse]:
+        return LeaderAndIsrResponse
 
 
 class LeaderAndIsrPartitionError(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -33,6 +34,9 @@ class LeaveGroupRequest(Struct, gc=False):
     group_id: str = ''
     member_id: str = ''
     members: list[MemberIdentity] = []
+
+    def response_type(self) -> _type[LeaveGroupResponse]:
+        return LeaveGroupResponse
 
 
 class MemberResponse(Struct, gc=False):

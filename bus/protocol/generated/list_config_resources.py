@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -25,6 +26,9 @@ FLEXIBLE_FROM: int | None = 0
 
 class ListConfigResourcesRequest(Struct, gc=False):
     resource_types: list[int] = []
+
+    def response_type(self) -> _type[ListConfigResourcesResponse]:
+        return ListConfigResourcesResponse
 
 
 class ConfigResource(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -26,6 +27,9 @@ FLEXIBLE_FROM: int | None = 3
 class ListGroupsRequest(Struct, gc=False):
     states_filter: list[str] = []
     types_filter: list[str] = []
+
+    def response_type(self) -> _type[ListGroupsResponse]:
+        return ListGroupsResponse
 
 
 class ListedGroup(Struct, gc=False):

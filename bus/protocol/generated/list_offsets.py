@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -39,6 +40,9 @@ class ListOffsetsRequest(Struct, gc=False):
     isolation_level: int = 0
     topics: list[ListOffsetsTopic] = []
     timeout_ms: int = 0
+
+    def response_type(self) -> _type[ListOffsetsResponse]:
+        return ListOffsetsResponse
 
 
 class ListOffsetsPartitionResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -31,6 +32,9 @@ class ListPartitionReassignmentsTopics(Struct, gc=False):
 class ListPartitionReassignmentsRequest(Struct, gc=False):
     timeout_ms: int = 60000
     topics: list[ListPartitionReassignmentsTopics] | None = None
+
+    def response_type(self) -> _type[ListPartitionReassignmentsResponse]:
+        return ListPartitionReassignmentsResponse
 
 
 class OngoingPartitionReassignment(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -28,6 +29,9 @@ class ListTransactionsRequest(Struct, gc=False):
     producer_id_filters: list[int] = []
     duration_filter: int = -1
     transactional_id_pattern: str | None = None
+
+    def response_type(self) -> _type[ListTransactionsResponse]:
+        return ListTransactionsResponse
 
 
 class TransactionState(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -33,6 +34,9 @@ class MetadataRequest(Struct, gc=False):
     allow_auto_topic_creation: bool = True
     include_cluster_authorized_operations: bool = False
     include_topic_authorized_operations: bool = False
+
+    def response_type(self) -> _type[MetadataResponse]:
+        return MetadataResponse
 
 
 class MetadataResponseBroker(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -41,6 +42,9 @@ class MirrorAppendRequest(Struct, gc=False):
     mirror_generation: int = 0
     timeout_ms: int = 0
     topics: list[TopicMirrorAppend] = []
+
+    def response_type(self) -> _type[MirrorAppendResponse]:
+        return MirrorAppendResponse
 
 
 class PartitionMirrorAppendResult(Struct, gc=False):

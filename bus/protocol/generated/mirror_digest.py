@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -37,6 +38,9 @@ class TopicMirrorDigest(Struct, gc=False):
 
 class MirrorDigestRequest(Struct, gc=False):
     topics: list[TopicMirrorDigest] = []
+
+    def response_type(self) -> _type[MirrorDigestResponse]:
+        return MirrorDigestResponse
 
 
 class MirrorDigestBlock(Struct, gc=False):

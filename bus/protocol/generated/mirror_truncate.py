@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -39,6 +40,9 @@ class MirrorTruncateRequest(Struct, gc=False):
     source_cluster_id: str = ''
     mirror_generation: int = 0
     topics: list[TopicMirrorTruncate] = []
+
+    def response_type(self) -> _type[MirrorTruncateResponse]:
+        return MirrorTruncateResponse
 
 
 class PartitionMirrorTruncateResult(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -43,6 +44,9 @@ class OffsetCommitRequest(Struct, gc=False):
     group_instance_id: str | None = None
     retention_time_ms: int = -1
     topics: list[OffsetCommitRequestTopic] = []
+
+    def response_type(self) -> _type[OffsetCommitResponse]:
+        return OffsetCommitResponse
 
 
 class OffsetCommitResponsePartition(Struct, gc=False):

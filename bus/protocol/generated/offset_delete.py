@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -35,6 +36,9 @@ class OffsetDeleteRequestTopic(Struct, gc=False):
 class OffsetDeleteRequest(Struct, gc=False):
     group_id: str = ''
     topics: list[OffsetDeleteRequestTopic] = []
+
+    def response_type(self) -> _type[OffsetDeleteResponse]:
+        return OffsetDeleteResponse
 
 
 class OffsetDeleteResponsePartition(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -46,6 +47,9 @@ class OffsetFetchRequest(Struct, gc=False):
     topics: list[OffsetFetchRequestTopic] | None = []
     groups: list[OffsetFetchRequestGroup] = []
     require_stable: bool = False
+
+    def response_type(self) -> _type[OffsetFetchResponse]:
+        return OffsetFetchResponse
 
 
 class OffsetFetchResponsePartition(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -37,6 +38,9 @@ class OffsetForLeaderTopic(Struct, gc=False):
 class OffsetForLeaderEpochRequest(Struct, gc=False):
     replica_id: int = -2
     topics: list[OffsetForLeaderTopic] = []
+
+    def response_type(self) -> _type[OffsetForLeaderEpochResponse]:
+        return OffsetForLeaderEpochResponse
 
 
 class EpochEndOffset(Struct, gc=False):

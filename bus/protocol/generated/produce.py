@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -39,6 +40,9 @@ class ProduceRequest(Struct, gc=False):
     acks: int = 0
     timeout_ms: int = 0
     topic_data: list[TopicProduceData] = []
+
+    def response_type(self) -> _type[ProduceResponse]:
+        return ProduceResponse
 
 
 class BatchIndexAndErrorMessage(Struct, gc=False):

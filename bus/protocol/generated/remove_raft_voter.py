@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -27,6 +28,9 @@ class RemoveRaftVoterRequest(Struct, gc=False):
     cluster_id: str | None = ''
     voter_id: int = 0
     voter_directory_id: bytes = NO_UUID
+
+    def response_type(self) -> _type[RemoveRaftVoterResponse]:
+        return RemoveRaftVoterResponse
 
 
 class RemoveRaftVoterResponse(Struct, gc=False):

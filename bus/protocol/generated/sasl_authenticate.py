@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -25,6 +26,9 @@ FLEXIBLE_FROM: int | None = 2
 
 class SaslAuthenticateRequest(Struct, gc=False):
     auth_bytes: bytes = b""
+
+    def response_type(self) -> _type[SaslAuthenticateResponse]:
+        return SaslAuthenticateResponse
 
 
 class SaslAuthenticateResponse(Struct, gc=False):

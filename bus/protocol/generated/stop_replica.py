@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -53,6 +54,9 @@ class StopReplicaRequest(Struct, gc=False):
     ungrouped_partitions: list[StopReplicaPartitionV0] = []
     topics: list[StopReplicaTopicV1] = []
     topic_states: list[StopReplicaTopicState] = []
+
+    def response_type(self) -> _type[StopReplicaResponse]:
+        return StopReplicaResponse
 
 
 class StopReplicaPartitionError(Struct, gc=False):

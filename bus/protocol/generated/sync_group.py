@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -36,6 +37,9 @@ class SyncGroupRequest(Struct, gc=False):
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: list[SyncGroupRequestAssignment] = []
+
+    def response_type(self) -> _type[SyncGroupResponse]:
+        return SyncGroupResponse
 
 
 class SyncGroupResponse(Struct, gc=False):

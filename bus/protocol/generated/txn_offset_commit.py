@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -45,6 +46,9 @@ class TxnOffsetCommitRequest(Struct, gc=False):
     member_id: str = ''
     group_instance_id: str | None = None
     topics: list[TxnOffsetCommitRequestTopic] = []
+
+    def response_type(self) -> _type[TxnOffsetCommitResponse]:
+        return TxnOffsetCommitResponse
 
 
 class TxnOffsetCommitResponsePartition(Struct, gc=False):

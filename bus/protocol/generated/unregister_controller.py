@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -25,6 +26,9 @@ FLEXIBLE_FROM: int | None = 0
 
 class UnregisterControllerRequest(Struct, gc=False):
     controller_id: int = 0
+
+    def response_type(self) -> _type[UnregisterControllerResponse]:
+        return UnregisterControllerResponse
 
 
 class UnregisterControllerResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -34,6 +35,9 @@ class UpdateFeaturesRequest(Struct, gc=False):
     timeout_ms: int = 60000
     feature_updates: list[FeatureUpdateKey] = []
     validate_only: bool = False
+
+    def response_type(self) -> _type[UpdateFeaturesResponse]:
+        return UpdateFeaturesResponse
 
 
 class UpdatableFeatureResult(Struct, gc=False):

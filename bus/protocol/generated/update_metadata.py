@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -65,6 +66,9 @@ class UpdateMetadataRequest(Struct, gc=False):
     ungrouped_partition_states: list[UpdateMetadataPartitionState] = []
     topic_states: list[UpdateMetadataTopicState] = []
     live_brokers: list[UpdateMetadataBroker] = []
+
+    def response_type(self) -> _type[UpdateMetadataResponse]:
+        return UpdateMetadataResponse
 
 
 class UpdateMetadataResponse(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -41,6 +42,9 @@ class UpdateRaftVoterRequest(Struct, gc=False):
     voter_directory_id: bytes = NO_UUID
     listeners: list[Listener] = []
     kraft_version_feature: KRaftVersionFeature = field(default_factory=KRaftVersionFeature)
+
+    def response_type(self) -> _type[UpdateRaftVoterResponse]:
+        return UpdateRaftVoterResponse
 
 
 class CurrentLeader(Struct, gc=False):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from builtins import type as _type
 from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
@@ -43,6 +44,9 @@ class VoteRequest(Struct, gc=False):
     cluster_id: str | None = None
     voter_id: int = -1
     topics: list[TopicDataInRequest] = []
+
+    def response_type(self) -> _type[VoteResponse]:
+        return VoteResponse
 
 
 class PartitionDataInResponse(Struct, gc=False):

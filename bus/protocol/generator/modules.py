@@ -23,7 +23,7 @@ _HEAD = '''\
 
 from __future__ import annotations
 
-from collections.abc import Callable
+{first}from collections.abc import Callable
 from struct import Struct as _Struct
 from struct import pack, unpack_from
 from typing import Any
@@ -36,6 +36,9 @@ from bus.protocol.wire import (
     read_length, read_uvarint, skip_tags, too_many_tags, uvarint, write_tags, wrong_tag_size,
 )
 '''
+
+_TYPE = "from builtins import type as _type\n"
+"""Requests say the class of their response, and some have a field `type`."""
 
 
 @dataclass(slots=True)
@@ -109,7 +112,7 @@ def api_module(api: Api) -> str:
     folder = "private" if api.is_private else "api"
     head = [
         _MARK.format(source=f"{folder}/{snake(api.name)}.txt"),
-        _HEAD.format(title=f"{api.name}, key {api.key}"),
+        _HEAD.format(title=f"{api.name}, key {api.key}", first=_TYPE),
         f"API_KEY = {api.key}",
         f"VERSIONS = range({api.versions.first}, {api.versions.last + 1})",
         f"FLEXIBLE_FROM: int | None = {flexible}",
@@ -121,7 +124,7 @@ def api_module(api: Api) -> str:
         *_table("RESPONSE", api.response.name, *response),
     ]
     tables += _item_tables(api.response, functions)
-    classes = [*class_lines(api.request), *class_lines(api.response)]
+    classes = [*class_lines(api.request, api.response.name), *class_lines(api.response)]
     return _join([*head, *classes, *functions.formats(), "", "", *functions.lines, *tables])
 
 
@@ -137,7 +140,7 @@ def log_module(name: str, messages: Iterable[SchemaMessage]) -> str:
         tables += _table(stem.upper(), message.name, *made)
     head = [
         _MARK.format(source=f"log/{name}.txt"),
-        _HEAD.format(title=f"{name.replace('_', ' ').capitalize()} of Kafka 4.4"),
+        _HEAD.format(title=f"{name.replace('_', ' ').capitalize()} of Kafka 4.4", first=""),
         "Decoders = dict[int, Callable[[Buffer, int], tuple[Any, int]]]",
         "Encoders = dict[int, Callable[[Any, Write], None]]",
         "",

@@ -34,14 +34,15 @@ def local(name: str) -> str:
     return name + "_" if name in _RESERVED else name
 
 
-def class_lines(message: SchemaMessage) -> Iterator[str]:
-    """The classes of a message, structs before those that hold them."""
+def class_lines(message: SchemaMessage, response: str = "") -> Iterator[str]:
+    """The classes of a message, structs before those that hold them. `response`: of a request, the
+    class that answers it."""
     done: set[str] = set()
     for name in _in_need_order(message):
         if name not in done:
             done.add(name)
             yield from _class(name, message.structs[name], message.kind)
-    yield from _class(message.name, message.fields, message.kind)
+    yield from _class(message.name, message.fields, message.kind, response)
 
 
 def _in_need_order(message: SchemaMessage) -> Iterator[str]:
@@ -54,11 +55,17 @@ def _in_need_order(message: SchemaMessage) -> Iterator[str]:
     return below(message.fields)
 
 
-def _class(name: str, fields: tuple[SchemaField, ...], kind: str) -> Iterator[str]:
+def _class(
+    name: str, fields: tuple[SchemaField, ...], kind: str, response: str = ""
+) -> Iterator[str]:
     yield f"class {name}(Struct, gc=False):"
     for field in fields:
         yield f"    {field.name}: {annotation(field, kind)} = {_declared_default(field)}"
-    if not fields:
+    if response:
+        yield from [""] if fields else []
+        yield f"    def response_type(self) -> _type[{response}]:"
+        yield f"        return {response}"
+    elif not fields:
         yield "    pass"
     yield ""
     yield ""

@@ -61,6 +61,7 @@ def test_create_without_a_name_makes_the_topics_of_the_contract(run: Run) -> Non
         text = run(f"topics describe {contract.name}").stdout
         assert f"{contract.partitions} partitions: {contract.partitions_why}" in text
         assert contract.retention_why in text
+        assert contract.live_keys is None or contract.live_keys.bound in text
     described = out(run("topics describe data.vehicle --json"))
     assert len(described["partitions"]) == described["contract"]["partitions"]
     assert "are there" in run("topics create").stdout

@@ -44,7 +44,7 @@ def test_it_is_what_a_dict_says_as_of_the_newest_end_of_one_topic(events: list[o
     for event in events:
         match event:
             case "made anew":
-                whole.begin_anew()
+                whole.on_recreated()
                 reading, topics = {}, topics + 1
             case "end reached":
                 whole.on_end()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bus.client.followed_topics import FORMER_TOPICS, GONE_LOOKS, SEEN_S, FollowedTopics
+from bus.client.followed_topics import FORMER_TOPICS, GONE_POLLS, SEEN_S, FollowedTopics
 from bus.client.model import ClusterIdentity
 
 TOPIC = "data.vehicle"
@@ -78,7 +78,7 @@ class ReaderAndTopic(RuleBasedStateMachine):
         before, now = self.known.topic_ids.get(TOPIC), self.now().topic_ids.get(TOPIC)
         heard = bool(self.followed.changed(self.known, [TOPIC]))
         if was_looked_at:
-            assert heard == (now != before and (now is not None or self.gone_looks >= GONE_LOOKS))
+            assert heard == (now != before and (now is not None or self.gone_looks >= GONE_POLLS))
         if not heard:
             return
         if before is not None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from alarm.rules.ruleset import compile_rules
 from bus.contracts.commands import WatchCommand
+from bus.domain import plates
 from bus.domain.identity import key_of
 from bus.domain.ignorable import is_ignorable
 from bus.domain.plate_search import asks_as_written, fits, patterns, whole_plate
@@ -160,3 +161,25 @@ def test_what_is_no_plate_is_asked_for_as_it_was_written():
     assert [asks_as_written(text) for text in ("无车牌", "null", "-", "x" * 17, "浙A12345", "浙B*", "浙A?1234")] == [
         True, True, True, True, False, False, False]  # fmt: skip
     assert [whole_plate(text) for text in ("浙a 12345", "浙A-12345", "浙A?2345", "浙A*")] == ["浙A12345", "", "", ""]
+
+
+@given(
+    st.from_regex(rf"[{PROVINCES}挂A-C-][A-Z0-9?-]{{5,8}}", fullmatch=True)
+    | st.text(st.sampled_from(PROVINCES + "AZ09a０-?· 无牌"), max_size=9)
+)
+@example("京A12345")
+@example("京AD12345")
+@example("京a12345")
+@example("京A12345\n")
+def test_a_usual_plate_is_seen_without_a_memory_and_is_what_the_rules_make_of_it(plate: str):
+    assert plate_form(plate) == plates._plate_form.__wrapped__(plate)
+    assert left_out(plate) == plates._left_out.__wrapped__(plate)
+
+
+def test_a_city_of_plates_fills_no_memory() -> None:
+    """What broke: two memories of 65,536 plates, 27 MB, in each process that reads records."""
+    for number in range(20_000):
+        plate_form(f"京A{number:05d}")
+        left_out(f"京A·{number:05d}")
+    for cache in (plates._plate_form, plates._left_out):
+        assert cache.cache_info().currsize <= 4_096

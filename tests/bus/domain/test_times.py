@@ -50,7 +50,8 @@ def test_random_moments_go_there_and_back(dice: random.Random):
     for zone in ("Asia/Shanghai", "Europe/Berlin", "America/St_Johns", "UTC"):
         reader = local_time(zone)
         for _ in range(300):
-            ms = dice.randrange(0, 4_000_000_000_000)
+            # West of Greenwich the first hours of the epoch are still 1969, which is refused.
+            ms = dice.randrange(86_400_000, 4_000_000_000_000)
             text = reader.to_text(ms)
             back = reader.to_ms(text)
             repeated = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone))

@@ -79,10 +79,10 @@ def test_a_process_ends_when_a_part_of_it_fails(plant: str, loop: str):
     assert "planted" in done.stderr
 
 
-def run_supervised(main, cut_off=lambda _: None) -> int:
+def run_supervised(main, end_process=lambda _: None) -> int:
     """The status with which a process of this main coroutine ends."""
     try:
-        tasks.run(main(), cut_off=cut_off)
+        tasks.run(main(), end_process=end_process)
     except SystemExit as end:
         return int(str(end.code))
     return 0
@@ -165,12 +165,12 @@ def test_a_cancelled_task_is_not_a_failure():
 def test_a_failed_process_that_does_not_end_is_cut_off(monkeypatch):
     """A `finally` that waits for ever must not keep it running."""
     monkeypatch.setattr(tasks, "END_TIMEOUT_S", 0.01)
-    cut_off = threading.Event()
+    end_process = threading.Event()
     statuses: list[int] = []
 
     def end(status: int) -> None:
         statuses.append(status)
-        cut_off.set()
+        end_process.set()
 
     async def fail() -> None:
         check(False, "planted")
@@ -180,7 +180,7 @@ def test_a_failed_process_that_does_not_end_is_cut_off(monkeypatch):
             tasks.spawn(fail(), name="failing")
             await asyncio.Event().wait()
         finally:
-            while not cut_off.is_set():
+            while not end_process.is_set():
                 await asyncio.sleep(0)
 
     assert run_supervised(main, end) == FAILED_STATUS

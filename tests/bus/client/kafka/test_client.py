@@ -12,7 +12,13 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.errors import DeliveryError, QueueFull
 from bus.client.kafka.producer import AsyncProducer, DeliveryReport, Producer, RecordMetadata
 from bus.client.model import ConsumedRecord, TopicPartition
-from bus.contracts.topics import DATA_VEHICLE, TOPICS
+from bus.contracts.topics import (
+    CONTROL_REGISTER,
+    CONTROL_WATCHLIST,
+    DATA_VEHICLE,
+    DAY_MS,
+    TOPICS,
+)
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 
@@ -44,6 +50,39 @@ def test_the_topics_of_the_contract_are_created_once(admin: Admin) -> None:
         view = admin.describe_topic(topic.name)
         assert len(view.partitions) == topic.partitions
         assert topic.configs.items() <= view.configs.items()
+
+
+def test_a_topic_of_an_earlier_contract_gets_what_was_added_and_keeps_what_was_set(
+    admin: Admin,
+) -> None:
+    """Once: a table of before had segments of a gigabyte, of which the active one is never
+    cleaned."""
+    admin.ensure_topics([TOPICS[DATA_VEHICLE]])
+    for name in (CONTROL_WATCHLIST, CONTROL_REGISTER):
+        if name in admin.topic_names():
+            admin.delete_topic(name)
+    admin.create_topic(CONTROL_WATCHLIST, 1, {"cleanup.policy": "compact"})
+    admin.create_topic(CONTROL_REGISTER, 1, {"cleanup.policy": "compact", "segment.bytes": "2097152"})
+    topics = [TOPICS[CONTROL_REGISTER], TOPICS[CONTROL_WATCHLIST], TOPICS[DATA_VEHICLE]]
+    assert admin.add_configs(topics) == [CONTROL_REGISTER, CONTROL_WATCHLIST]
+    for name, segment_bytes in ((CONTROL_REGISTER, "2097152"), (CONTROL_WATCHLIST, "4194304")):
+        found = admin.topic_configs(name)
+        assert found["segment.bytes"] == segment_bytes
+        assert found["min.compaction.lag.ms"] == found["max.compaction.lag.ms"] == "86400000"
+        assert "retention.ms" not in found, "of what an earlier contract had nothing is changed"
+    assert admin.add_configs(topics) == []
+
+
+def test_every_compacted_topic_says_which_keys_stay_and_in_small_segments() -> None:
+    """A segment that is written to is never cleaned."""
+    tables = [topic for topic in TOPICS.values() if topic.compacted]
+    assert tables
+    for topic in tables:
+        assert topic.live_keys is not None
+        assert all((topic.live_keys.what, topic.live_keys.bound, topic.live_keys.removed_by))
+        assert "compact" in topic.configs["cleanup.policy"].split(",")
+        assert topic.configs["segment.bytes"] == str(4 << 20)
+        assert int(topic.configs["max.compaction.lag.ms"]) <= DAY_MS
 
 
 @pytest.mark.parametrize("at_ms", [-(1 << 62), -(1 << 63) // 1000 - 1])

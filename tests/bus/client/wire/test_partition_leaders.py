@@ -15,6 +15,7 @@ from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
+from bus.records.batch import header_at
 from bus.settings import BusSettings
 from deploy.servers.databus_cluster import RunningCluster, start_cluster
 
@@ -77,6 +78,21 @@ def test_each_leader_is_asked_once_for_all_that_it_leads(
     assert leaders.failure is None
 
 
+def test_a_fetch_begins_with_the_batch_that_contains_the_offset(
+    leaders: PartitionLeaders,
+) -> None:
+    for place in PLACES:
+        for offset in range(RECORDS):
+            batches = leaders.fetch(place, offset, max_bytes=1)
+            assert batches is not None
+            header = header_at(batches)
+            assert header.base_offset <= offset < header.end_offset
+        assert not leaders.fetch(place, RECORDS, max_bytes=1)
+        assert leaders.fetch(place, RECORDS + 1, max_bytes=1) is None
+        assert leaders.failure is not None
+        assert leaders.failure.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
 def test_a_topic_that_is_not_there_is_said(leaders: PartitionLeaders) -> None:
     """And what is there is answered."""
     found = leaders.end_offsets([PLACES[0], ("nowhere", 0)])
@@ -117,5 +133,6 @@ def test_a_leader_that_is_away_is_asked_once_and_holds_up_nobody(
             found |= leaders.end_offsets([place for place in PLACES if place not in found])
             assert asked.count(victim) <= 1
         assert found == dict.fromkeys(PLACES, RECORDS)
+        assert all(leaders.fetch(place, 0, max_bytes=1) for place in PLACES)
     finally:
         os.kill(cluster.node(victim).pid, signal.SIGCONT)
