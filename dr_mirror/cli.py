@@ -199,11 +199,11 @@ def _show_status(found: MirrorStatus, age_ms: int, language: Language, zone: tzi
     _show_proof(found.proof, language, zone)
     _show_pictures(found.pictures, language)
     _show_acls(found.acls, language, zone)
-    for said in found.confirmed:
+    for confirmed in found.confirmed:
         typer.echo(
             texts["confirmed"].format(
-                cluster=said.cluster_id, epoch=said.epoch, by=said.by, who=said.who,
-                at=_time(said.at_ms, zone), reason=said.reason,
+                cluster=confirmed.cluster_id, epoch=confirmed.epoch, by=confirmed.by,
+                who=confirmed.who, at=_time(confirmed.at_ms, zone), reason=confirmed.reason,
             )
         )  # fmt: skip
     if age_ms > FRESH_MS:
@@ -239,9 +239,9 @@ def _show_edges(found: MirrorStatus, language: Language, zone: tzinfo) -> None:
     columns = ("edge", "sends_to", "kept", "uncovered", "heard", "detail")
     table = Table(*(texts[column] for column in columns), title=title, title_justify="left")
     for one in found.edges:
-        heard = texts["unknown"] if one.heard_ms < 0 else _time(one.heard_ms, zone)
+        answered = texts["unknown"] if one.heard_ms < 0 else _time(one.heard_ms, zone)
         row = [one.url, texts.get(one.sends_to, one.sends_to), str(one.kept_records),
-               str(one.uncovered_records), heard, one.problem]  # fmt: skip
+               str(one.uncovered_records), answered, one.problem]  # fmt: skip
         table.add_row(*map(Text, row))
     screen().print(table)
 

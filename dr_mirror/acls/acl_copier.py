@@ -14,8 +14,8 @@ from bus.contracts.mirror_status import AclStatus
 from bus.errors import BusError, ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.runtime.wall_clock import now_ms
-from dr_mirror.acls.plan.acl_schedule import LOOK_S, AclSchedule
-from dr_mirror.acls.plan.acls import COPIED, SHOWN, AclPlan, AclRules, plan_acls
+from dr_mirror.acls.plan.acl_schedule import POLL_S, AclSchedule
+from dr_mirror.acls.plan.acls import COPIED, MAX_LISTED, AclPlan, AclRules, plan_acls
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.groups.plan.groups import GroupSelection
 
@@ -40,7 +40,7 @@ class AclCopier:
         """Compare again and again."""
         clock = self._context.clock
         while True:
-            await clock.sleep(LOOK_S)
+            await clock.sleep(POLL_S)
             copied = self._context.copied.names
             if not self._schedule.is_due(copied, clock.monotonic()):
                 continue
@@ -86,8 +86,8 @@ class AclCopier:
 
 def _status(plan: AclPlan) -> AclStatus:
     return AclStatus(
-        carried=plan.carried,
-        by_hand=tuple(each.text for each in plan.by_hand[:SHOWN]),
-        only_at_target=tuple(each.text for each in plan.only_at_target[:SHOWN]),
+        carried=plan.replicated,
+        by_hand=tuple(each.text for each in plan.by_hand[:MAX_LISTED]),
+        only_at_target=tuple(each.text for each in plan.only_at_target[:MAX_LISTED]),
         at_ms=now_ms(),
     )

@@ -7,20 +7,21 @@ In: a partition with leaders on both sides. Out: it is copied from where the tar
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from bus.client.wire.channel import PeerChannel, PeerError
 from bus.client.wire.errors import PeerErrorKind
 from bus.client.wire.fetch_session import PartitionKey
 from bus.client.wire.offset_requests import EARLIEST, LATEST, one_list_offsets
-from bus.client.wire.one_fetch import FetchFrom, one_fetch
+from bus.client.wire.one_fetch import FetchFrom, fetched, one_fetch
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.mirror_append import (
     MirrorAppendRequest,
     PartitionMirrorAppend,
+    PartitionMirrorAppendResult,
     TopicMirrorAppend,
 )
+from bus.protocol.wire import RequestMessage, ResponseT
 from bus.records.batch import RecordsError, header_at
 from dr_mirror.copy.context import CopyContext, state_of_lost
 from dr_mirror.copy.plan.append_errors import state_of
@@ -117,9 +118,11 @@ class PartitionStarter:
         if result.error_code:
             code = ErrorCode.of(result.error_code)
             raise NotStarted(MirrorState.SOURCE_UNAVAILABLE, f"the source: {code.name}")
-        return int(result.offset)
+        return result.offset
 
-    async def _claim(self, copy: PartitionCopy, source_log_start: int) -> Any:
+    async def _claim(
+        self, copy: PartitionCopy, source_log_start: int
+    ) -> PartitionMirrorAppendResult:
         name, index = self._context.names.partition_at_target(copy.partition)
         clusters = self._context.clusters
         partition = PartitionMirrorAppend(index, source_log_start_offset=source_log_start)
@@ -166,7 +169,7 @@ class PartitionStarter:
         data = answer.responses[0].partitions[0]
         if data.error_code:
             raise NotStarted(unavailable, ErrorCode.of(data.error_code).name)
-        return memoryview(data.records or b"")
+        return memoryview(fetched(data.records))
 
     def _source(self, copy: PartitionCopy) -> PeerChannel:
         return self._context.source.channel(copy.source_leader, "questions", pipelined=True)
@@ -175,8 +178,12 @@ class PartitionStarter:
         return self._context.target.channel(copy.target_leader, "questions", pipelined=True)
 
     async def _ask(
-        self, channel: PeerChannel, api_key: int, request: object, unavailable: MirrorState
-    ) -> Any:
+        self,
+        channel: PeerChannel,
+        api_key: int,
+        request: RequestMessage[ResponseT],
+        unavailable: MirrorState,
+    ) -> ResponseT:
         try:
             return await channel.request(api_key, request, timeout_ms=TIMEOUT_MS)
         except PeerError as error:
@@ -186,5 +193,5 @@ class PartitionStarter:
             raise NotStarted(state, str(error)) from None
 
 
-def _target(claim: Any) -> TargetOffsets:
+def _target(claim: PartitionMirrorAppendResult) -> TargetOffsets:
     return TargetOffsets(claim.log_start_offset, claim.log_end_offset, claim.high_watermark)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from bus.client.wire.channel import PeerChannel, PeerError
 from bus.client.wire.fetch_session import PartitionKey
+from bus.client.wire.one_fetch import fetched
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
+from bus.protocol.generated.fetch import FetchResponse, PartitionData
 from bus.records.batch import RecordsError
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.context import CopyContext, state_of_lost
@@ -101,6 +102,8 @@ class SourceStream:
         context.budget.acquire(max_bytes)
         try:
             request = self._session.next_request(max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+            if request is None:  # nothing is wanted any more
+                return
             answer = await self._channel.request(
                 ApiKey.FETCH, request, timeout_ms=max_wait_ms + ANSWER_TIMEOUT_MS
             )
@@ -122,7 +125,7 @@ class SourceStream:
         clock = self._context.clock
         await clock.sleep(backoff_s(self._failures, clock.random.random()))
 
-    def _on_answer(self, answer: Any) -> None:
+    def _on_answer(self, answer: FetchResponse) -> None:
         context = self._context
         self.answered_ms = now_ms()
         size = sum(len(p.records or b"") for t in answer.responses for p in t.partitions)
@@ -138,7 +141,9 @@ class SourceStream:
                     self._on_partition(copy, data, frame)
         frame.drop()
 
-    def _on_partition(self, copy: PartitionCopy, data: Any, frame: FetchedFrame) -> None:
+    def _on_partition(
+        self, copy: PartitionCopy, data: PartitionData, frame: FetchedFrame
+    ) -> None:
         restart = self._context.flow.restart
         if data.error_code:
             restart(copy, *_state_of(data.error_code))
@@ -161,9 +166,9 @@ class SourceStream:
         self.update(copy)
         self._context.flow.on_queued(copy)
 
-    def _runs(self, copy: PartitionCopy, data: Any) -> Sequence[BatchRun | None]:
+    def _runs(self, copy: PartitionCopy, data: PartitionData) -> Sequence[BatchRun | None]:
         """At least one, which may be None. Raises RecordsError."""
-        records = data.records or b""
+        records = fetched(data.records)
         if not self._is_committed_only:
             return [batch_run(records, copy.position, data.high_watermark)]
         stable = data.last_stable_offset

@@ -7,7 +7,6 @@ appends of one partition at once; what arrives meanwhile goes together into the 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
@@ -16,6 +15,7 @@ from bus.protocol.apis import ApiKey
 from bus.protocol.generated.mirror_append import (
     MirrorAppendRequest,
     PartitionMirrorAppend,
+    PartitionMirrorAppendResult,
     TopicMirrorAppend,
 )
 from bus.runtime.tasks import spawn
@@ -128,7 +128,12 @@ class TargetSender:
             list(topics.values()),
         )  # fmt: skip
 
-    def _on_result(self, copy: PartitionCopy, append: PartitionAppend, result: Any) -> None:
+    def _on_result(
+        self,
+        copy: PartitionCopy,
+        append: PartitionAppend,
+        result: PartitionMirrorAppendResult | None,
+    ) -> None:
         if result is None:
             self._fail(copy, append, MirrorState.TARGET_REFUSES, "the answer lacks the partition")
         elif result.error_code:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from bus.client.model import TopicPartition
 from dr_mirror.one_writer_file import OneWriterFile
 from dr_mirror.pictures.plan.pictures import (
-    MAX_SHOWN,
+    MAX_LISTED,
     CopyOutcome,
     PictureCheck,
     RetainedPicture,
@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS topic_ids (
 """Also in a file that was made without it, which an earlier program may go on with."""
 MAX_WAITING = 500_000
 """Beyond it topics are read no further: their records wait, nothing is dropped."""
-MAX_KEPT = 1_000_000
+MAX_RETAINED = 1_000_000
 """The digests of the newest that were copied; about 150 MB. Older ones are compared no more."""
 MAX_GIVEN_UP = 10_000
 
@@ -179,14 +179,14 @@ class PictureFile:
     def _keep(
         self, db: sqlite3.Connection, found: TriedPicture, pace: ProofPace, now_ms: int
     ) -> None:
-        kept = RetainedPicture(found.name, found.digest, now_ms)
+        retained = RetainedPicture(found.name, found.digest, now_ms)
         db.execute("DELETE FROM waiting WHERE name = ?", (found.name,))
         self._changed("waiting", -1)
         self._changed("kept", 1)
         db.execute(
             "INSERT OR REPLACE INTO kept (name, digest, at_ms, next_ms, compared_ms, differs)"
             " VALUES (?, ?, ?, ?, ?, 0)",
-            (*kept, next_comparison_ms(kept, pace, now_ms), now_ms),
+            (*retained, next_comparison_ms(retained, pace, now_ms), now_ms),
         )
         _total(db, found.outcome, found.size)
 
@@ -201,7 +201,7 @@ class PictureFile:
         _total(db, found.outcome, 0)
 
     def _prune(self, db: sqlite3.Connection) -> None:
-        for table, most in (("kept", MAX_KEPT), ("given_up", MAX_GIVEN_UP)):
+        for table, most in (("kept", MAX_RETAINED), ("given_up", MAX_GIVEN_UP)):
             over = self._count(db, table) - most
             if over > 0:
                 db.execute(
@@ -259,7 +259,7 @@ class PictureFile:
             first = db.execute("SELECT min(first_ms) FROM waiting").fetchone()[0]
             return self._count(db, "waiting"), -1 if first is None else int(first)
 
-    def kept(self) -> tuple[int, int]:
+    def retained(self) -> tuple[int, int]:
         """How many are compared again, and when the one was that waits longest; -1: none. Raises
         PictureFileError."""
         with self._file.reading() as db:
@@ -270,7 +270,7 @@ class PictureFile:
         """Some that are not at the target what was copied. Raises PictureFileError."""
         with self._file.reading() as db:
             rows = db.execute(
-                "SELECT name FROM kept WHERE differs ORDER BY name LIMIT ?", (MAX_SHOWN,)
+                "SELECT name FROM kept WHERE differs ORDER BY name LIMIT ?", (MAX_LISTED,)
             )
             return [name for (name,) in rows]
 
@@ -283,7 +283,7 @@ class PictureFile:
             rows = db.execute(
                 f"SELECT name, detail FROM given_up WHERE outcome IN ({marks})"
                 " ORDER BY at_ms DESC LIMIT ?",
-                (*wanted, MAX_SHOWN),
+                (*wanted, MAX_LISTED),
             )
             return [(name, detail) for name, detail in rows]
 

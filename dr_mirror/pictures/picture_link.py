@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from dr_mirror.copy.plan.pace import CopyClass, LinkLimit, allowed_classes
 
-LOOK_S = 0.1
+POLL_S = 0.1
 LONGEST_WAIT_S = 60.0
 """On a link that is too narrow for the records alone, each thread brings a picture a minute."""
 
@@ -45,4 +45,4 @@ class PictureLink:
             wait_s = self._limit.wait_s(time.monotonic())
             if is_allowed and not wait_s:
                 return
-            await asyncio.sleep(max(wait_s, LOOK_S))
+            await asyncio.sleep(max(wait_s, POLL_S))

@@ -19,7 +19,7 @@ import msgspec
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
-from bus.client.kafka.topic_follower import follower_that_looked
+from bus.client.kafka.topic_follower import refreshed_follower
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.mirror_status import PictureStatus
 from bus.errors import BusError
@@ -71,7 +71,7 @@ class PictureReplicator:
         self._status = PictureStatus(policy=settings.pictures.value)
         self._problem = ""
         self._unread = -1
-        self._looked_s = self._ends_s = 0.0
+        self._counted_s = self._ends_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pictures", daemon=True)
 
@@ -126,7 +126,7 @@ class PictureReplicator:
         PictureFileError."""
         bus, names = self._settings.target_bus, self._settings.pictures.topics
         with (
-            closing(follower_that_looked(bus, names)) as followed,
+            closing(refreshed_follower(bus, names)) as followed,
             Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as topics,
             # Over the consumer's connection a question waits behind its fetch, half a second each.
             closing(Admin(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)) as admin,
@@ -139,15 +139,15 @@ class PictureReplicator:
             topics.assign({place: read.get(place, BEGINNING) for place in places})
             until_s, is_busy = time.monotonic() + AGAIN_S, False
             while not self._stopping.is_set() and time.monotonic() < until_s:
-                if anew := renewed():
-                    log.warning("made anew, its pictures are copied again: %s", sorted(anew))
+                if recreated := renewed():
+                    log.warning("made anew, its pictures are copied again: %s", sorted(recreated))
                     return
                 wait_s = 0.0 if is_busy else POLL_S
                 records = topics.poll(MAX_POLLED, wait_s) if places and file.has_room() else []
                 self._add(file, records)
                 is_busy = self._copy(file, pool) or bool(records)
                 self._compare(file, pool)
-                self._look(file, admin, places)
+                self._update_status(file, admin, places)
                 if not is_busy:
                     self._stopping.wait(IDLE_S)
 
@@ -193,11 +193,11 @@ class PictureReplicator:
 
     # -- how it stands ----------------------------------------------------------------------
 
-    def _look(self, file: PictureFile, admin: Admin, places: set[TopicPartition]) -> None:
+    def _update_status(self, file: PictureFile, admin: Admin, places: set[TopicPartition]) -> None:
         now_s = time.monotonic()
-        if now_s - self._looked_s < STATUS_S:
+        if now_s - self._counted_s < STATUS_S:
             return
-        self._looked_s = now_s
+        self._counted_s = now_s
         if now_s - self._ends_s >= ENDS_S:
             self._ends_s = now_s
             read = file.positions(self._target_cluster_id)
@@ -205,7 +205,7 @@ class PictureReplicator:
             self._unread = _unread(starts, ends, read)
         totals = file.totals()
         copied, size = totals.get(CopyOutcome.COPIED.value, (0, 0))
-        (waiting, oldest_ms), (compared, oldest_compared_ms) = file.waiting(), file.kept()
+        (waiting, oldest_ms), (compared, oldest_compared_ms) = file.waiting(), file.retained()
         gone = (CopyOutcome.ABSENT, CopyOutcome.REFUSED)
         self._status = PictureStatus(
             policy=self._settings.pictures.value, waiting=waiting, oldest_ms=oldest_ms,

@@ -98,16 +98,16 @@ class MirrorMakerTopics:
 
     async def run(self) -> None:
         """Until cancelled."""
-        is_said = False
+        is_logged = False
         while True:
             await self._context.clock.sleep(EVERY_S)
             try:
                 await self._write_all()
-                is_said = False
+                is_logged = False
             except (PeerError, TopicUnavailable) as error:
-                if not is_said:
+                if not is_logged:
                     log.warning("MirrorMaker's topics are written later: %s", error)
-                is_said = True
+                is_logged = True
 
     async def write(self, topic: str, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Raises PeerError, TopicUnavailable."""

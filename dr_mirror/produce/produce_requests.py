@@ -9,13 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from bus.protocol.generated.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
 from bus.records.batch import RecordsError
 from bus.runtime.tasks import spawn
 from dr_mirror.copy.context import CopyContext
@@ -146,7 +150,9 @@ def _request_of(wave: Wave, transactional_id: str | None) -> ProduceRequest:
     return ProduceRequest(transactional_id, ALL_IN_SYNC, TIMEOUT_MS, list(topics.values()))
 
 
-def _on_result(batches: AppendBatches, batch: ProducedBatch, result: Any) -> None:
+def _on_result(
+    batches: AppendBatches, batch: ProducedBatch, result: PartitionProduceResponse | None
+) -> None:
     if result is None:
         batches.on_failed(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer lacks the partition")
         return

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from bus.client.admin.cluster_admin import ClusterView
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerError
 from bus.client.wire.offset_requests import EARLIEST, LATEST, one_list_offsets
-from bus.client.wire.one_fetch import FetchFrom, one_fetch
+from bus.client.wire.one_fetch import FetchFrom, fetched, one_fetch
 from bus.client.wire.ports import ChannelClock
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
+from bus.protocol.generated.fetch import PartitionData
+from bus.protocol.wire import RequestMessage, ResponseT
 from bus.records.batch import RecordsError, iter_batches
 from bus.records.read import read_records
 from bus.records.record import Record
@@ -135,11 +136,11 @@ class WholeTopicReader:
             else:
                 await self._clock.sleep(POLL_S)
 
-    def _apply_all(self, data: Any, stable: int) -> bool:
+    def _apply_all(self, data: PartitionData, stable: int) -> bool:
         """Whether the position advanced."""
         aborted = [(one.producer_id, one.first_offset) for one in data.aborted_transactions or ()]
         try:
-            runs = committed_runs(data.records or b"", self._next, stable, aborted)
+            runs = committed_runs(fetched(data.records), self._next, stable, aborted)
             for run in runs:
                 for at, _ in iter_batches(run.data):
                     for record in read_records(run.data, at):
@@ -152,7 +153,7 @@ class WholeTopicReader:
             ) from None
         return bool(runs)
 
-    async def _fetch(self) -> Any:
+    async def _fetch(self) -> PartitionData:
         request = one_fetch(
             (self._topic_id, 0), FetchFrom(self.name, self._next), max_bytes=FETCH_BYTES,
             isolation_level=self._isolation_level,
@@ -171,9 +172,9 @@ class WholeTopicReader:
         answer = await self._ask(ApiKey.LIST_OFFSETS, request)
         result = answer.topics[0].partitions[0]
         self._check(result.error_code)
-        return int(result.offset)
+        return result.offset
 
-    async def _ask(self, api_key: int, request: object) -> Any:
+    async def _ask(self, api_key: int, request: RequestMessage[ResponseT]) -> ResponseT:
         if self.leader < 0:
             raise TopicUnavailable(MirrorState.TARGET_UNAVAILABLE, f"{self.name} has no leader")
         channel = self._channels.channel(self.leader, "questions", pipelined=True)

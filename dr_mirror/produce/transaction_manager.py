@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
@@ -20,11 +19,13 @@ from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
 from bus.protocol.generated.end_txn import EndTxnRequest
 from bus.protocol.generated.find_coordinator import FindCoordinatorRequest
 from bus.protocol.generated.init_producer_id import InitProducerIdRequest
+from bus.protocol.wire import RequestMessage, ResponseT
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.produce.plan.produce_errors import ASK_AGAIN, FENCING, FIND_AGAIN, produce_state
 from dr_mirror.produce.plan.rewrite import BatchProducer
@@ -106,8 +107,12 @@ class TransactionManager:
         await self._ask(ApiKey.END_TXN, request, END_VERSION, lambda found: found.error_code)
 
     async def _ask(
-        self, api_key: int, request: object, max_version: int, code_of: Callable[[Any], int]
-    ) -> Any:
+        self,
+        api_key: int,
+        request: RequestMessage[ResponseT],
+        max_version: int,
+        code_of: Callable[[ResponseT], int],
+    ) -> ResponseT:
         clock = self._context.clock
         deadline, wait_s = clock.monotonic() + PATIENCE_S, FIRST_WAIT_S
         while True:
@@ -160,7 +165,7 @@ class TransactionManager:
         found = answer.coordinators[0]
         if found.error_code:
             raise _NoCoordinator(ErrorCode.of(found.error_code), found.error_message or "")
-        return int(found.node_id)
+        return found.node_id
 
 
 class _NoCoordinator(Exception):
@@ -170,10 +175,10 @@ class _NoCoordinator(Exception):
         self.detail = detail
 
 
-def _worst_code(answer: Any) -> int:
+def _worst_code(answer: AddPartitionsToTxnResponse) -> int:
     """One that says why, before those that were not attempted because of it."""
     codes = [
-        int(one.partition_error_code)
+        one.partition_error_code
         for topic in answer.results_by_topic_v3_and_below
         for one in topic.results_by_partition
     ]

@@ -136,10 +136,10 @@ class BlockComparison:
         result.differences.append(BatchDifference(position, result.reached, f"{UNREADABLE}{fault}"))
 
     async def _read_one(
-        self, side: ReplicaEndpoint, position: int, end: int
+        self, endpoint: ReplicaEndpoint, position: int, end: int
     ) -> ReadBlocks | EndpointError:
         try:
-            answer = await side.read(position, end, self._block_offsets)
+            answer = await endpoint.read(position, end, self._block_offsets)
         except EndpointError as error:
             return error
         return whole_blocks(answer, position, end, self._block_offsets)

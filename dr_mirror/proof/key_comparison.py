@@ -43,10 +43,10 @@ async def compare_keys(source: FetchEndpoint, target: FetchEndpoint) -> KeyCompa
     return result
 
 
-async def _read(side: FetchEndpoint, values: LastValues, first: int, end: int) -> int:
+async def _read(endpoint: FetchEndpoint, values: LastValues, first: int, end: int) -> int:
     position, size = first, 0
     while position < end:
-        records = await side.records(position)
+        records = await endpoint.records(position)
         size += len(records)
         try:
             following = values.add(records, position)

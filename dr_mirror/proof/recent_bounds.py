@@ -1,7 +1,7 @@
 """Where what is recent begins in each partition, by its records' own times: asked of the source.
 
 In: the partitions that are copied. Out: of each the offset from which on it is compared in every
-interval. Core: `dr_mirror.proof.plan.first_look`. Never: a guess from when the mirror began, or
+interval. Core: `dr_mirror.proof.plan.first_scan`. Never: a guess from when the mirror began, or
 from when it copied something: a mirror may be younger than what it compares.
 """
 
@@ -20,10 +20,10 @@ from bus.runtime.wall_clock import now_ms
 from dr_mirror.copy.context import CopyContext
 from dr_mirror.copy.plan.partition_copy import NO_NODE, PartitionCopy
 from dr_mirror.proof.log_directories import LogDirectories
-from dr_mirror.proof.plan.first_look import (
+from dr_mirror.proof.plan.first_scan import (
     GUESSED_RECORD_BYTES,
     RECENT_BYTES,
-    FirstLook,
+    FirstScan,
     budget_of,
     newest_from,
     recent_from,
@@ -78,7 +78,7 @@ class RecentBounds:
     async def first(self, copies: Iterable[PartitionCopy], at_ms: int) -> dict[TopicPartition, int]:
         """Of partitions that are looked at the first time; those that nobody has answered about
         are left out."""
-        looks: list[FirstLook] = []
+        scans: list[FirstScan] = []
         waiting = 0
         for copy in copies:
             young_from = self.of(copy)
@@ -87,12 +87,12 @@ class RecentBounds:
                 continue
             stored = await self._directories.of(copy.target_leader, copy.partition)
             start, end = copy.held
-            looks.append(FirstLook(copy.partition, start, end, young_from, stored.size_bytes))
+            scans.append(FirstScan(copy.partition, start, end, young_from, stored.size_bytes))
         if at_ms - self._first_ms > self._pace.recent_ms:
             self._first_ms, self._first_bytes = at_ms, 0.0
-        budget = budget_of(len(looks), waiting, RECENT_BYTES - self._first_bytes)
-        self._first_bytes += min(sum(one.young_bytes for one in looks), budget)
-        return recent_from(looks, budget)
+        budget = budget_of(len(scans), waiting, RECENT_BYTES - self._first_bytes)
+        self._first_bytes += min(sum(one.young_bytes for one in scans), budget)
+        return recent_from(scans, budget)
 
     async def ask(self, at_ms: int) -> None:
         """About all whose turn it is, one request per leader. Who does not answer is asked again;

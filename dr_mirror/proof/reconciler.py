@@ -288,12 +288,12 @@ class Reconciler:
         """By digests where the broker knows them on this listener. Raises EndpointError."""
         leader, place = copy.source_leader, copy.partition
         channel = self._context.source.channel(leader, PURPOSE, pipelined=True)
-        side = DigestEndpoint(channel, *place, self._context.clock.sleep)
+        endpoint = DigestEndpoint(channel, *place, self._context.clock.sleep)
         if leader not in self._fetch_only | self._digesting:
-            found = self._digesting if await is_supported(side) else self._fetch_only
+            found = self._digesting if await is_supported(endpoint) else self._fetch_only
             found.add(leader)
         if leader in self._digesting:
-            return side
+            return endpoint
         return FetchEndpoint(channel, place.topic, copy.topic_id, place.partition, self._on_link)
 
     def _on_silent(self, leader: int, why: str) -> None:

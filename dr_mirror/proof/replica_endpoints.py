@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from bus.client.model import TopicPartition
 from bus.client.wire.channel import PeerChannel, PeerError
 from bus.client.wire.errors import PeerErrorKind
 from bus.client.wire.offset_requests import EARLIEST, LATEST, one_list_offsets
-from bus.client.wire.one_fetch import FetchFrom, one_fetch
+from bus.client.wire.one_fetch import FetchFrom, fetched, one_fetch
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.mirror_digest import (
     MirrorDigestRequest,
     PartitionMirrorDigest,
+    PartitionMirrorDigestResult,
     TopicMirrorDigest,
 )
+from bus.protocol.wire import RequestMessage, ResponseT
 from bus.records.batch import RecordsError
 from bus.records.block_digest import BlockDigest
 from dr_mirror.proof.plan.digests import BlockDigester
@@ -90,14 +92,16 @@ class ReplicaEndpoint(Protocol):
         EndpointError."""
 
 
-async def read_all(side: ReplicaEndpoint, first: int, end: int, block_offsets: int) -> ReadBlocks:
+async def read_all(
+    endpoint: ReplicaEndpoint, first: int, end: int, block_offsets: int
+) -> ReadBlocks:
     """Answer after answer, as far as the side holds anything. A block larger than an answer comes
     in pieces. Raises EndpointError where nothing came."""
     found: list[BlockDigest] = []
     position, fault = first, ""
     while position < end:
         try:
-            part = await side.read(position, end, block_offsets)
+            part = await endpoint.read(position, end, block_offsets)
         except EndpointError:
             if position == first:
                 raise
@@ -138,7 +142,7 @@ class DigestEndpoint:
 
     async def _ask(
         self, first: int, end: int, block_offsets: int, *, may_move: bool = False
-    ) -> Any:
+    ) -> PartitionMirrorDigestResult:
         partition = PartitionMirrorDigest(self._index, first, end, block_offsets)
         request = MirrorDigestRequest([TopicMirrorDigest(self._topic, [partition])])
         for _ in range(THROTTLED_TRIES):
@@ -200,7 +204,7 @@ class FetchEndpoint:
             raise EndpointMoved(await self._offset(EARLIEST))
         if data.error_code:
             raise _refused(self._channel, data.error_code)
-        records = memoryview(data.records or b"")
+        records = memoryview(fetched(data.records))
         if self._on_bytes is not None:
             await self._on_bytes(len(records))
         return records
@@ -211,19 +215,21 @@ class FetchEndpoint:
         result = answer.topics[0].partitions[0]
         if result.error_code:
             raise _refused(self._channel, result.error_code)
-        return int(result.offset)
+        return result.offset
 
 
-async def is_supported(side: DigestEndpoint) -> bool:
+async def is_supported(endpoint: DigestEndpoint) -> bool:
     """Whether its broker answers MirrorDigest on this listener. Raises EndpointError."""
     try:
-        await side.held()
+        await endpoint.held()
     except EndpointUnsupported:
         return False
     return True
 
 
-async def _answer(channel: PeerChannel, api_key: int, request: object) -> Any:
+async def _answer(
+    channel: PeerChannel, api_key: int, request: RequestMessage[ResponseT]
+) -> ResponseT:
     try:
         return await channel.request(api_key, request, timeout_ms=TIMEOUT_MS)
     except PeerError as error:

@@ -85,13 +85,14 @@ class EndpointReader:
         names = list(self.view.topics)
         return await asyncio.to_thread(self._cluster.with_configs, self.view, names)
 
-    async def side(self, topic: str, index: int, broker: int) -> ReplicaEndpoint:
+    async def endpoint(self, topic: str, index: int, broker: int) -> ReplicaEndpoint:
         """One replica by digests, or the leader through Fetch. Raises EndpointError."""
         channel = self._channels.channel(broker, PURPOSE, pipelined=True)
         if broker not in self._fetch_only:
-            side = DigestEndpoint(channel, self._names.at_target(topic), index, self._clock.sleep)
-            if await is_supported(side):
-                return side
+            name = self._names.at_target(topic)
+            endpoint = DigestEndpoint(channel, name, index, self._clock.sleep)
+            if await is_supported(endpoint):
+                return endpoint
             self._fetch_only.add(broker)
         return self._fetch_endpoint(channel, topic, index)
 
@@ -159,17 +160,17 @@ async def _compare(
         if mirrored.is_compacted:
             return [await _compare_by_key(source, target, topic, theirs, ours)]
         rows: list[PartitionComparison] = []
-        sides: dict[int, ReplicaEndpoint] = {}
+        endpoints: dict[int, ReplicaEndpoint] = {}
         for broker in ours.replicas if replicas else (ours.leader,):
             try:
-                sides[broker] = await target.side(topic, ours.index, broker)
+                endpoints[broker] = await target.endpoint(topic, ours.index, broker)
             except EndpointError as error:
                 rows.append(_skipped(topic, ours.index, broker, str(error)))
         try:
-            of_source = await source.side(topic, ours.index, theirs.leader)
-            rows += await compare_endpoints(topic, ours.index, of_source, sides, block_offsets)
+            of_source = await source.endpoint(topic, ours.index, theirs.leader)
+            rows += await compare_endpoints(topic, ours.index, of_source, endpoints, block_offsets)
         except EndpointError as error:
-            rows += [_skipped(topic, ours.index, broker, str(error)) for broker in sides]
+            rows += [_skipped(topic, ours.index, broker, str(error)) for broker in endpoints]
         return sorted(rows, key=lambda row: row.broker)
 
 
@@ -210,13 +211,13 @@ async def compare_endpoints(
     block_offsets: int,
 ) -> list[PartitionComparison]:
     """Over the offsets that all of them hold. Raises EndpointError."""
-    held = [await side.held() for side in (source, *replicas.values())]
+    held = [await endpoint.held() for endpoint in (source, *replicas.values())]
     first = max(one.start for one in held)
     end = max(min(one.end for one in held), first)
     found = {broker: ReplicaComparison(first) for broker in replicas}
     position, silent = first, ""
     while position < end and not silent:
-        going = {broker: side for broker, side in replicas.items() if not found[broker].failure}
+        going = {broker: one for broker, one in replicas.items() if not found[broker].failure}
         stop = min((position // block_offsets + SLICE_BLOCKS) * block_offsets, end)
         comparison = BlockComparison(source, going, block_offsets)
         for broker, result in (await comparison.compare(position, stop)).items():

@@ -37,22 +37,22 @@ async def refine(report: ReportFile, urls: tuple[str, ...]) -> list[str]:
     """Ask the edges that have not told yet; the addresses of those that still have not. Nobody is
     asked where there is no forced switch, or where the former primary has returned."""
     try:
-        said = await asyncio.to_thread(report.read)
-        forced = next((one for one in said if one.kind == FORCED), None)
-        if forced is None or any(one.kind == REJOINED for one in said):
+        statements = await asyncio.to_thread(report.read)
+        forced = next((one for one in statements if one.kind == FORCED), None)
+        if forced is None or any(one.kind == REJOINED for one in statements):
             return []
-        told = {one.source for one in said if one.kind == EDGE}
-        left = [url for url in urls if url not in told]
+        refined = {one.source for one in statements if one.kind == EDGE}
+        left = [url for url in urls if url not in refined]
         if not left:
             return []
         async with EdgeClient() as client:
-            now_told = await asyncio.gather(
+            answers = await asyncio.gather(
                 *(_refine(client, url, forced, report) for url in left)
             )
     except (OSError, ReportError, SiteEpochError) as error:
         log.warning("the report of the forced switch is not refined for now: %s", error)
         return list(urls)
-    return [url for url, has_told in zip(left, now_told, strict=True) if not has_told]
+    return [url for url, has_answered in zip(left, answers, strict=True) if not has_answered]
 
 
 async def _refine(

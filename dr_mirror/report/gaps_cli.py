@@ -64,13 +64,13 @@ def gaps(
     """Name devices that number their records and of which the new primary lacks some."""
     language = ctx.obj.site.language
     texts = _TEXTS[language]
-    said = statements_of(newest_of(ctx.obj.site), language)[0]
-    bus = _bus_of(ctx.obj.mirror, said.new)
+    forced = statements_of(newest_of(ctx.obj.site), language)[0]
+    bus = _bus_of(ctx.obj.mirror, forced.new)
     if bus is None:
-        raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, texts["away"].format(cluster=said.new))
-    heard = [one.heard_ms for one in said.partitions if one.heard_ms >= 0]
-    first_ms = min([said.at_ms, *heard]) - minutes * MINUTE_MS
-    read = _read(bus, first_ms, said.at_ms + minutes * MINUTE_MS, texts["reading"])
+        raise BusError(ErrorCode.BROKER_NOT_AVAILABLE, texts["away"].format(cluster=forced.new))
+    known_ms = [one.heard_ms for one in forced.partitions if one.heard_ms >= 0]
+    first_ms = min([forced.at_ms, *known_ms]) - minutes * MINUTE_MS
+    read = _read(bus, first_ms, forced.at_ms + minutes * MINUTE_MS, texts["reading"])
     found = sequence_gaps(read.numbered)
     if as_json:
         print_json({
@@ -107,9 +107,11 @@ def _bus_of(settings: MirrorSettings, cluster_id: str) -> BusSettings | None:
 
 def _read(bus: BusSettings, first_ms: int, end_ms: int, word: str) -> ReadRecords:
     columns = SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}")
-    with Progress(*columns, console=screen(), transient=True) as shown:
-        task = shown.add_task(word, total=None)
-        return read_numbered(bus, first_ms, end_ms, lambda read: shown.update(task, completed=read))
+    with Progress(*columns, console=screen(), transient=True) as progress:
+        task = progress.add_task(word, total=None)
+        return read_numbered(
+            bus, first_ms, end_ms, lambda read: progress.update(task, completed=read)
+        )
 
 
 def _show(found: list[SequenceGap], texts: dict[str, str]) -> None:

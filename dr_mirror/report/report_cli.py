@@ -121,12 +121,12 @@ def newest_of(site: SiteSettings) -> ReportFile:
     return newest
 
 
-def statements_of(said: ReportFile, language: Language) -> list[SwitchStatement]:
+def statements_of(report: ReportFile, language: Language) -> list[SwitchStatement]:
     """At least one. Exit status 1 where they cannot be read."""
     try:
-        statements = said.read()
+        statements = report.read()
     except (OSError, ReportError) as error:
-        typer.echo(f"{said.path}: {error}", err=True)
+        typer.echo(f"{report.path}: {error}", err=True)
         raise typer.Exit(1) from None
     if not statements:  # its command was killed before it said anything
         typer.echo(_TEXTS[language]["no_switch"], err=True)

@@ -41,7 +41,7 @@ class ReportFile:
         except FileNotFoundError:
             return []
 
-    def said(self, kind: str) -> SwitchStatement | None:
+    def statement_of(self, kind: str) -> SwitchStatement | None:
         """The statement of this kind."""
         return next((one for one in self.read() if one.kind == kind), None)
 
@@ -61,11 +61,11 @@ class ReportFile:
         return one
 
 
-def _is_the_same(said: SwitchStatement, one: SwitchStatement) -> bool:
+def _is_the_same(statement_of: SwitchStatement, one: SwitchStatement) -> bool:
     """Whether it was said before."""
     if one.kind == TAIL:
         return False
-    return said.kind == one.kind and (one.kind != EDGE or said.source == one.source)
+    return statement_of.kind == one.kind and (one.kind != EDGE or statement_of.source == one.source)
 
 
 def _end_torn_line(descriptor: int) -> None:

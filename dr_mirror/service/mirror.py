@@ -44,7 +44,7 @@ from dr_mirror.topics.topics import (
     TopicPlan,
     plan_topics,
     surplus_partitions,
-    with_made_anew,
+    with_recreated,
 )
 
 log = logging.getLogger(__name__)
@@ -220,7 +220,7 @@ class Mirror:
                 at_source, at_target, self._selection, self.clusters,
                 self._partitions.topic_ids, self._context.names,
             )  # fmt: skip
-            plans = await self._named_made_anew(plans, at_target, target)
+            plans = await self._with_recreated(plans, at_target, target)
         self._partitions.forget(name for name, plan in plans.items() if plan.create)
         if await asyncio.to_thread(self._apply, plans):
             source, target = await self._views()
@@ -231,7 +231,7 @@ class Mirror:
             target_id = self.clusters.target_cluster_id
             await asyncio.to_thread(self._marker.mark, copied, target_id)
 
-    async def _named_made_anew(
+    async def _with_recreated(
         self, plans: dict[str, TopicPlan], at_target: dict[str, MirrorTopic], target: ClusterView
     ) -> dict[str, TopicPlan]:
         """With what the target's surplus partitions say, which are asked where there are any."""
@@ -243,7 +243,7 @@ class Mirror:
         except BusError as error:  # the other topics go on
             log.warning("the target does not say what its surplus partitions hold: %s", error)
             return plans
-        return with_made_anew(plans, ends)
+        return with_recreated(plans, ends)
 
     async def _views(self) -> tuple[ClusterView, ClusterView]:
         source, target = await _both(self._source_cluster.view, self._target_cluster.view)

@@ -107,14 +107,15 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     metrics = MirrorMetrics()
-    shown = StatusPage(metrics)
+    status_page = StatusPage(metrics)
     page = MetricsServer(
-        settings.metrics_host, settings.metrics_port, metrics.registry, {b"/status": shown.json}
-    )
+        settings.metrics_host, settings.metrics_port, metrics.registry,
+        {b"/status": status_page.json},
+    )  # fmt: skip
     edges = EdgeWatch(settings.edge_urls)
-    work = partial(_copy_always, site, settings, shown, edges)
+    work = partial(_copy_always, site, settings, status_page, edges)
     main = loop.create_task(
-        _work_by_turns(settings, shown, work) if settings.standby else work(), name="mirror"
+        _work_by_turns(settings, status_page, work) if settings.standby else work(), name="mirror"
     )
     # Apart from copying, which waits for both clusters: edges are asked while one is dead.
     asking = [
@@ -134,7 +135,7 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
 
 
 async def _work_by_turns(
-    settings: MirrorSettings, shown: StatusPage, work: Callable[[], Coroutine[Any, Any, None]]
+    settings: MirrorSettings, status_page: StatusPage, work: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
     """Copy when no other instance does. What ends a turn is a newer generation: an instance that
     only cannot reach the group goes on."""
@@ -144,17 +145,17 @@ async def _work_by_turns(
             log.info("mirror: this instance stands by")
             turn = await group.wait_for_turn(turn)
             log.warning("mirror: it is this instance's turn")
-            await _until_first(work(), shown.wait_until_fenced(now_ms()))
+            await _until_first(work(), status_page.wait_until_fenced(now_ms()))
     finally:
         await asyncio.to_thread(group.close)
 
 
 async def _copy_always(
-    site: SiteSettings, settings: MirrorSettings, shown: StatusPage, edges: EdgeWatch
+    site: SiteSettings, settings: MirrorSettings, status_page: StatusPage, edges: EdgeWatch
 ) -> None:
     """Copy from the primary; after each switch from the other one."""
     if settings.topic_prefixes:
-        await _copy_one_way(site, settings, shown, edges)
+        await _copy_one_way(site, settings, status_page, edges)
         return
     watch_sites = SiteWatch(settings)
     pictures = PictureCopying(site, settings)
@@ -162,32 +163,14 @@ async def _copy_always(
         while True:
             epochs = await _answered(watch_sites.identify)
             if waits_for_rejoin(epochs):
-                pictures.turn(epochs, LinkLimit(settings.link_bytes_per_s), lambda: 0)
+                pictures.turn(epochs, LinkLimit(settings.link_bytes_per_s), _no_lag)
                 log.warning(
                     "mirror: nothing is copied after a forced switch until the former primary has "
                     "rejoined: databus mirror switch --back (%s)", epochs.newest,
                 )  # fmt: skip
                 await watch_sites.wait_for_switch(epochs)
                 continue
-            source = epochs.copied_from
-            is_back = source != epochs.clusters.source
-            now = directed(settings, epochs.clusters, source)
-            mirror = Mirror(now, reconciliation_path(site, is_back=is_back))
-            carrier = StateReplicator(
-                now.source_bus, now.target_bus, source,
-                partial(watch_sites.fenced_ms, source),
-            )  # fmt: skip
-            if settings.is_state_replicated:
-                carrier.start()
-            pictures.turn(epochs, mirror.link, mirror.copied.lag_bytes)
-            completed = partial(_completed, edges, carrier, watch_sites, pictures)
-            copying = _copy(site, mirror, shown, completed)
-            try:
-                await _until_first(copying, watch_sites.wait_for_switch(epochs))
-            finally:
-                pictures.free_link()
-                carrier.stop()  # its last pass goes on beside the mirror the other way
-                mirror.close()
+            await MirrorTurn(site, settings, epochs, watch_sites, edges, pictures).run(status_page)
             log.warning("mirror: the primary site has changed: %s", watch_sites.epochs.newest)
     finally:
         pictures.stop()
@@ -195,12 +178,16 @@ async def _copy_always(
 
 
 async def _copy_one_way(
-    site: SiteSettings, settings: MirrorSettings, shown: StatusPage, edges: EdgeWatch
+    site: SiteSettings, settings: MirrorSettings, status_page: StatusPage, edges: EdgeWatch
 ) -> None:
     """Whatever site epochs say: both sites are primary, each for its own topics."""
     mirror = Mirror(settings, reconciliation_path(site, is_back=False))
+
+    def completed(status: MirrorStatus) -> MirrorStatus:
+        return with_edges(status, edges.statuses)
+
     try:
-        await _copy(site, mirror, shown, lambda status: with_edges(status, edges.statuses))
+        await _copy(site, mirror, status_page, completed)
     finally:
         mirror.close()
 
@@ -244,13 +231,58 @@ class PictureCopying:
     def free_link(self) -> None:
         """No records come over it for now."""
         if self._link is not None:
-            self._link.lag_bytes = lambda: 0
+            self._link.lag_bytes = _no_lag
 
     def stop(self) -> None:
         """End what goes on."""
         for each in self._copiers:
             each.stop()
         self._copiers = []
+
+
+def _no_lag() -> int:
+    """No records come over the link for now."""
+    return 0
+
+
+class MirrorTurn:
+    """Copying in one direction, from the primary that these epochs name, until a switch: records,
+    what commands and people have made, and pictures."""
+
+    def __init__(
+        self, site: SiteSettings, settings: MirrorSettings, epochs: SiteEpochs,
+        sites: SiteWatch, edges: EdgeWatch, pictures: PictureCopying,
+    ) -> None:  # fmt: skip
+        source = epochs.copied_from
+        is_back = source != epochs.clusters.source
+        now = directed(settings, epochs.clusters, source)
+        self._site, self._epochs = site, epochs
+        self._sites, self._edges, self._pictures = sites, edges, pictures
+        self._mirror = Mirror(now, reconciliation_path(site, is_back=is_back))
+        self._state = StateReplicator(
+            now.source_bus, now.target_bus, source, partial(sites.fenced_ms, source)
+        )
+        self._is_state_replicated = settings.is_state_replicated
+
+    async def run(self, status_page: StatusPage) -> None:
+        """Return when the primary has changed."""
+        if self._is_state_replicated:
+            self._state.start()
+        self._pictures.turn(self._epochs, self._mirror.link, self._mirror.copied.lag_bytes)
+        copying = _copy(self._site, self._mirror, status_page, self.completed)
+        try:
+            await _until_first(copying, self._sites.wait_for_switch(self._epochs))
+        finally:
+            self._pictures.free_link()
+            self._state.stop()  # its last pass goes on beside the mirror the other way
+            self._mirror.close()
+
+    def completed(self, status: MirrorStatus) -> MirrorStatus:
+        """With what those say that work beside the copy."""
+        return msgspec.structs.replace(
+            with_edges(status, self._edges.statuses), state=self._state.statuses,
+            confirmed=self._sites.confirmed, pictures=self._pictures.status,
+        )  # fmt: skip
 
 
 async def _until_first(
@@ -271,19 +303,8 @@ async def _until_first(
         await asyncio.gather(working, waiting, return_exceptions=True)
 
 
-def _completed(
-    edges: EdgeWatch, carrier: StateReplicator, sites: SiteWatch, pictures: PictureCopying,
-    status: MirrorStatus,
-) -> MirrorStatus:  # fmt: skip
-    """With what those say that work beside the copy."""
-    return msgspec.structs.replace(
-        with_edges(status, edges.statuses), state=carrier.statuses, confirmed=sites.confirmed,
-        pictures=pictures.status,
-    )  # fmt: skip
-
-
 async def _copy(
-    site: SiteSettings, mirror: Mirror, shown: StatusPage, completed: CompleteStatus
+    site: SiteSettings, mirror: Mirror, status_page: StatusPage, completed: CompleteStatus
 ) -> None:
     await _identify(site, mirror)
     clusters = mirror.clusters
@@ -293,7 +314,7 @@ async def _copy(
     )  # fmt: skip
     async with asyncio.TaskGroup() as tasks:
         watch(tasks.create_task(mirror.run(), name="copying"))
-        reporting = _report_again_and_again(site, mirror, shown, completed)
+        reporting = _report_again_and_again(site, mirror, status_page, completed)
         watch(tasks.create_task(reporting, name="status"))
 
 
@@ -323,7 +344,7 @@ def with_drill(status: MirrorStatus, drilled: DrillProtocol | None) -> MirrorSta
 
 
 async def _report_again_and_again(
-    site: SiteSettings, mirror: Mirror, shown: StatusPage, completed: CompleteStatus
+    site: SiteSettings, mirror: Mirror, status_page: StatusPage, completed: CompleteStatus
 ) -> None:
     path, drills = status_path(site), LastDrill(drills_path(site))
     thread = FileThread("mirror status", STATUS_TIMEOUT_S, OSError)
@@ -331,7 +352,7 @@ async def _report_again_and_again(
     try:
         while True:
             status = completed(with_drill(await mirror.status(now_ms()), drilled))
-            shown.show(status)
+            status_page.show(status)
             try:
                 await thread.run(write_status, path, status)
                 drilled = await thread.run(drills.read)

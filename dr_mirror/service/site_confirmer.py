@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.admin.own_name import own_name
 from bus.contracts.site_confirmation import ConfirmedBy
-from bus.domain.site_epochs import SiteEpochs, due_to_tell
+from bus.domain.site_epochs import SiteEpochs, due_confirmations
 from bus.errors import BusError, ErrorCode
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class SiteConfirmer:
         try:
             if self._is_ours is None:
                 self._is_ours = await asyncio.to_thread(self._are_both_ours)
-            for one in due_to_tell(epochs) if self._is_ours else ():
+            for one in due_confirmations(epochs) if self._is_ours else ():
                 apply = self._admins[one.cluster_id].confirm_or_fence
                 await asyncio.to_thread(apply, one, ConfirmedBy.MIRROR, self._who, REASON)
             self._failure = ""

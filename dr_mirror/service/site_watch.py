@@ -53,11 +53,11 @@ class SiteWatch:
         """Who confirmed each cluster last."""
         return tuple(
             SiteConfirmed(
-                cluster_id=cluster_id, epoch=said.epoch, by=said.by.value, at_ms=said.at_ms,
-                who=said.who, reason=said.reason,
+                cluster_id=cluster_id, epoch=found.epoch, by=found.by.value, at_ms=found.at_ms,
+                who=found.who, reason=found.reason,
             )
             for cluster_id, keys in zip(self._ids, self._keys, strict=True)
-            if (said := keys.confirmation) is not None
+            if (found := keys.confirmation) is not None
         )  # fmt: skip
 
     def fenced_ms(self, cluster_id: str) -> int | None:

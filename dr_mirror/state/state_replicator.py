@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from types import MappingProxyType
 from typing import NamedTuple
@@ -20,9 +20,9 @@ import msgspec
 
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
-from bus.client.kafka.errors import DeliveryError
-from bus.client.kafka.producer import DeliveryReport, Producer
-from bus.client.kafka.topic_follower import follower_that_looked
+from bus.client.kafka.producer import Producer
+from bus.client.kafka.send_all import send_records
+from bus.client.kafka.topic_follower import refreshed_follower
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
 from bus.contracts.mirror_status import StateStatus
@@ -30,7 +30,7 @@ from bus.contracts.topics import TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from dr_mirror.state.plan.site_state import MAX_KEYS, STATE, Merge, NewestOfKeys, StateKind
+from dr_mirror.state.plan.site_state import FLOOR, MAX_KEYS, STATE, Merge, NewestOfKeys, StateKind
 
 log = logging.getLogger(__name__)
 
@@ -103,14 +103,14 @@ class StateReplicator:
     def _run(self) -> None:
         while not self._is_over:
             try:
-                self._carry()
+                self._replicate()
             except BusError as error:
                 log.info("what commands and people have made is carried later: %s", error)
                 self._on_problem(str(error))
             if self._stopping.wait(RETRY_S):
                 return
 
-    def _carry(self) -> None:
+    def _replicate(self) -> None:
         """Until stopped, or until a topic of one side is another one, or for a while where the
         source lacks a topic, which may come. Raises BusError."""
         places = self._places()
@@ -121,8 +121,8 @@ class StateReplicator:
         try:
             names = [place.topic for place in places]
             with (
-                closing(follower_that_looked(self._source, names)) as at_source,
-                closing(follower_that_looked(self._target, names)) as at_target,
+                closing(refreshed_follower(self._source, names)) as at_source,
+                closing(refreshed_follower(self._target, names)) as at_target,
                 Consumer(self._target, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as ours,
                 Consumer(self._source, client_id=CLIENT_ID, timeout_s=TIMEOUT_S) as theirs,
             ):
@@ -135,14 +135,19 @@ class StateReplicator:
                 theirs.assign(
                     {place: _start(theirs, place, replicated.get(place.topic)) for place in places}
                 )
+                is_compared = False
                 while not self._is_over and time.monotonic() < again_s:
-                    if anew := renewed[0]() | renewed[1]():
-                        log.warning("made anew, carried from the start: %s", sorted(anew))
+                    if recreated := renewed[0]() | renewed[1]():
+                        log.warning("made anew, carried from the start: %s", sorted(recreated))
                         return
                     for record in ours.poll(MAX_POLLED, 0):
                         _observe(known, record)
                     records = theirs.poll(MAX_POLLED, POLL_S)
-                    self._send(producer, self._due(records, known))
+                    for due in _floors_last(self._due(records, known)):
+                        self._send(producer, due)
+                    if theirs.at_end and not is_compared:
+                        self._send(producer, _tombstones(known))
+                        is_compared = True
                     self._on_round(known, is_caught_up=theirs.at_end)
                     if self._stopping.is_set() and theirs.at_end:
                         return
@@ -211,31 +216,17 @@ class StateReplicator:
             else:
                 is_due = state.is_due(record, self._source_cluster_id)
             if is_due:
-                due.append(self._carried(record))
+                due.append(self._with_origin(record))
                 _observe(known, due[-1])
         return due
 
-    def _carried(self, record: ConsumedRecord) -> ConsumedRecord:
+    def _with_origin(self, record: ConsumedRecord) -> ConsumedRecord:
         origin = MirrorOrigin(self._source_cluster_id, record.offset)
         return record._replace(headers=[*record.headers, (MIRROR_ORIGIN, origin.value)])
 
     def _send(self, producer: Producer, due: list[ConsumedRecord]) -> None:
         """All, in their order. Raises BusError: then everything begins again from what is there."""
-        failed: list[DeliveryError] = []
-
-        def on_delivery(outcome: DeliveryReport) -> None:
-            if isinstance(outcome, DeliveryError):
-                failed.append(outcome)
-
-        for record in due:
-            producer.send(
-                record.topic, record.value, key=record.key, headers=record.headers,
-                timestamp_ms=max(record.timestamp_ms, 0) or None, partition=0,
-                on_delivery=on_delivery,
-            )  # fmt: skip
-        if due and (producer.flush(TIMEOUT_S) or failed):
-            why = str(failed[0]) if failed else "no answer"
-            raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{due[0].topic}: {why}")
+        send_records(producer, due, TIMEOUT_S)
         for record in due:
             before = self._statuses[record.topic]
             self._statuses[record.topic] = msgspec.structs.replace(
@@ -261,8 +252,8 @@ class StateReplicator:
 
     def _on_problem(self, problem: str) -> None:
         for topic, before in self._statuses.items():
-            said = self._too_large.get(topic, problem)
-            self._statuses[topic] = msgspec.structs.replace(before, problem=said)
+            reason = self._too_large.get(topic, problem)
+            self._statuses[topic] = msgspec.structs.replace(before, problem=reason)
 
 
 def _start(theirs: Consumer, place: TopicPartition, last: LastReplicated | None) -> int:
@@ -281,6 +272,25 @@ def _start(theirs: Consumer, place: TopicPartition, last: LastReplicated | None)
     there = LastReplicated(found[0].offset, found[0].key, found[0].value)
     is_same = there.offset > last.offset or there == last  # or its time was over at the source
     return last.offset + 1 if is_same else BEGINNING
+
+
+def _tombstones(known: Mapping[str, NewestOfKeys]) -> list[ConsumedRecord]:
+    """Of what the primary names no longer."""
+    found = [
+        ConsumedRecord(topic, 0, -1, -1, key, None, [])
+        for topic, state in known.items()
+        for key in state.not_named()
+    ]
+    for record in found:
+        _observe(known, record)
+    return found
+
+
+def _floors_last(due: list[ConsumedRecord]) -> Iterator[list[ConsumedRecord]]:
+    """A version floor only when all before it is acknowledged: what the other site lacks below its
+    floor is taken for removed and never carried again."""
+    yield [record for record in due if record.key != FLOOR]
+    yield [record for record in due if record.key == FLOOR]
 
 
 def _observe(known: Mapping[str, NewestOfKeys], record: ConsumedRecord) -> None:

@@ -260,7 +260,7 @@ def _bring_back(ctx: typer.Context, limits: SwitchLimits, as_json: bool) -> Swit
     return Rejoin(
         source, target, former_bus=buses[0], primary_bus=buses[1],
         selection=settings.selection, limits=limits, report=_report_files(ctx),
-        tails=ctx.obj.site.data_path / "mirror" / "tails", on_step=_on_step(ctx, as_json),
+        diverged_folder=ctx.obj.site.data_path / "mirror" / "tails", on_step=_on_step(ctx, as_json),
     ).run(epochs, own_name())  # fmt: skip
 
 

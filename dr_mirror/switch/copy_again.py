@@ -50,17 +50,17 @@ class CopiedAgain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CopyAgain:
-    """`run` once for a topic. `read_status` is the mirror's newest word, `kept` the folder below
+    """`run` once for a topic. `read_status` is the mirror's newest word, `folder` the folder below
     which files are written; `name` is the topic's at the target."""
 
     def __init__(
         self, target: SiteClient, read_status: Callable[[], MirrorStatus], *, topic: str,
-        name: str, kept: Path, on_step: OnStep, timeout_s: float,
+        name: str, folder: Path, on_step: OnStep, timeout_s: float,
     ) -> None:  # fmt: skip
         self._target = target
         self._read_status = read_status
         self._topic, self._name = topic, name
-        self._kept = kept
+        self._folder = folder
         self._on_step = on_step
         self._timeout_s = timeout_s
 
@@ -68,15 +68,15 @@ class CopyAgain:
         """Raises SwitchRefused, SwitchUnfinished, BusError, StatusUnavailable, OSError."""
         status = self._read_status()
         held = self._target.topics().get(self._name)
-        said = states_of_topic(status, self._topic)
-        is_copied = bool(said) and all(one.copies for one in said)
+        states = states_of_topic(status, self._topic)
+        is_copied = bool(states) and all(one.copies for one in states)
         before = self._begun_before(held)
         if before is not None and (held is None or is_copied):  # only its last words are missing
             self._wait_until_copied()
             return before
         if held is None:
             raise SwitchRefused([Obstacle(f"{self._target.name} has no such topic", self._topic)])
-        folder = self._kept / f"{self._name}-{held.topic_id.hex()}"
+        folder = self._folder / f"{self._name}-{held.topic_id.hex()}"
         if (folder / BEGUN).exists():
             done = _read(folder / BEGUN)
         else:
@@ -95,7 +95,7 @@ class CopyAgain:
         present = held.topic_id.hex() if held is not None else ""
         found = [
             folder / BEGUN
-            for folder in self._kept.glob(f"{self._name}-*")
+            for folder in self._folder.glob(f"{self._name}-*")
             if folder.name[: -ID_CHARACTERS - 1] == self._name
             and not folder.name.endswith(f"-{present}")
             and (folder / BEGUN).exists()
@@ -109,9 +109,9 @@ class CopyAgain:
                 f"it is no copy of cluster {status.source_cluster_id}: what it holds is "
                 f"{self._target.name}'s own", self._topic,
             )])  # fmt: skip
-        said = states_of_topic(status, self._topic)
-        if not said & ANOTHER:
-            words = ", ".join(sorted(one.value for one in said)) or "not known to the mirror yet"
+        states = states_of_topic(status, self._topic)
+        if not states & ANOTHER:
+            words = ", ".join(sorted(one.value for one in states)) or "not known to the mirror yet"
             raise SwitchRefused([Obstacle(
                 f"it is {words}: nothing to begin anew. Only a topic that is another one at the "
                 f"source is: {', '.join(sorted(one.value for one in ANOTHER))}", self._topic,
@@ -151,12 +151,12 @@ class CopyAgain:
         """Raises SwitchUnfinished."""
         deadline = time.monotonic() + self._timeout_s
         while True:
-            said = states_of_topic(self._read_status(), self._topic)
-            if said and all(one.copies for one in said) and self._is_there():
+            states = states_of_topic(self._read_status(), self._topic)
+            if states and all(one.copies for one in states) and self._is_there():
                 self._on_step("copied", self._topic)
                 return
             if time.monotonic() > deadline:
-                words = ", ".join(sorted(one.value for one in said)) or "nothing"
+                words = ", ".join(sorted(one.value for one in states)) or "nothing"
                 raise SwitchUnfinished(
                     f"{self._topic}: the old one is gone, and the mirror does not copy the new one "
                     f"yet (it says {words}). Look at: databus mirror status"

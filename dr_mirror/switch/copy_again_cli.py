@@ -80,7 +80,7 @@ def copy_again(
         done = CopyAgain(
             _target(ctx, fresh_status().target_cluster_id, texts["away"]), fresh_status,
             topic=topic, name=settings.names.at_target(topic),
-            kept=site.data_path / "mirror" / "kept", on_step=on_step, timeout_s=timeout_s,
+            folder=site.data_path / "mirror" / "kept", on_step=on_step, timeout_s=timeout_s,
         ).run(with_files=files)  # fmt: skip
     except SwitchRefused as error:
         for one in error.obstacles:

@@ -83,7 +83,7 @@ class ForcedSwitch:
         begun = time.monotonic()
         self._change(epoch, {})
         self._on_step("begun", epoch.text)
-        said = report.said(FORCED) or self._take_over(epoch, report)
+        found = report.statement_of(FORCED) or self._take_over(epoch, report)
         topics = self._mirrored()
         change: ConfigChanges = [
             (SOURCE_CLUSTER_KEY, AlterConfigOp.DELETE, None),
@@ -93,7 +93,7 @@ class ForcedSwitch:
         self._on_step("opened", f"{len(topics)} topics")
         took_ms = int((time.monotonic() - begun) * 1000)
         return statement(
-            FORCED, epoch, said.at_ms, said.partitions, took_ms=took_ms, notes=said.notes
+            FORCED, epoch, found.at_ms, found.partitions, took_ms=took_ms, notes=found.notes
         )
 
     def _check(self) -> None:
@@ -123,7 +123,7 @@ class ForcedSwitch:
         self._on_step("claimed", f"{len(claims)} partitions")
         aborted, notes = self._abort_transactions(claims, generation)
         ends = {partition: int(one.log_end_offset) for partition, one in claims.items()}
-        heard = report.said(HEARD)
+        heard = report.statement_of(HEARD)
         found = forced_partitions(ends, heard.partitions if heard is not None else (), aborted)
         return report.append(statement(FORCED, epoch, now_ms(), found, notes=notes))
 

@@ -70,7 +70,7 @@ class NewSecondSite:
         self._on_step("bound", f"{len(topics)} topics")
         retried(lambda: self._primary.change(following, {}), self._limits.timeout_s)
         self._on_step("rejoined", following.text)
-        return self._say(present, following)
+        return self._report(present, following)
 
     def _primary_epoch(self) -> SiteEpoch:
         found = self._primary.admin.site_epoch()
@@ -125,7 +125,7 @@ class NewSecondSite:
             raise SwitchRefused(obstacles)
         return sorted(found)
 
-    def _say(self, present: SiteEpoch, following: SiteEpoch) -> SwitchStatement:
+    def _report(self, present: SiteEpoch, following: SiteEpoch) -> SwitchStatement:
         note = (
             f"cluster {present.secondary} is gone: what it acknowledged and nobody else has is "
             "lost, and cannot be counted any more"
@@ -133,7 +133,7 @@ class NewSecondSite:
         if present.kind is not EpochKind.FORCED:
             return statement(REJOINED, following, now_ms(), (), notes=[note])
         report = self._report_of(present.number)
-        forced = report.said(FORCED)
+        forced = report.statement_of(FORCED)
         partitions = forced.partitions if forced is not None else ()
         return report.append(statement(REJOINED, present, now_ms(), partitions, notes=[note]))
 

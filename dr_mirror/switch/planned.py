@@ -312,10 +312,10 @@ class PlannedSwitch:
         former, new, topics = self._topics()
         left = self._not_copied(former, new) + [each.topic for each in topics if each.fence]
         notes += [f"topic {name} was made at the former primary during the switch" for name in left]
-        said = self._report(epoch.number).said(PLANNED)
-        if said is None and epoch.kind is EpochKind.PLANNED:
+        found = self._report(epoch.number).statement_of(PLANNED)
+        if found is None and epoch.kind is EpochKind.PLANNED:
             notes.append("the report of what was drained is on the machine that began the switch")
-        ends = said.partitions if said is not None else ()
+        ends = found.partitions if found is not None else ()
         return statement(PLANNED, epoch, now_ms(), ends, took_ms=took_ms, notes=notes)
 
     # -- all ------------------------------------------------------------------------------

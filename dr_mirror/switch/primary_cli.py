@@ -120,7 +120,7 @@ def _sites(ctx: typer.Context) -> list[SiteClient]:
 def _row(site: SiteClient) -> SiteRow:
     try:
         standing = _standing(site)
-        said = site.admin.site_keys().confirmation
+        found = site.admin.site_keys().confirmation
     except BusError as error:
         return SiteRow(site=site.name, error=str(error))
     epoch, role = standing.epoch, "first"
@@ -131,11 +131,12 @@ def _row(site: SiteClient) -> SiteRow:
         epoch=0 if epoch is None else epoch.number,
         waiting=sorted(standing.waiting or ()),
     )  # fmt: skip
-    if said is None:
+    if found is None:
         return row
     return msgspec.structs.replace(
-        row, confirmed_by=said.by.value, confirmed_ms=said.at_ms, who=said.who, reason=said.reason
-    )
+        row, confirmed_by=found.by.value, confirmed_ms=found.at_ms, who=found.who,
+        reason=found.reason,
+    )  # fmt: skip
 
 
 def _standing(site: SiteClient) -> SiteStanding:
@@ -183,9 +184,9 @@ def _force(
         return
     number = 0 if standing.epoch is None else standing.epoch.number
     who = own_name()
-    said = SiteConfirmation(number, ConfirmedBy.OPERATOR, now_ms(), who, words)
+    found = SiteConfirmation(number, ConfirmedBy.OPERATOR, now_ms(), who, words)
     try:
-        retried(lambda: chosen.confirm(said), CONFIRM_TIMEOUT_S)
+        retried(lambda: chosen.confirm(found), CONFIRM_TIMEOUT_S)
     except EpochRefused as error:
         typer.echo(texts["refused"].format(site=chosen.name, why=error), err=True)
         raise typer.Exit(1) from None

@@ -17,7 +17,6 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import OffsetAndMetadata, TopicPartition
@@ -37,6 +36,7 @@ from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, TOPICS
 from bus.domain.site_epochs import SiteEpochs
 from bus.errors import BusError, ErrorCode
+from bus.protocol.generated.mirror_append import PartitionMirrorAppendResult
 from bus.records.record import Record
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
@@ -58,6 +58,7 @@ from dr_mirror.switch.plan.diverged_records import common_end, diverged_parts, h
 from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient, retried
 from dr_mirror.switch.steps import (
+    AcceptsClaim,
     Claims,
     OnStep,
     SwitchLimits,
@@ -92,7 +93,7 @@ class Rejoin:
         selection: TopicSelection,
         limits: SwitchLimits,
         report: Callable[[int], ReportFile],
-        tails: Path,
+        diverged_folder: Path,
         on_step: OnStep,
     ) -> None:
         self._former = former
@@ -101,7 +102,7 @@ class Rejoin:
         self._selection = selection
         self._limits = limits
         self._report_of = report
-        self._tails = tails
+        self._diverged_folder = diverged_folder
         self._on_step = on_step
         self._generation = 0
 
@@ -127,7 +128,7 @@ class Rejoin:
     def _truncate_all(self, epoch: SiteEpoch, following: SiteEpoch) -> SwitchStatement:
         check_serves_mirror(self._former)
         report = self._report_of(epoch.number)
-        forced = report.said(FORCED)
+        forced = report.statement_of(FORCED)
         opened = {
             TopicPartition(one.topic, one.partition): one.end
             for one in (forced.partitions if forced is not None else ())
@@ -138,7 +139,8 @@ class Rejoin:
         ends = asyncio.run(self._common_ends(claims, opened, topics))
         self._publish_truncations(epoch, topics, claims, ends)
         for partition, end in ends.items():
-            self._cut(epoch, report, partition, claims[partition], end)
+            is_compacted = topics[partition.topic].is_compacted
+            self._truncate(epoch, report, partition, claims[partition], end, is_compacted)
         self._claim(partitions, partial(_is_truncated, ends))
         self._finish_truncations(epoch, topics)
         notes = self._set_groups_back(ends)
@@ -200,7 +202,7 @@ class Rejoin:
     # -- 2. -------------------------------------------------------------------------------
 
     def _claim(
-        self, partitions: list[TopicPartition], accepts: Callable[[TopicPartition, Any], bool]
+        self, partitions: list[TopicPartition], accepts: AcceptsClaim
     ) -> Claims:
         """Each leader's answer once every replica has what its log holds."""
         return claim_all(
@@ -250,63 +252,72 @@ class Rejoin:
     ) -> None:
         """Before anything is cut, so that a command that is repeated knows it; applications wait
         for `_finish_truncations`."""
-        said: dict[str, dict[int, LogTruncation]] = {}
+        found: dict[str, dict[int, LogTruncation]] = {}
         for partition, end in ends.items():
             claim = claims[partition]
-            cut = LogTruncation(_truncate_at(claim, end), claim.log_end_offset)
-            if cut.former_end > cut.cut:
-                said.setdefault(partition.topic, {})[partition.partition] = cut
+            truncation = LogTruncation(_truncate_at(claim, end), claim.log_end_offset)
+            if truncation.former_end > truncation.cut:
+                found.setdefault(partition.topic, {})[partition.partition] = truncation
         self._write_truncations(epoch, {
-            name: with_truncation(_truncations_of(topics[name]), epoch.number, cuts)
-            for name, cuts in said.items()
+            name: with_truncation(_truncations_of(topics[name]), epoch.number, truncations)
+            for name, truncations in found.items()
         })  # fmt: skip
 
     def _finish_truncations(self, epoch: SiteEpoch, topics: dict[str, MirrorTopic]) -> None:
         """All is cut, and nothing copied yet: applications go back from now on."""
         held = self._former.topics()
-        cuts = {name: _truncations_of(held[name]) for name in topics}
-        begun = {name: all_done(one) for name, one in cuts.items() if one != all_done(one)}
+        truncations = {name: _truncations_of(held[name]) for name in topics}
+        begun = {name: all_done(one) for name, one in truncations.items() if one != all_done(one)}
         self._write_truncations(epoch, begun)
 
     def _write_truncations(
-        self, epoch: SiteEpoch, cuts: dict[str, tuple[TopicTruncations, ...]]
+        self, epoch: SiteEpoch, truncations: dict[str, tuple[TopicTruncations, ...]]
     ) -> None:
         changes: dict[str, ConfigChanges] = {
             name: [(TRUNCATIONS_KEY, AlterConfigOp.SET, truncations_text(one))]
-            for name, one in cuts.items()
+            for name, one in truncations.items()
         }
         if changes:
             retried(lambda: self._former.change(epoch, changes), self._limits.timeout_s)
 
-    def _cut(
-        self, epoch: SiteEpoch, report: ReportFile, partition: TopicPartition, claim: Any, end: int
+    def _truncate(
+        self,
+        epoch: SiteEpoch,
+        report: ReportFile,
+        partition: TopicPartition,
+        claim: PartitionMirrorAppendResult,
+        end: int,
+        is_compacted: bool,
     ) -> None:
+        """Of a compacted partition all goes, to be copied again: its cleaner may have removed what
+        the tail superseded, and without the tail these keys would have no value any more."""
         end = _truncate_at(claim, end)
         if claim.log_end_offset <= end:
             return
         name = f"{partition.topic}-{partition.partition}"
-        with DivergedRecordFile(self._tails / f"{epoch.number:06d}", partition) as tail:
-            tail.add_range(self._former.leaders.fetch, end, claim.log_end_offset)
-            tail.finish()
+        with DivergedRecordFile(self._diverged_folder / f"{epoch.number:06d}", partition) as file:
+            file.add_range(self._former.leaders.fetch, end, claim.log_end_offset)
+            file.finish()
         if has_rows(partition.topic):
-            self._publish_ids(epoch, tail.path)
-        said = PartitionStatement(
+            self._publish_ids(epoch, file.path)
+        found = PartitionStatement(
             topic=partition.topic, partition=partition.partition, end=end,
-            former_end=claim.log_end_offset, records=tail.records, file=str(tail.path),
+            former_end=claim.log_end_offset, records=file.records, file=str(file.path),
         )  # fmt: skip
-        report.append(statement(TAIL, epoch, now_ms(), [said]))
+        report.append(statement(TAIL, epoch, now_ms(), [found]))
         if self._primary.admin.site_epoch() != epoch:
             raise SwitchUnfinished(f"{self._primary.name} has another site epoch by now")
+        at = int(claim.log_start_offset) if is_compacted else end
         result = self._former.leaders.truncate(
-            partition, self._primary.cluster_id, self._generation, claim, end
+            partition, self._primary.cluster_id, self._generation, claim, at
         )
         if result.error_code:
             code = ErrorCode.of(result.error_code).name
             raise SwitchUnfinished(
                 f"{name} was not cut: {code} {result.error_message or ''}; its tail is in "
-                f"{tail.path}. Run the same command again"
+                f"{file.path}. Run the same command again"
             )
-        self._on_step("cut", f"{name}: {tail.records} records are in {tail.path}")
+        self._on_step("cut", f"{name}: {file.records} records are in {file.path}")
 
     def _publish_ids(self, epoch: SiteEpoch, path: Path) -> None:
         """To the former primary, for whose store has rows of these records. Raises BusError,
@@ -343,14 +354,14 @@ class Rejoin:
         opened: dict[TopicPartition, int],
     ) -> list[PartitionStatement]:
         """The tails as they were said, over all runs of the command; the rest had none."""
-        tails = {
+        truncated = {
             TopicPartition(one.topic, one.partition): one
-            for said in report.read()
-            if said.kind == TAIL
-            for one in said.partitions
+            for found in report.read()
+            if found.kind == TAIL
+            for one in found.partitions
         }
         return [
-            tails.get(partition) or PartitionStatement(
+            truncated.get(partition) or PartitionStatement(
                 topic=partition.topic, partition=partition.partition, end=end, former_end=end,
                 records=0,
             )
@@ -363,16 +374,20 @@ def _diverged_message(part: DivergedRange) -> Record:
     return Record(part.key, encode_diverged_range(part), schema, now_ms())
 
 
-def _truncate_at(claim: Any, end: int) -> int:
+def _truncate_at(claim: PartitionMirrorAppendResult, end: int) -> int:
     """Where a log ends then: retention may have taken more than its tail."""
-    return max(end, int(claim.log_start_offset))
+    return max(end, claim.log_start_offset)
 
 
 def _truncations_of(topic: MirrorTopic) -> tuple[TopicTruncations, ...]:
     return parse_truncations(topic.configs.get(TRUNCATIONS_KEY, ""))
 
 
-def _is_truncated(ends: dict[TopicPartition, int], partition: TopicPartition, claim: Any) -> bool:
+def _is_truncated(
+    ends: dict[TopicPartition, int],
+    partition: TopicPartition,
+    claim: PartitionMirrorAppendResult,
+) -> bool:
     """Whether every replica ends where it was cut. Raises SwitchUnfinished where the log goes
     on."""
     if not is_replicated(partition, claim):
@@ -395,11 +410,11 @@ async def _differs_at(
     """The first batch that differs; -1: none. Raises SwitchUnfinished."""
     start = 0 if at_switch is None else max(at_switch - COMPARED_OFFSETS, 0)
     try:
-        sides = [await _leader_endpoint(reader, partition) for reader in (former, primary)]
-        held = [await side.held() for side in sides]
+        endpoints = [await _leader_endpoint(reader, partition) for reader in (former, primary)]
+        held = [await endpoint.held() for endpoint in endpoints]
         first = max(start, *(one.start for one in held))
         end = max(first, min(one.end for one in held))
-        comparison = BlockComparison(sides[0], {PRIMARY: sides[1]}, BLOCK_OFFSETS)
+        comparison = BlockComparison(endpoints[0], {PRIMARY: endpoints[1]}, BLOCK_OFFSETS)
         found = (await comparison.compare(first, end))[PRIMARY]
     except EndpointError as error:
         raise _not_compared(partition, str(error)) from None
@@ -412,7 +427,7 @@ async def _differs_at(
 async def _leader_endpoint(reader: EndpointReader, partition: TopicPartition) -> ReplicaEndpoint:
     name, index = partition
     [found] = [one for one in reader.view.topics[name].partitions if one.index == index]
-    return await reader.side(name, index, found.leader)
+    return await reader.endpoint(name, index, found.leader)
 
 
 def _not_compared(partition: TopicPartition, why: str) -> SwitchUnfinished:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bus.client.model import TopicPartition
 from bus.errors import BusError, ErrorCode
+from bus.protocol.generated.mirror_append import PartitionMirrorAppendResult
 from dr_mirror.switch.plan.switch import Obstacle
 from dr_mirror.switch.site_client import SiteClient
 from dr_mirror.topics.topics import MirrorTopic
@@ -22,8 +22,9 @@ NAMED = 10
 """Partitions named in a text; the rest is counted."""
 
 OnStep = Callable[[str, str], None]
-Claims = dict[TopicPartition, Any]
+Claims = dict[TopicPartition, PartitionMirrorAppendResult]
 """Each leader's answer to a claim of the mirror."""
+AcceptsClaim = Callable[[TopicPartition, PartitionMirrorAppendResult], bool]
 
 
 class SwitchRefused(Exception):
@@ -70,7 +71,7 @@ def claim_all(
     source_cluster_id: str,
     generation: int,
     *,
-    accepts: Callable[[TopicPartition, Any], bool],
+    accepts: AcceptsClaim,
     unfinished: Callable[[str], SwitchUnfinished],
     limits: SwitchLimits,
     on_step: OnStep,
@@ -98,9 +99,9 @@ def claim_all(
         refresh(site, on_step)
 
 
-def is_replicated(_: TopicPartition, claim: Any) -> bool:
+def is_replicated(_: TopicPartition, claim: PartitionMirrorAppendResult) -> bool:
     """Whether all that the leader's log holds is at its in-sync replicas."""
-    return bool(claim.high_watermark == claim.log_end_offset)
+    return claim.high_watermark == claim.log_end_offset
 
 
 def refresh(site: SiteClient, on_step: OnStep) -> None:

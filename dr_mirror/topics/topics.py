@@ -161,7 +161,7 @@ def surplus_partitions(
     ]
 
 
-def with_made_anew(
+def with_recreated(
     plans: Mapping[str, TopicPlan], surplus_ends: Mapping[TopicPartition, int]
 ) -> dict[str, TopicPlan]:
     """The plans, by the ends of the target's surplus partitions. Only a mirror writes there, and no

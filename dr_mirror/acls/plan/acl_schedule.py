@@ -1,6 +1,6 @@
 """When ACLs are compared: once a minute, and soon after another topic begins to be copied. Pure.
 
-In: the topics that are copied, the time, every `LOOK_S`. Out: whether to compare now. Never: two
+In: the topics that are copied, the time, every `POLL_S`. Out: whether to compare now. Never: two
 comparisons within one look, however many topics come.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-LOOK_S = 2.0
+POLL_S = 2.0
 """So late at most a topic's ACLs are compared after it begins to be copied."""
 EVERY_S = 60.0
 """An ACL that is made later is found within this time."""

@@ -17,7 +17,7 @@ from bus.client.model import AclBinding
 from bus.protocol.acls import Operation, Pattern, Permission, Resource
 from dr_mirror.policy.topic_names import TopicNames
 
-SHOWN = 20
+MAX_LISTED = 20
 """Of those that a person has to look at, in a status."""
 ANY_NAME = "*"
 COPIED = (Resource.TOPIC, Resource.GROUP)
@@ -39,7 +39,7 @@ class AclPlan:
     """What to create, and what to tell."""
 
     create: tuple[AclBinding, ...]
-    carried: int
+    replicated: int
     by_hand: tuple[AclBinding, ...]
     only_at_target: tuple[AclBinding, ...]
 

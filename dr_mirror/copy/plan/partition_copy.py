@@ -23,7 +23,7 @@ from dr_mirror.copy.plan.resume import ResumePoint, SourceOffsets
 from dr_mirror.topics.states import MirrorState
 
 NO_NODE = -1
-_HEARD = (MirrorState.COPYING, MirrorState.HOLE)
+_ANSWERING = (MirrorState.COPYING, MirrorState.HOLE)
 
 
 class FetchedFrame:
@@ -288,7 +288,7 @@ def lag_s(copy: PartitionCopy, now_ms: int, answered_ms: int) -> float:
     the source had.
     """
     is_complete = copy.lag_records == 0
-    if is_complete and copy.copying and copy.state in _HEARD:
+    if is_complete and copy.copying and copy.state in _ANSWERING:
         return 0.0
     caught_up_ms = max(copy.caught_up_ms, answered_ms if is_complete else -1)
     return -1.0 if caught_up_ms < 0 else max(now_ms - caught_up_ms, 0) / 1000

@@ -22,7 +22,7 @@ MAX_PICTURES = 8
 FIRST_RETRY_MS, LAST_RETRY_MS = 5_000, 600_000
 GIVE_UP_MS = DAY_MS
 """An edge whose picture store was away brings a picture later than its record."""
-MAX_SHOWN = 20
+MAX_LISTED = 20
 
 
 class _Alarmed(msgspec.Struct):
@@ -132,10 +132,10 @@ def in_all(found: Sequence[PictureStatus]) -> PictureStatus:
         copied_bytes=sum(one.copied_bytes for one in found),
         present=sum(one.present for one in found),
         given_up=sum(one.given_up for one in found),
-        shown_given_up=tuple(each for one in found for each in one.shown_given_up)[:MAX_SHOWN],
-        other=tuple(each for one in found for each in one.other)[:MAX_SHOWN],
+        shown_given_up=tuple(each for one in found for each in one.shown_given_up)[:MAX_LISTED],
+        other=tuple(each for one in found for each in one.other)[:MAX_LISTED],
         compared=sum(one.compared for one in found),
-        differing=tuple(each for one in found for each in one.differing)[:MAX_SHOWN],
+        differing=tuple(each for one in found for each in one.differing)[:MAX_LISTED],
         oldest_compared_ms=_oldest(one.oldest_compared_ms for one in found),
         problem="; ".join(dict.fromkeys(one.problem for one in found if one.problem)),
     )  # fmt: skip

@@ -13,7 +13,7 @@ import msgspec
 from bus.contracts.mirror_status import ProofStatus, ReplicaDifference, TopicProof
 from dr_mirror.proof.plan.partition_proof import BLOCK_OFFSETS, PartitionProof
 
-MAX_SHOWN = 200
+MAX_LISTED = 200
 """Differences in one status: a whole lost disk has thousands, and one cause."""
 
 
@@ -32,7 +32,7 @@ def proof_status(
     differences = [found for one in by_name for found in sorted(one.differences, key=_place)]
     return ProofStatus(
         topics=tuple(one.proof(now_ms) for one in by_name),
-        differences=tuple(differences[:MAX_SHOWN]),
+        differences=tuple(differences[:MAX_LISTED]),
         compared_blocks=compared_blocks,
         read_bytes=read_bytes,
         bytes_per_s=bytes_per_s,

@@ -20,7 +20,7 @@ from bus.protocol.wire import Buffer
 MAX_GAP = 10_000
 """A larger jump is another numbering: some devices number by their clocks."""
 MAX_DIGITS = 18
-SHOWN_RANGES = 5
+LISTED_RANGES = 5
 
 
 class _NumberedBody(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class NumberedRecord(NamedTuple):
 
 class SequenceGap(msgspec.Struct, frozen=True, kw_only=True):
     """Of one device. `kind` empty: it numbers all its records together. `ranges`: first and last of
-    what is missing, the first `SHOWN_RANGES`."""
+    what is missing, the first `LISTED_RANGES`."""
 
     camera_ip: str
     kind: str
@@ -88,7 +88,7 @@ def _gap(camera_ip: str, kind: str, numbers: Sequence[tuple[str, int]]) -> Seque
     return SequenceGap(
         camera_ip=camera_ip, kind=kind, present=len({number for _, number in numbers}),
         missing=sum(last - first + 1 for first, last in ranges),
-        ranges=tuple(ranges[:SHOWN_RANGES]),
+        ranges=tuple(ranges[:LISTED_RANGES]),
     )  # fmt: skip
 
 

@@ -28,10 +28,10 @@ def edge_statement(
 ) -> SwitchStatement:
     """What this edge makes of a forced switch: of each partition the records that were known to be
     missing, and those behind them, of which nothing was known."""
-    said = {TopicPartition(one.topic, one.partition): one for one in forced.partitions}
+    at_switches = {TopicPartition(one.topic, one.partition): one for one in forced.partitions}
     found = []
     for each in sent.partitions:
-        at_switch = said.get(TopicPartition(each.topic, each.partition))
+        at_switch = at_switches.get(TopicPartition(each.topic, each.partition))
         if at_switch is None or at_switch.end < 0:
             continue
         known_end = max(at_switch.heard_end, at_switch.end)
@@ -73,9 +73,9 @@ class SwitchLoss(msgspec.Struct, frozen=True, kw_only=True):
     own: int = -1
 
 
-def switch_loss(said: Iterable[SwitchStatement]) -> SwitchLoss | None:
+def switch_loss(at_switches: Iterable[SwitchStatement]) -> SwitchLoss | None:
     """Over all statements of a report; None where the switch was not forced."""
-    statements = list(said)
+    statements = list(at_switches)
     forced = next((one for one in statements if one.kind == FORCED), None)
     if forced is None:
         return None

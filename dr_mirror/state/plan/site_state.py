@@ -34,7 +34,10 @@ from bus.contracts.topics import (
     EVENT_STATISTICS,
     EVENT_VIDEO_PROGRESS,
 )
+from bus.contracts.version_floor import FLOOR_KEY
+from bus.domain.table_versions import TableVersions
 
+FLOOR = FLOOR_KEY.encode()
 MAX_KEYS = 200_000
 """Of one topic: ten times a large city's register."""
 
@@ -63,7 +66,7 @@ class _Versioned(msgspec.Struct):
     version: int
 
 
-def _said_version(record: ConsumedRecord) -> int | None:
+def _stated_version(record: ConsumedRecord) -> int | None:
     try:
         return msgspec.json.decode(record.value or b"", type=_Versioned).version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -74,11 +77,16 @@ def _time(record: ConsumedRecord) -> int | None:
     return record.timestamp_ms if record.timestamp_ms >= 0 and record.value is not None else None
 
 
+def _stated_version_or_time(record: ConsumedRecord) -> int | None:
+    """Entries of an earlier version say none."""
+    return _stated_version(record) or _time(record)
+
+
 STATE = (
-    StateKind("rules", CONTROL_WATCHLIST, Merge.NEWEST, _said_version),
-    StateKind("register", CONTROL_REGISTER, Merge.NEWEST, _time),
+    StateKind("rules", CONTROL_WATCHLIST, Merge.NEWEST, _stated_version),
+    StateKind("register", CONTROL_REGISTER, Merge.NEWEST, _stated_version_or_time),
     StateKind("statistics orders", CONTROL_STATISTICS, Merge.NEWEST, _time),
-    StateKind("accounts", CONTROL_ACCOUNTS, Merge.NEWEST, _said_version),
+    StateKind("accounts", CONTROL_ACCOUNTS, Merge.NEWEST, _stated_version),
     StateKind("alarms", EVENT_ALARM, Merge.ONCE),
     StateKind("incidents", EVENT_INCIDENT, Merge.ONCE),
     StateKind("notified", EVENT_NOTIFIED, Merge.ONCE, after_fence=True),
@@ -119,6 +127,10 @@ NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 
 
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "replace")
+
+
 class _Known(NamedTuple):
     version: int
     origin: MirrorOrigin | None
@@ -126,12 +138,14 @@ class _Known(NamedTuple):
 
 
 class NewestOfKeys:
-    """What a site has of a topic that is a state. Invariant: of each key the newest version."""
+    """What a site has of a topic that is a state. Invariant: of each key the newest version; none
+    of what a tombstone has taken at or below the site's version floor."""
 
     def __init__(self, kind: StateKind) -> None:
         self._kind = kind
         self._known: dict[bytes, _Known] = {}
         self._at_primary: dict[bytes, int] = {}
+        self._named = TableVersions()
         self.newer_there: set[bytes] = set()
         """Keys whose version at the other site is newer than the primary's: kept there."""
 
@@ -140,6 +154,8 @@ class NewestOfKeys:
 
     def on_target(self, record: ConsumedRecord) -> None:
         """A record of the site that is carried to, its own or one that was carried."""
+        if record.value is None and record.key is not None:
+            self._forget(record.key)
         version = self._kind.version(record)
         if record.key is None or version is None:
             return
@@ -150,12 +166,18 @@ class NewestOfKeys:
             self._compare(record.key)
 
     def is_due(self, record: ConsumedRecord, cluster_id: str) -> bool:
-        """Whether a record of the primary, `cluster_id`, has to be carried."""
+        """Whether a record of the primary, `cluster_id`, has to be carried. A tombstone has not:
+        each site writes its own, once the floor that was carried is above what it removes."""
         version = self._kind.version(record)
-        if record.key is None or version is None or record.header(MIRROR_ORIGIN) is not None:
+        if record.key is None:
+            return False
+        self._note_named(record, version)
+        if version is None or record.header(MIRROR_ORIGIN) is not None:
             return False
         self._at_primary[record.key] = max(version, self._at_primary.get(record.key, version))
         self._compare(record.key)
+        if record.key != FLOOR and version <= self.floor:
+            return False  # the site has removed it since, and must not take it again
         known = self._known.get(record.key)
         if known is None or version > known.version:
             return True
@@ -166,9 +188,41 @@ class NewestOfKeys:
         from_there = known.origin is not None and known.origin.cluster_id == cluster_id
         return is_later and from_there and known.value != record.value
 
+    def not_named(self) -> list[bytes]:
+        """Keys of the other site that the primary, read from its start to its end, does not name
+        although its floor is above what is known of them: they were removed there so long ago that
+        no removal is left, while nothing was carried."""
+        floor = min(self.floor, self._named.floor)
+        return [
+            key for key, known in self._known.items()
+            if _text(key) not in self._named and key != FLOOR and known.version <= floor
+        ]  # fmt: skip
+
+    def _note_named(self, record: ConsumedRecord, version: int | None) -> None:
+        """As a reader at the primary goes by it; what came too late names nothing."""
+        key = _text(record.key or b"")
+        if record.value is None:
+            self._named.forget(key)
+        elif key == FLOOR_KEY:
+            self._named.raise_floor(-1 if version is None else version)
+        elif version is not None:
+            self._named.accept(key, version, is_removal=False)
+
+    @property
+    def floor(self) -> int:
+        """Of the site that is carried to; -1: there is none."""
+        known = self._known.get(FLOOR)
+        return -1 if known is None else known.version
+
+    def _forget(self, key: bytes) -> None:
+        known = self._known.get(key)
+        if known is not None and known.version <= self.floor:
+            del self._known[key]
+            self.newer_there.discard(key)
+
     def _compare(self, key: bytes) -> None:
         known, at_primary = self._known.get(key), self._at_primary.get(key)
-        is_own = known is not None and known.origin is None
+        is_own = known is not None and known.origin is None and key != FLOOR
         if is_own and at_primary is not None and known is not None and known.version > at_primary:
             self.newer_there.add(key)
         else:

@@ -107,8 +107,8 @@ def _part(first: DivergedRecord, epoch: int, end_offset: int, ids: list[str]) ->
 
 def _stored_id(record: DivergedRecord) -> str:
     """Of several headers of the name the last one counts, as where it is stored."""
-    said = dict(record.headers).get(headers.RECORD_ID)
-    record_id = "" if said is None else base64.b64decode(said).decode("utf-8", "replace")
+    header = dict(record.headers).get(headers.RECORD_ID)
+    record_id = "" if header is None else base64.b64decode(header).decode("utf-8", "replace")
     value = None if record.raw is None else base64.b64decode(record.raw)
     return identity_on_bus(record_id, record.topic, record.partition, record.offset, value)
 

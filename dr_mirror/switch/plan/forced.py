@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bus.client.model import TopicPartition
 from bus.contracts.mirror_status import MirrorStatus
+from bus.protocol.generated.describe_producers import ProducerState
 from bus.records.batch import assign
 from bus.records.control import end_txn_marker
 from dr_mirror.report.plan.switch_report import PartitionStatement
@@ -75,7 +75,9 @@ def forced_partitions(
     return found
 
 
-def open_transactions(partition: TopicPartition, producers: Iterable[Any]) -> list[OpenTransaction]:
+def open_transactions(
+    partition: TopicPartition, producers: Iterable[ProducerState]
+) -> list[OpenTransaction]:
     """Of the answer of DescribeProducers for one partition."""
     return [
         OpenTransaction(partition, one.producer_id, one.producer_epoch, one.coordinator_epoch,

@@ -88,7 +88,7 @@ def test_one_that_differs_stays_named_until_it_is_equal_and_one_that_is_gone_is_
     later_ms = NOW_MS + PACE.interval_ms
     a, b = file.to_compare(later_ms, 10)
     file.compared([(a, PictureCheck.DIFFERS), (b, PictureCheck.GONE)], PACE, later_ms)
-    assert (file.differing(), file.kept()) == (["a"], (1, later_ms))
+    assert (file.differing(), file.retained()) == (["a"], (1, later_ms))
     file.compared([(a, PictureCheck.AWAY)], PACE, later_ms)
     assert file.differing() == ["a"]
     file.compared([(a, PictureCheck.EQUAL)], PACE, later_ms)
@@ -99,7 +99,7 @@ def test_one_that_differs_stays_named_until_it_is_equal_and_one_that_is_gone_is_
 def test_the_oldest_are_forgotten_beyond_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("dr_mirror.pictures.picture_file.MAX_KEPT", 3)
+    monkeypatch.setattr("dr_mirror.pictures.picture_file.MAX_RETAINED", 3)
     file = PictureFile(tmp_path / "pictures.db")
     for number in range(5):
         file.add([f"p{number}"], NOW_MS + number)

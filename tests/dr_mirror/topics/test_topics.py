@@ -15,7 +15,7 @@ from dr_mirror.topics.topics import (
     MirrorTopic,
     plan_topics,
     surplus_partitions,
-    with_made_anew,
+    with_recreated,
 )
 
 A_AND_B = ClusterPair("A", "B", 100)
@@ -100,7 +100,7 @@ def test_a_partition_that_was_copied_and_is_gone_at_the_source_says_that_its_top
     source, target = topic(2), mirrored(4)
     plans = {NAME: plan(source, target)}
     assert surplus_partitions(plans, {NAME: target}) == [TopicPartition(NAME, 2), TopicPartition(NAME, 3)]
-    found = with_made_anew(plans, {TopicPartition(NAME, each): end for each, end in ends.items()})
+    found = with_recreated(plans, {TopicPartition(NAME, each): end for each, end in ends.items()})
     assert found[NAME].state is state
     if state is MirrorState.RECREATED_AT_SOURCE:
         assert found[NAME].detail.endswith(f"databus mirror copy-anew {NAME}")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dr_mirror.acls.plan.acl_schedule import EVERY_S, LOOK_S, AclSchedule
+from dr_mirror.acls.plan.acl_schedule import EVERY_S, POLL_S, AclSchedule
 
 TOPICS = st.sampled_from(["data.vehicle", "data.face", "data.phone", "event.alarm"])
 
 
 def compared(looks: list[frozenset[str]]) -> list[int]:
-    """At which of these looks, `LOOK_S` apart, ACLs are compared."""
+    """At which of these looks, `POLL_S` apart, ACLs are compared."""
     schedule = AclSchedule()
     found = []
     for number, copied in enumerate(looks):
-        if schedule.is_due(copied, number * LOOK_S):
-            schedule.begin(copied, number * LOOK_S)
+        if schedule.is_due(copied, number * POLL_S):
+            schedule.begin(copied, number * POLL_S)
             found.append(number)
     return found
 
@@ -31,7 +31,7 @@ def test_each_topic_is_in_a_comparison_at_the_look_that_sees_it_first(looks: lis
     """Since the last comparison; and without news one is made a minute after the other."""
     found = compared(looks)
     assert found[0] == 0
-    every = round(EVERY_S / LOOK_S)
+    every = round(EVERY_S / POLL_S)
     last = 0
     for number, copied in enumerate(looks):
         is_new = not copied <= looks[last]

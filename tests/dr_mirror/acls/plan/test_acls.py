@@ -31,7 +31,7 @@ def test_who_may_read_at_the_source_may_read_at_the_target_and_nobody_writes_the
     source = [acl(READ), acl(WRITE), acl(ALL, "data.face"), denied, acl(READ, "other")]
     found = plan_acls(source, [], rules())
     assert set(found.create) == {acl(READ), acl(READ, "data.face"), denied}
-    assert found.carried == 3
+    assert found.replicated == 3
 
 
 def test_at_our_brokers_producers_need_theirs_once_the_site_is_primary():
@@ -43,7 +43,7 @@ def test_at_our_brokers_producers_need_theirs_once_the_site_is_primary():
 def test_what_is_there_is_not_made_again_and_what_is_more_is_named_and_kept():
     """A revoked one, or the operator's own."""
     found = plan_acls([acl(READ)], [acl(READ), acl(READ, "data.face"), acl(WRITE)], rules())
-    assert (found.create, found.carried) == ((), 1)
+    assert (found.create, found.replicated) == ((), 1)
     assert found.only_at_target == (acl(READ, "data.face"),)
 
 

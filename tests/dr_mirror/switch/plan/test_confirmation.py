@@ -10,7 +10,7 @@ from bus.domain.site_epochs import (
     FormerPrimaryFence,
     SiteClusters,
     SiteEpochs,
-    due_to_tell,
+    due_confirmations,
 )
 from dr_mirror.switch.plan.confirmation import (
     SiteStanding,
@@ -32,33 +32,33 @@ CANCELLED = epoch(2, EpochKind.CANCELLED, "A")
 
 def test_before_the_first_switch_the_source_is_the_primary() -> None:
     """The target holds copies only and waits for nothing."""
-    assert due_to_tell(SiteEpochs(SITES, None, None)) == [Confirm("A", 0)]
+    assert due_confirmations(SiteEpochs(SITES, None, None)) == [Confirm("A", 0)]
 
 
 def test_while_a_switch_is_under_way_nobody_is_told_anything() -> None:
     """The new primary is opened by the switch; one that was given up, too."""
-    assert due_to_tell(SiteEpochs(SITES, PLANNED, None)) == []
-    assert due_to_tell(SiteEpochs(SITES, PLANNED, CANCELLED)) == []
+    assert due_confirmations(SiteEpochs(SITES, PLANNED, None)) == []
+    assert due_confirmations(SiteEpochs(SITES, PLANNED, CANCELLED)) == []
 
 
 def test_a_former_primary_that_does_not_know_of_a_switch_is_fenced_and_not_confirmed() -> None:
     """Whether it holds an older epoch or none."""
-    assert due_to_tell(SiteEpochs(SITES, None, FORCED)) == [Confirm("B", 1), FormerPrimaryFence("A", FORCED)]
+    assert due_confirmations(SiteEpochs(SITES, None, FORCED)) == [Confirm("B", 1), FormerPrimaryFence("A", FORCED)]
     newer = epoch(4, EpochKind.FORCED, "B")
     older = epoch(3, EpochKind.PLANNED, "A")
-    assert due_to_tell(SiteEpochs(SITES, older, newer)) == [Confirm("B", 4), FormerPrimaryFence("A", newer)]
+    assert due_confirmations(SiteEpochs(SITES, older, newer)) == [Confirm("B", 4), FormerPrimaryFence("A", newer)]
 
 
 def test_a_primary_whose_former_one_has_rejoined_first_is_confirmed_by_its_own_epoch() -> None:
     """A way back that was killed between its last two steps leaves B without the newest number."""
-    assert due_to_tell(SiteEpochs(SITES, REJOINED, FORCED)) == [Confirm("B", 1)]
-    assert due_to_tell(SiteEpochs(SITES, REJOINED, REJOINED)) == [Confirm("B", 2)]
+    assert due_confirmations(SiteEpochs(SITES, REJOINED, FORCED)) == [Confirm("B", 1)]
+    assert due_confirmations(SiteEpochs(SITES, REJOINED, REJOINED)) == [Confirm("B", 2)]
 
 
 def test_epochs_of_other_clusters_tell_nothing() -> None:
     """The settings name another pair."""
     foreign = SiteEpoch(3, EpochKind.PLANNED, "A", "C", 1, "x")
-    assert due_to_tell(SiteEpochs(SITES, foreign, None)) == []
+    assert due_confirmations(SiteEpochs(SITES, foreign, None)) == []
 
 
 def test_never_are_both_confirmed_nor_one_that_the_newest_epoch_calls_secondary(
@@ -72,7 +72,7 @@ def test_never_are_both_confirmed_nor_one_that_the_newest_epoch_calls_secondary(
             for _ in range(2)
         ]  # fmt: skip
         epochs = SiteEpochs(SITES, *held)
-        told = due_to_tell(epochs)
+        told = due_confirmations(epochs)
         confirmed = [one for one in told if isinstance(one, Confirm)]
         assert len(confirmed) <= 1
         for one in confirmed:

@@ -20,7 +20,7 @@ GUESSED_RECORD_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class FirstLook:
+class FirstScan:
     """One partition: the target holds [start, end) in `size_bytes` (-1: not known), and the first
     record that is young is at `young_from`."""
 
@@ -43,11 +43,11 @@ class FirstLook:
         return self.young * mean
 
 
-def recent_from(looks: Sequence[FirstLook], max_bytes: float) -> dict[TopicPartition, int]:
+def recent_from(scans: Sequence[FirstScan], max_bytes: float) -> dict[TopicPartition, int]:
     """Each has the same share of what is young in it, the newest, so that all fits."""
-    young_bytes = sum(one.young_bytes for one in looks)
+    young_bytes = sum(one.young_bytes for one in scans)
     share = min(max_bytes / young_bytes, 1.0) if young_bytes > 0 else 1.0
-    return {one.partition: one.end - int(one.young * share) for one in looks}
+    return {one.partition: one.end - int(one.young * share) for one in scans}
 
 
 def newest_from(end: int, mean_bytes: float, partitions: int) -> int:
@@ -57,6 +57,6 @@ def newest_from(end: int, mean_bytes: float, partitions: int) -> int:
     return max(end - int(RECENT_BYTES / max(partitions, 1) / max(mean_bytes, 1.0)), 0)
 
 
-def budget_of(looks: int, waiting: int, left_bytes: float) -> float:
+def budget_of(scans: int, waiting: int, left_bytes: float) -> float:
     """What these may have while so many more are yet to be looked at."""
-    return max(left_bytes, 0.0) * looks / max(looks + waiting, 1)
+    return max(left_bytes, 0.0) * scans / max(scans + waiting, 1)
