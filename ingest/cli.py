@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ingest.pictures.store import PictureStore
 
 PAGE_ROWS = 500
-_SHOWN_BYTES = 80  # of a rejected record's bytes in the table
+_LISTED_BYTES = 80  # of a rejected record's bytes in the table
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 Limit = Annotated[int, typer.Option(min=1, help="At most so many, newest first.")]
@@ -237,7 +237,7 @@ def _print_rejected(rows: Iterable[RejectedRow], zone: str) -> None:
             row.camera_ip,
             row.recognizer_ip,
             row.source,
-            row.body[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"),
+            row.body[:_LISTED_BYTES].decode("utf-8", "backslashreplace"),
         )
     _print_table(table, "nothing rejected that matches")
 
@@ -266,7 +266,7 @@ def _print_faults(
         console.print(f"    {fault.message_zh}", markup=False, highlight=False)
 
 
-def _print_json(found: dict[str, Any]) -> None:
+def _print_json(found: dict[str, object]) -> None:
     print(msgspec.json.encode(found).decode())
 
 

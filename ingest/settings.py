@@ -60,7 +60,7 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         check_trusted_proxies(self.trusted_proxies)
 
     @property
-    def kept_bytes(self) -> int:
+    def retained_max_bytes(self) -> int:
         """How much is kept for a second site; 0: there is none."""
         return self.kept_max_bytes if self.second_site_bootstrap_servers else 0
 

@@ -40,6 +40,7 @@ from spark_apps.publish.publisher import EventPublisher
 from spark_apps.queries.application import SharedQuery, open_cursor
 from spark_apps.queries.context import Context
 from spark_apps.queries.running_queries import RunningQueries
+from spark_apps.session.java_references import GarbageCollector
 from spark_apps.session.retry import SPARK_ERRORS
 from spark_apps.session.session import SessionError, open_session
 from spark_apps.session.warm_up import start_warm_up
@@ -140,7 +141,9 @@ class Driver:
             yield SharedQuery([open_cursor(APPLICATIONS[name].make(context)) for name in names])
 
     def _watch(self, context: Context, queries: RunningQueries) -> int:
+        collector = GarbageCollector()
         while not self._stopping.wait(_WATCH_INTERVAL_S):
+            collector.collect_due()
             try:
                 context.do_periodic_work()
             except LogsTruncated as error:
@@ -148,7 +151,7 @@ class Driver:
                 return 1
             queries.follow_topics()
             if (ended := queries.ended()) is not None:
-                _tell_end(*ended)
+                _log_end(*ended)
                 return 1
         return 0
 
@@ -172,7 +175,7 @@ class Driver:
         guard.cancel()
 
 
-def _tell_end(name: str, cause: object) -> None:
+def _log_end(name: str, cause: object) -> None:
     trace = cause if isinstance(cause, BaseException) else None
     words = _lines(str(cause) or repr(cause))
     is_java = isinstance(cause, SPARK_ERRORS)  # whose trace is long, and in the words

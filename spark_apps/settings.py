@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, get_args
 
 import msgspec
@@ -27,6 +28,11 @@ from ingest.settings import StoreSettings
 ApplicationName = Literal["watchlist", "ingest", "latency", "quality"]
 ALARMS: ApplicationName = "watchlist"
 """What has a driver of its own where there are two."""
+APART: Mapping[str, tuple[ApplicationName, ...]] = MappingProxyType(
+    {"watchlist": ("watchlist",), "ingest": ("ingest",), "meters": ("latency", "quality")}
+)
+"""The drivers of a Spark cluster. What reads meters has a batch every ten seconds, and a JVM with
+an executor costs more than both: they share one."""
 
 
 class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,7 +62,7 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     quality_gap_minutes: Positive = 2
     stop_timeout_s: Seconds = 10.0
     metrics_host: Name = "127.0.0.1"
-    metrics_port: PageOfMetrics = 8654  # an application alone: one to four more, in their order
+    metrics_port: PageOfMetrics = 8654  # a driver of few applications: one to four more
 
     def __post_init__(self) -> None:
         """Raises `ValueError`, the key first: two drivers have something to do each."""
@@ -79,10 +85,12 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def page_port(self, names: Sequence[str]) -> int:
         """Where a driver of these applications shows its metrics. Several drivers may share a
-        machine: one application alone has a port of its own."""
+        machine: each of a cluster has the port of its first application."""
         base = self.metrics_port
-        is_alone = len(names) == 1 and base > 0
-        return base + 1 + get_args(ApplicationName).index(names[0]) if is_alone else base
+        is_apart = any(set(names) <= set(few) for few in APART.values())
+        if base <= 0 or not is_apart:
+            return base
+        return base + 1 + get_args(ApplicationName).index(names[0])
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

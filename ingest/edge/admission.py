@@ -93,7 +93,7 @@ class _Pictures(NamedTuple):
     lost: Sequence[str]
 
     @property
-    def kept(self) -> dict[str, bytes]:
+    def stored(self) -> dict[str, bytes]:
         """With bytes that are not too many."""
         return {key: one for key, one in self.given.items() if one and key not in self.lost}
 
@@ -149,12 +149,12 @@ def _admitted(
     warnings: Sequence[Diagnostic] = ()
     if may_warn and (pictures.suspect or is_odd or _repeats_a_key(message.value)):
         warnings = _warnings(message, faults, posted, request)
-    kept = pictures.kept
+    stored = pictures.stored
     names = {
         key: picture_name(
             request.day, row.checkpoint_id, row.record_id, ROLES.get(key, "other"), data
         )
-        for key, data in kept.items()
+        for key, data in stored.items()
     }
     body = with_urls(message, {key: url_of(name) for key, name in names.items()}, pictures.lost)
     if len(body) > request.max_record_bytes:
@@ -165,7 +165,7 @@ def _admitted(
         row.record_id,
         message.kind,
         _valid_entry(row, message.kind, body, request),
-        {names[key]: data for key, data in kept.items()},
+        {names[key]: data for key, data in stored.items()},
         row.camera_ip,
         warnings=warnings,
         faults=faults,

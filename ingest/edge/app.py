@@ -50,7 +50,7 @@ async def open_edge(
         max_bytes=edge.spool_max_bytes,
         min_free_bytes=edge.spool_min_free_bytes,
         segment_bytes=edge.spool_segment_bytes,
-        kept_max_bytes=edge.kept_bytes,
+        retained_max_bytes=edge.retained_max_bytes,
     )
     route = SiteRoute(folder, bus, edge.second_site(bus))
     store = open_pictures(pictures, site, edge)

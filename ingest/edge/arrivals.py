@@ -25,9 +25,9 @@ from ingest.spool import Place, Spool
 
 log = logging.getLogger(__name__)
 
-TELL_S = 15.0
+REPORT_S = 15.0
 """Between two messages of a slot: what it needs of the bus and of ingest falls with it."""
-LOOK_S = 1.0
+POLL_S = 1.0
 """How often it is looked whether anything still comes: of what rests all is told at once."""
 READ_MESSAGES = 500
 CLIENT_ID = "databus-edge-arrivals"
@@ -45,10 +45,10 @@ class ArrivalMeter:
         self._edge = edge
         self._reader = spool.slot_reader()
         self._counts = self._new_counts()
-        self._told: dict[Place, int] = {}  # where the counts of this segment end on the bus
-        self._told_sequence = self._reader.sequence
+        self._published: dict[Place, int] = {}  # where the counts of this segment end on the bus
+        self._published_sequence = self._reader.sequence
         self._seen_sequence = -1  # of the spool's end, at the last look
-        self._next_round_s = time.monotonic() + TELL_S
+        self._next_round_s = time.monotonic() + REPORT_S
         self._producer: Producer | None = None
         self._headers = [
             (headers.SCHEMA, topics.TOPICS[topics.METER_ARRIVED].schema.encode()),
@@ -58,9 +58,9 @@ class ArrivalMeter:
         self._thread = threading.Thread(target=self._run, name="arrivals", daemon=True)
 
     @property
-    def untold(self) -> int:
+    def unreported(self) -> int:
         """Messages of the spool that no message has told of: more of them than the bus lacks."""
-        return max(0, self._spool.end_sequence - self._told_sequence)
+        return max(0, self._spool.end_sequence - self._published_sequence)
 
     def start(self) -> None:
         """Begin to count and to tell."""
@@ -73,10 +73,10 @@ class ArrivalMeter:
         self._reader.close()
 
     def _run(self) -> None:
-        while not self._stopping.wait(LOOK_S):
+        while not self._stopping.wait(POLL_S):
             if self._is_due():
                 self._round(_FLUSH_S)
-                self._next_round_s = time.monotonic() + TELL_S
+                self._next_round_s = time.monotonic() + REPORT_S
         self._round(_STOP_FLUSH_S)
         if self._producer is not None:
             self._producer.close(0)
@@ -86,19 +86,19 @@ class ArrivalMeter:
         end, seen = self._spool.end_sequence, self._seen_sequence
         self._seen_sequence = end
         is_resting = seen == end == self._spool.drained_sequence
-        return time.monotonic() >= self._next_round_s or (is_resting and self.untold > 0)
+        return time.monotonic() >= self._next_round_s or (is_resting and self.unreported > 0)
 
     def _round(self, flush_s: float) -> None:
         """Count what the bus has by now and tell it; a fault leaves it for the next round."""
         try:
             if self._site != self._route.active:
                 self._begin_again()
-            while self._count() and self._tell(flush_s) and self._reader.enter_next():
+            while self._count() and self._publish(flush_s) and self._reader.enter_next():
                 self._counts = self._new_counts()
-                told, self._told = self._told, {}
-                self._spool.keep_from(self._reader.segment.first_sequence, told)
-            if self._tell(flush_s):
-                self._told_sequence = self._reader.sequence
+                published, self._published = self._published, {}
+                self._spool.keep_from(self._reader.segment.first_sequence, published)
+            if self._publish(flush_s):
+                self._published_sequence = self._reader.sequence
         except OSError as error:
             log.warning("the spool cannot be read, what arrived is told later: %s", error)
         except BusError as error:
@@ -111,8 +111,8 @@ class ArrivalMeter:
         self._site = self._route.active
         self._reader.close()
         self._reader = self._spool.slot_reader()
-        self._counts, self._told = self._new_counts(), {}
-        self._told_sequence = self._reader.sequence
+        self._counts, self._published = self._new_counts(), {}
+        self._published_sequence = self._reader.sequence
 
     def _close_producer(self) -> None:
         if self._producer is not None:
@@ -134,7 +134,7 @@ class ArrivalMeter:
         end = min(self._spool.drained_sequence, self._reader.segment.end_sequence)
         return end - self._reader.sequence
 
-    def _tell(self, flush_s: float) -> bool:
+    def _publish(self, flush_s: float) -> bool:
         """Send the slots that have grown; whether all are acknowledged."""
         grown = self._counts.grown()
         if not grown:
@@ -156,7 +156,7 @@ class ArrivalMeter:
             message, metadata = acknowledged.popleft()
             self._counts.acknowledge(message)
             place = metadata.topic, metadata.partition
-            self._told[place] = max(self._told.get(place, 0), metadata.offset + 1)
+            self._published[place] = max(self._published.get(place, 0), metadata.offset + 1)
         return not self._counts.grown()
 
     def _new_counts(self) -> SlotCounts:

@@ -33,7 +33,7 @@ _READ_MESSAGES = 500
 _IDLE_WAIT_S = 0.5
 _RETRY_PAUSE_S = 1.0  # between two producers, so that a refusing cluster is not hammered
 _CLOSE_S = 3.0  # at a stop, for what is in flight; the rest is sent after the next start
-_KEPT_OF_TOO_LARGE_BYTES = 64 * 1024
+_RETAINED_OF_TOO_LARGE_BYTES = 64 * 1024
 # The broker will never take such a message, however often it is asked.
 _PERMANENT = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD})
 
@@ -108,35 +108,35 @@ class SpoolForwarder:
         """Send what that site lacks of what is kept; from then on everything goes there."""
         ends = ask_ends(self._route, to, self._second_site_url)
         log.warning("the site %s has said what it holds of %d partitions", to, len(ends.partitions))
-        kept = self._spool.retained_reader(ends.ends)
-        session = ProducerSession(kept, self._producer(to), self._max_in_flight)
+        retained = self._spool.retained_reader(ends.ends)
+        session = ProducerSession(retained, self._producer(to), self._max_in_flight)
         try:
             session.run(
                 lambda: (
                     self._stopping.is_set()
                     or self._route.moving_to != to
-                    or (kept.exhausted and session.is_idle)
+                    or (retained.exhausted and session.is_idle)
                 )
             )
         finally:
             session.close()
-            kept.close()
-        if kept.exhausted and session.is_idle and self._route.moving_to == to:
-            self._complete(to, kept)
+            retained.close()
+        if retained.exhausted and session.is_idle and self._route.moving_to == to:
+            self._complete(to, retained)
 
-    def _complete(self, to: Site, kept: RetainedReader) -> None:
+    def _complete(self, to: Site, retained: RetainedReader) -> None:
         """What was sent is written down before it counts as done, so that no report misses it."""
         now_ms = wall_clock.now_ms()
         write_sent_again(self._route.folder, SentAgain(
             former_cluster_id=self._route.cluster_id(self._route.active),
-            new_cluster_id=self._route.cluster_id(to), at_ms=now_ms, records=kept.resent,
-            unacknowledged=self._unacknowledged(), partitions=kept.sent_again,
+            new_cluster_id=self._route.cluster_id(to), at_ms=now_ms, records=retained.resent,
+            unacknowledged=self._unacknowledged(), partitions=retained.sent_again,
         ))  # fmt: skip
         self._spool.release_retained()
         self._route.complete(now_ms)
         self._handed_end = None
-        self.resent += kept.resent
-        log.warning("records go to the site %s; it was sent %d kept ones", to, kept.resent)
+        self.resent += retained.resent
+        log.warning("records go to the site %s; it was sent %d kept ones", to, retained.resent)
 
     def _unacknowledged(self) -> int:
         """At most so many messages a producer of the site that is left was handed and has not
@@ -251,7 +251,7 @@ class ProducerSession:
 
     def _on_refusal(self, message: Queued, error: BusError) -> None:
         """What is refused for ever goes to the quarantine; anything else ends this producer."""
-        if error.code not in _PERMANENT or len(message.entry.value) <= _KEPT_OF_TOO_LARGE_BYTES:
+        if error.code not in _PERMANENT or len(message.entry.value) <= _RETAINED_OF_TOO_LARGE_BYTES:
             raise error
         log.error("refused for ever, so quarantined: %s", error)
         shortened = Queued(message.sequence, _quarantine_entry(message.entry))
@@ -287,7 +287,7 @@ def _quarantine_entry(entry: SpoolEntry) -> SpoolEntry:
     return SpoolEntry(
         topic=topics.QUARANTINE_RECORDS,
         key=None,
-        value=entry.value[:_KEPT_OF_TOO_LARGE_BYTES],
+        value=entry.value[:_RETAINED_OF_TOO_LARGE_BYTES],
         headers=[*entry.headers, *added],
         timestamp_ms=entry.timestamp_ms,
         tally=entry.tally,

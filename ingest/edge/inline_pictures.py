@@ -26,7 +26,7 @@ _ESCAPE = b"\\u"
 
 def extract_pictures(message: ParsedMessage) -> dict[str, bytes]:
     """Wire key -> picture; empty where it is no base64 (such a one stays in the record)."""
-    if not _might_carry(message.value):
+    if not _may_contain_pictures(message.value):
         return {}
     return {
         key: _decode(bytes(raw))
@@ -34,7 +34,7 @@ def extract_pictures(message: ParsedMessage) -> dict[str, bytes]:
     }  # fmt: skip
 
 
-def _might_carry(value: bytes) -> bool:
+def _may_contain_pictures(value: bytes) -> bool:
     """Cheap, for the many records that carry none."""
     return _HINT in value or _ESCAPE in value
 

@@ -132,7 +132,7 @@ class Meters:
 
     def _picture_series(self) -> None:
         pictures = self._picture_writer
-        self._counter("pictures_kept", "Pictures made durable.", lambda: pictures.kept)
+        self._counter("pictures_kept", "Pictures made durable.", lambda: pictures.stored)
         self._counter("pictures_lost", "Pictures given up.", lambda: pictures.lost)
         self._gauge(
             "pictures_waiting_bytes", "Pictures that wait.", lambda: pictures.waiting_bytes
@@ -144,7 +144,7 @@ class Meters:
             "kept_records", "Messages kept until the other site has them.",
             lambda: spool.retained_messages,
         )
-        self._gauge("kept_bytes", "Bytes kept for that alone.", lambda: spool.kept_bytes)
+        self._gauge("kept_bytes", "Bytes kept for that alone.", lambda: spool.retained_bytes)
         self._gauge(
             "uncovered_records",
             "Messages deleted before the other site had them; above 0 the RPO is not 0.",
@@ -179,9 +179,9 @@ class Meters:
         camera_ip = self._device(record.camera_ip)
         self._warned.labels(record.kind).inc()
         self._warned_by_device.labels(camera_ip).inc()
-        told = {one.field: (one.message, one.message_zh) for one in record.warnings}
-        told |= {one.field: (one.message, one.message_zh) for one in record.faults}
-        for field, messages in told.items():
+        messages_of = {one.field: (one.message, one.message_zh) for one in record.warnings}
+        messages_of |= {one.field: (one.message, one.message_zh) for one in record.faults}
+        for field, messages in messages_of.items():
             self.warned.add(camera_ip, field, *messages, wall_clock.now_ms())
 
     def count_refused(self, refused: Iterable[AdmittedRecord]) -> None:
@@ -216,13 +216,13 @@ class Meters:
             "spooled": self._spool.end_sequence,
             "drained": self._spool.drained_sequence,
             "backlog": self._backlog(),
-            "untold": self._arrivals.untold,
+            "untold": self._arrivals.unreported,
             "damaged": self._spool.damaged,
             "spool_bytes": self._spool.waiting_bytes,
             **self._second_site(),
             "producer_failures": self._forwarder.failures,
             "pictures": {
-                "kept": self._picture_writer.kept,
+                "kept": self._picture_writer.stored,
                 "lost": self._picture_writer.lost,
                 "waiting_bytes": self._picture_writer.waiting_bytes,
             },
@@ -240,7 +240,7 @@ class Meters:
                 "moves": state.moves,
                 "cluster_ids": state.cluster_ids,
                 "kept_records": spool.retained_messages,
-                "kept_bytes": spool.kept_bytes,
+                "kept_bytes": spool.retained_bytes,
                 "uncovered_records": uncovered,
                 "is_rpo_zero": not uncovered,
                 "resent_records": self._forwarder.resent,

@@ -69,14 +69,14 @@ async def copy_picture(edge: Edge, request: Request, caller: Caller) -> Response
         text = f"{name[:80]!r} is no name of a record's picture"
         return problem(400, "bad-name", text, "图片名称不合法。")
     data = await read_body(request, edge.settings.max_picture_bytes)
-    said = digest_in(request.headers.get(REPR_DIGEST, ""))
-    if not data or said is None or said != await asyncio.to_thread(digest_of, data):
+    stated = digest_in(request.headers.get(REPR_DIGEST, ""))
+    if not data or stated is None or stated != await asyncio.to_thread(digest_of, data):
         text = f"the bytes are not those of the header {REPR_DIGEST}"
         return problem(400, "bad-digest", text, "图片内容与摘要不符。")
     is_new = await _keep_picture(edge, name, data)
     if isinstance(is_new, Response):
         return is_new
-    return json_response({"digest": digest_header(said)}, 201 if is_new else 200)
+    return json_response({"digest": digest_header(stated)}, 201 if is_new else 200)
 
 
 async def _keep_picture(edge: Edge, name: str, data: bytes) -> bool | Response:

@@ -32,7 +32,7 @@ class RefusalRecorder:
 
     def __init__(self, spool: Spool, site: str, registry: CollectorRegistry) -> None:
         self._spool, self._site = spool, site
-        self._kept = RetainedBytes()
+        self._retained = RetainedBytes()
         self.table = RefusalTable()
         self.count = 0
         self.since_ms = wall_clock.now_ms()
@@ -44,7 +44,7 @@ class RefusalRecorder:
         )
 
     @property
-    def kept(self) -> int:
+    def retained(self) -> int:
         """Requests of which the beginning is kept, in the spool's whole life."""
         return self._spool.totals.get(TALLY, 0)
 
@@ -67,7 +67,7 @@ class RefusalRecorder:
         """The beginning of its body, where the bounds allow that. It is no record: it goes to the
         quarantine without a kind, so that it is in no account."""
         now_ms = wall_clock.now_ms()
-        if not start.data or not self._kept.reserve(refusal.peer, len(start.data), now_ms):
+        if not start.data or not self._retained.reserve(refusal.peer, len(start.data), now_ms):
             return
         try:
             await self._spool.append([self._entry(refusal, start, now_ms)])

@@ -17,9 +17,9 @@ from bus.domain.times import DAY_MS, HOUR_MS, MINUTE_MS
 MAX_PEERS = 10_000
 LINE_EVERY_MS = 10 * MINUTE_MS  # of one peer, reason and maker
 MAX_LINES = 20  # a minute: a street says the same thing a hundred times
-KEPT_BYTES_OF_PEER = 256 * 1024  # an hour
-KEPT_BYTES = 16 << 20  # an hour, of all peers
-MAX_KEPT = 5_000  # requests an hour, however small
+RETAINED_BYTES_OF_PEER = 256 * 1024  # an hour
+RETAINED_BYTES = 16 << 20  # an hour, of all peers
+MAX_RETAINED = 5_000  # requests an hour, however small
 MAX_REQUEST_LINE = 120
 
 
@@ -134,9 +134,9 @@ class RetainedBytes:
             self._bytes = self._requests = 0
         used = self._of_peer.get(peer, 0)
         if (
-            used + size > KEPT_BYTES_OF_PEER
-            or self._bytes + size > KEPT_BYTES
-            or self._requests >= MAX_KEPT
+            used + size > RETAINED_BYTES_OF_PEER
+            or self._bytes + size > RETAINED_BYTES
+            or self._requests >= MAX_RETAINED
         ):
             return False
         self._of_peer[peer] = used + size

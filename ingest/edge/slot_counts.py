@@ -17,7 +17,7 @@ class SlotCounts:
         self._edge = edge
         self._epoch = epoch
         self._counts: dict[Slot, int] = {}
-        self._told: dict[Slot, int] = {}
+        self._acknowledged: dict[Slot, int] = {}
 
     def add(self, slot: Slot) -> None:
         """One more message."""
@@ -31,10 +31,10 @@ class SlotCounts:
                 recognizer_ip=slot[2], minute_ms=slot[3], arrived=count,
             )
             for slot, count in self._counts.items()
-            if self._told.get(slot, 0) < count
+            if self._acknowledged.get(slot, 0) < count
         ]  # fmt: skip
 
     def acknowledge(self, message: Arrived) -> None:
         """The bus has this one."""
         slot = (message.kind, message.camera_ip, message.recognizer_ip, message.minute_ms)
-        self._told[slot] = max(self._told.get(slot, 0), message.arrived)
+        self._acknowledged[slot] = max(self._acknowledged.get(slot, 0), message.arrived)

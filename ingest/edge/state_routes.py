@@ -33,7 +33,7 @@ async def status(edge: Edge, request: Request, caller: Caller) -> Response:
     )
     refused = {
         "requests": edge.refusals.count,
-        "kept": edge.refusals.kept,
+        "kept": edge.refusals.retained,
         "groups": groups,
     }
     return json_response(edge.meters.status() | {"refused": refused}, 200)

@@ -54,21 +54,21 @@ def at_minute(limits: ClockLimits, now_ms: int) -> ClockLimits:
     return limits._replace(now_ms=minute_of(now_ms) + MINUTE_MS)
 
 
-def is_arrival(told_ms: int, captured_at_ms: int, kept_ms: int, limits: ClockLimits) -> bool:
-    """Whether the time a producer gave its message can be that of its arrival; `kept_ms` is how
-    long the topic keeps.
+def is_arrival(stated_ms: int, captured_at_ms: int, retention_ms: int, limits: ClockLimits) -> bool:
+    """Whether the time a producer gave its message can be that of its arrival; `retention_ms` is
+    how long the topic keeps.
 
     A record that lies further before its capture than that would be deleted by the time of its
     capture: so one of the two is wrong. A capture ahead of the reader's clock is the wrong one
     (cameras of 2099), else it is the producer's time. True times are never taken for untrue ones
     while the topic holds the record, whenever it is read.
     """
-    if told_ms < 0 or not limits.now_ms:
+    if stated_ms < 0 or not limits.now_ms:
         return True  # Kafka's word for none
     if captured_at_ms > limits.now_ms + limits.ahead_ms:
         return True
-    most_ms = (kept_ms if kept_ms > 0 else NO_RETENTION_MS) + limits.ahead_ms
-    return captured_at_ms - told_ms <= most_ms + MINUTE_MS  # that of `at_minute`
+    most_ms = (retention_ms if retention_ms > 0 else NO_RETENTION_MS) + limits.ahead_ms
+    return captured_at_ms - stated_ms <= most_ms + MINUTE_MS  # that of `at_minute`
 
 
 def clock_off_ms(

@@ -22,7 +22,7 @@ from bus.domain import kinds
 from bus.domain.device_message import Unreadable, as_text, read_object
 from bus.domain.kinds import COMMON_KIND, KEYS_OF_KIND
 from bus.domain.parsed_message import ParsedMessage
-from bus.domain.plates import is_doubtful, left_out, plate_form, plate_key, says_no_plate
+from bus.domain.plates import is_doubtful, left_out, means_no_plate, plate_form, plate_key
 from bus.domain.times import BadTime, local_time
 from ingest.normalise.clock import DEFAULT, FIRST_TRUE_MS, ClockLimits, clock_off_ms
 from ingest.normalise.field_faults import FieldFault, field_faults
@@ -184,7 +184,7 @@ def _faults(message: ParsedMessage, given: MessageContext) -> Iterator[Diagnosti
     yield from _object_faults(found, given)
 
 
-def _object_faults(found: dict[str, Any], given: MessageContext) -> Iterator[Diagnostic]:
+def _object_faults(found: dict[str, object], given: MessageContext) -> Iterator[Diagnostic]:
     kind = given.kind
     yield from _checkpoint(found)
     yield from _time(found, given)
@@ -201,7 +201,7 @@ def _object_faults(found: dict[str, Any], given: MessageContext) -> Iterator[Dia
         )
 
 
-def _checkpoint(found: dict[str, Any]) -> Iterator[Diagnostic]:
+def _checkpoint(found: dict[str, object]) -> Iterator[Diagnostic]:
     text = as_text(found.get("卡口编号")).strip()
     if not text or text == keys.UNREADABLE:
         yield _error(Reason.NO_CHECKPOINT, "卡口编号")
@@ -212,9 +212,9 @@ def _checkpoint(found: dict[str, Any]) -> Iterator[Diagnostic]:
 
 def _repeated(value: bytes) -> Iterator[Diagnostic]:
     """Keys that the object has twice: readers disagree which one counts."""
-    pairs: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, object]] = []
 
-    def note(found: list[tuple[str, Any]]) -> dict[str, Any]:
+    def note(found: list[tuple[str, object]]) -> dict[str, object]:
         pairs[:] = found  # the outermost object is the last one to be closed
         return {}
 
@@ -231,7 +231,7 @@ def _repeated(value: bytes) -> Iterator[Diagnostic]:
             )
 
 
-def _time(found: dict[str, Any], given: MessageContext) -> Iterator[Diagnostic]:
+def _time(found: dict[str, object], given: MessageContext) -> Iterator[Diagnostic]:
     text = as_text(found.get("抓拍时间")).strip()
     if not text:
         yield _error(Reason.NO_TIME, "抓拍时间")
@@ -272,7 +272,7 @@ def _clock(text: str, captured_at_ms: int, given: MessageContext) -> Iterator[Di
         )
 
 
-def _recognition(found: dict[str, Any]) -> Iterator[Diagnostic]:
+def _recognition(found: dict[str, object]) -> Iterator[Diagnostic]:
     unread = [key for key in keys.RECOGNITION if found.get(key) == keys.UNREADABLE]
     if len(unread) == len(keys.RECOGNITION):
         yield _error(Reason.ALL_UNREADABLE, "")
@@ -298,20 +298,20 @@ def plate_left_out(found: dict[str, Any]) -> Iterator[Diagnostic]:
 
 
 def _unread_plate(plate: str) -> Iterator[Diagnostic]:
-    shown = "".join(sign if sign.isprintable() else "\ufffd" for sign in plate[:20])
+    printable = "".join(sign if sign.isprintable() else "\ufffd" for sign in plate[:20])
     if is_doubtful(plate_form(plate)):
         yield _warning(
             PLATE_FIELD,
-            f"{shown!r}: the hyphen may separate or stand for an unread character; rules and search"
-            " find it by either, an alarm says that it is doubtful.",
-            f"“{shown}”中的连字符可能是分隔符，也可能表示未识别字符；布控和检索两种都匹配，"
+            f"{printable!r}: the hyphen may separate or stand for an unread character; rules and"
+            " search find it by either, an alarm says that it is doubtful.",
+            f"“{printable}”中的连字符可能是分隔符，也可能表示未识别字符；布控和检索两种都匹配，"
             "告警注明存疑。",
         )
-    elif not says_no_plate(plate) and not plate_key(plate):
+    elif not means_no_plate(plate) and not plate_key(plate):
         yield _warning(
             PLATE_FIELD,
-            f"{shown!r} names no vehicle (masked or unread characters); no rule matches it.",
-            f"“{shown}”含未识别或遮盖字符，无法用于布控匹配。",
+            f"{printable!r} names no vehicle (masked or unread characters); no rule matches it.",
+            f"“{printable}”含未识别或遮盖字符，无法用于布控匹配。",
         )
 
 
@@ -336,7 +336,7 @@ def _face(found: dict[str, Any]) -> Iterator[Diagnostic]:
 
 
 # What is said of a kind beyond place, time, types and keys.
-_OF_KIND: dict[str, Callable[[dict[str, Any]], Iterator[Diagnostic]]] = {
+_OF_KIND: dict[str, Callable[[dict[str, object]], Iterator[Diagnostic]]] = {
     "vehicle": _recognition,
     "face": _face,
 }
@@ -425,7 +425,7 @@ def _utf8_place(value: bytes) -> tuple[str, str]:
     return "", ""
 
 
-def _from_chinese_encoding(value: bytes) -> dict[str, Any]:
+def _from_chinese_encoding(value: bytes) -> dict[str, object]:
     """The object a GB18030 device meant, so that its other faults are reported too."""
     try:
         meant = value.decode("gb18030").encode()

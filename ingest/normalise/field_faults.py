@@ -82,7 +82,7 @@ def faults_of(message: ParsedMessage) -> list[FieldFault]:
     return []
 
 
-def field_faults(found: Mapping[str, Any], kind: str) -> list[FieldFault]:
+def field_faults(found: Mapping[str, object], kind: str) -> list[FieldFault]:
     """Of all fields; almost always none."""
     faults = list(_key_faults(tuple(found), kind))
     known = KEYS_OF_KIND[kind]
@@ -98,7 +98,7 @@ def field_faults(found: Mapping[str, Any], kind: str) -> list[FieldFault]:
 _CHECKED = frozenset(_NUMBERS) | _ADDRESSES | _TIMES
 
 
-def _value_faults(key: str, value: Any) -> Iterator[FieldFault]:
+def _value_faults(key: str, value: object) -> Iterator[FieldFault]:
     if value == keys.UNREADABLE:
         return
     if key in _NUMBERS:
@@ -140,7 +140,7 @@ def _is_time(text: str) -> bool:
     return True
 
 
-def _is_expected(key: str, value: Any) -> bool:
+def _is_expected(key: str, value: object) -> bool:
     """A value that is no text, where something else may stand."""
     if key in _LISTS:
         return isinstance(value, list)
@@ -208,7 +208,7 @@ def _sound_type(key: str) -> Any:
     return text | None
 
 
-def _sound_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+def _sound_decoder(kind: str) -> msgspec.json.Decoder[object]:
     """Of a record with known keys only, whose values are as they should be."""
     known = [*KEYS_OF_KIND[kind], *keys.INLINE_PICTURES]
     names = {f"field{number}": key for number, key in enumerate(known)}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 from urllib.parse import parse_qsl
 
 from bus.domain.device_message import Unreadable, read_object
@@ -37,16 +36,16 @@ _MAX_URLENCODED = 1 << 20
 _MAX_DEPTH = 2  # a form within a form
 
 
-def _is_within(found: Mapping[str, Any], outer: str, *inner: str) -> bool:
+def _is_within(found: Mapping[str, object], outer: str, *inner: str) -> bool:
     value = found.get(outer)
     return isinstance(value, dict) and any(key in value for key in inner)
 
 
-def _has(*needed: str) -> Callable[[Mapping[str, Any]], bool]:
+def _has(*needed: str) -> Callable[[Mapping[str, object]], bool]:
     return lambda found: all(key in found for key in needed)
 
 
-_SHAPES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (
+_SHAPES: tuple[tuple[str, Callable[[Mapping[str, object]], bool]], ...] = (
     (GAT_1400, lambda found: not _GAT_KEYS.isdisjoint(found)),
     (HIKVISION, lambda found: _XML_MARK.decode() in found or found.get("eventType") == "ANPR"),
     (DAHUA, lambda found: _is_within(found, "Picture", "Plate", "SnapInfo")),
@@ -102,7 +101,7 @@ def _maker_of_plain(value: bytes) -> str:
         return ""
 
 
-def maker_of_object(found: Mapping[str, Any]) -> str:
+def maker_of_object(found: Mapping[str, object]) -> str:
     """As `maker_of`. An object with a key of ours is ours."""
     if not _OWN_KEYS.isdisjoint(found):
         return ""

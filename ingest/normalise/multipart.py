@@ -7,10 +7,13 @@ Never: decoding a part; an opinion on what a part is for.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
+
+if TYPE_CHECKING:  # the parser has this name for type checkers only
+    from python_multipart.multipart import MultipartCallbacks
 
 MULTIPART = "multipart/form-data"
 MAX_PARTS = 32  # our own form has six, those of makers up to a dozen
@@ -77,13 +80,13 @@ def parts_of(body: bytes, boundary: bytes) -> list[FormPart]:
     _check_boundary(body, boundary)
     collected = _Collector()
     try:
-        parser = MultipartParser(boundary, collected.callbacks())  # type: ignore[arg-type]
+        parser = MultipartParser(boundary, collected.callbacks())
         parser.write(body)
     except FormParserError as error:
         why, why_zh = _why_unreadable(body, boundary) or (str(error), str(error))
         raise BadForm(f"the multipart body cannot be read: {why}", f"无法解析：{why_zh}") from error
     if not collected.is_ended:
-        raise _cut_off()
+        raise _truncated_form()
     return collected.parts
 
 
@@ -113,10 +116,10 @@ def _check_boundary(body: bytes, boundary: bytes) -> None:
             "the body is no multipart form: no line of it is the boundary",
             "内容不是 multipart 表单：没有任何一行是 boundary",
         )
-    raise _cut_off()
+    raise _truncated_form()
 
 
-def _cut_off() -> BadForm:
+def _truncated_form() -> BadForm:
     return BadForm(
         "the form's end is missing (the boundary between two pairs of hyphens): it was cut off",
         "表单没有结束标记（boundary 前后各两个连字符）：内容被截断",
@@ -144,7 +147,7 @@ class _Collector:
         self._field = self._value = b""
         self._data: list[bytes] = []
 
-    def callbacks(self) -> dict[str, object]:
+    def callbacks(self) -> MultipartCallbacks:
         """By the parser's names."""
         return {
             "on_part_begin": self._begin, "on_part_data": self._on_data, "on_part_end": self._end,

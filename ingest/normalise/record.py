@@ -52,7 +52,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     clock: ClockLimits = DEFAULT
     # How long the topic keeps messages, where the arrival is what a producer says; None: an edge
     # has noted it.
-    kept_ms: int | None = None
+    retention_ms: int | None = None
 
 
 class Invalid(Exception):
@@ -116,7 +116,7 @@ class _Given(NamedTuple):
 def _valid(wire: DeviceMessage, given: _Given, zone: str) -> RecordRow:
     """Raises `Invalid`."""
     captured_at_ms = _checkpoint_and_time(wire, zone)
-    if given.envelope.kept_ms is not None:
+    if given.envelope.retention_ms is not None:
         given = given._replace(envelope=_with_true_arrival(given.envelope, captured_at_ms))
     return _ROW_OF.get(type(wire), _plain)(wire, captured_at_ms, given)
 
@@ -157,8 +157,8 @@ def _with_true_arrival(
     envelope: Envelope, captured_at_ms: int, instead_ms: int = 0
 ) -> Envelope:
     """With no arrival where the producer's time cannot be one: its clock is wrong."""
-    told_ms, kept_ms = envelope.received_at_ms, envelope.kept_ms
-    if kept_ms is None or is_arrival(told_ms, captured_at_ms, kept_ms, envelope.clock):
+    stated_ms, retention_ms = envelope.received_at_ms, envelope.retention_ms
+    if retention_ms is None or is_arrival(stated_ms, captured_at_ms, retention_ms, envelope.clock):
         return envelope
     return msgspec.structs.replace(envelope, received_at_ms=instead_ms)
 
@@ -173,7 +173,8 @@ def _rejected(
     zone: str,
 ) -> RejectedRow:
     captured_at_ms = _time_or_zero(found.captured_at, zone)
-    if captured_at_ms and envelope.kept_ms is not None:  # lists of rejected ones go by the arrival
+    if captured_at_ms and envelope.retention_ms is not None:
+        # Lists of rejected ones go by the arrival.
         envelope = _with_true_arrival(envelope, captured_at_ms, captured_at_ms)
     return RejectedRow(
         record_id=envelope.record_id,

@@ -10,7 +10,7 @@ import logging
 import threading
 from zoneinfo import ZoneInfo
 
-from bus.domain.retention import kept_from_day
+from bus.domain.retention import first_retained_day
 from bus.runtime import wall_clock
 from ingest.pictures.store import PictureStore
 
@@ -45,7 +45,7 @@ class PictureRetention:
     def forget(self, now_ms: int) -> int:
         """Delete a slice; how many files. 0 also where the store cannot be reached."""
         try:
-            return self._store.forget(kept_from_day(self._days, now_ms, self._zone), SLICE)
+            return self._store.forget(first_retained_day(self._days, now_ms, self._zone), SLICE)
         except Exception as error:  # every file system has its own
             log.warning("old pictures are deleted later: %s", error)
             return 0

@@ -26,7 +26,7 @@ _PAUSE_S = 5.0
 
 
 class PictureWriter:
-    """Invariant: `kept` + `lost` is the number of pictures given; waiting ones are among the
+    """Invariant: `stored` + `lost` is the number of pictures given; waiting ones are among the
     kept."""
 
     def __init__(
@@ -39,7 +39,7 @@ class PictureWriter:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
-        self.kept = self.lost = 0
+        self.stored = self.lost = 0
         self._waiting = waiting
         self._waiting.mkdir(parents=True, exist_ok=True)
         self._timeout_s = write_timeout_ms / 1000
@@ -63,12 +63,12 @@ class PictureWriter:
 
     async def write(self, name: str, data: bytes) -> bool:
         """Return when the picture is durable somewhere; False when it had to be given up."""
-        kept = await self._to_store(name, data) or await asyncio.to_thread(
+        stored = await self._to_store(name, data) or await asyncio.to_thread(
             self._write_waiting, name, data
         )
         with self._lock:
-            self.kept, self.lost = self.kept + kept, self.lost + (not kept)
-        return kept
+            self.stored, self.lost = self.stored + stored, self.lost + (not stored)
+        return stored
 
     async def read(self, name: str) -> bytes | None:
         """A picture from its store, or from the waiting folder."""

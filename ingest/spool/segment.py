@@ -99,7 +99,7 @@ def load(folder: Path) -> tuple[list[SpoolSegment], Counter[str]]:
         earlier.end_sequence = later.first_sequence
         earlier.end_bytes = earlier.path.stat().st_size
     if segments:
-        _cut(segments[-1])
+        _truncate(segments[-1])
     return segments, totals
 
 
@@ -132,7 +132,7 @@ def _scan(path: Path, totals: Counter[str], *, is_last: bool) -> SpoolSegment | 
     return segment
 
 
-def _cut(segment: SpoolSegment) -> None:
+def _truncate(segment: SpoolSegment) -> None:
     """Drop what was being written at the crash; it was never acknowledged."""
     torn = segment.path.stat().st_size - segment.end_bytes
     if torn > 0:

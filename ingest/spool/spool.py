@@ -33,7 +33,7 @@ from ingest.spool.writer import Append, SpoolWriter
 RETRY_AFTER_S = 5
 # Statvfs is cheap but not free, and the disk does not fill faster than this
 _FREE_DISK_CHECK_S = 0.25
-_KEPT_CHECK_S = 0.25
+_RETAINED_CHECK_S = 0.25
 _POSITION = "position"
 
 
@@ -61,9 +61,9 @@ class Spool:
         max_bytes: int,
         min_free_bytes: int = 0,
         segment_bytes: int = 64 << 20,
-        kept_max_bytes: int = 0,
+        retained_max_bytes: int = 0,
     ) -> None:
-        """`kept_max_bytes`: of what is kept for the second site, beside `max_bytes`; 0: nothing."""
+        """`retained_max_bytes`: kept for the second site, beside `max_bytes`; 0: nothing."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._max_bytes = max_bytes
@@ -80,11 +80,11 @@ class Spool:
             segments.append(create(folder, old.end_sequence, totals, old))
         end = segments[-1].end_sequence
         drained = min(max(drained, segments[0].first_sequence), end)
-        self._kept = _open_retained(folder, segments, drained, kept_max_bytes)
-        self._kept_max_bytes = kept_max_bytes
+        self._retained = _open_retained(folder, segments, drained, retained_max_bytes)
+        self._retained_max_bytes = retained_max_bytes
         self._durable = threading.Event()
         # Small bounds get small segments: a drained part of the newest one still occupies the disk.
-        smallest = min(max_bytes, kept_max_bytes or max_bytes) // 8
+        smallest = min(max_bytes, retained_max_bytes or max_bytes) // 8
         self._writer = SpoolWriter(
             folder,
             segments,
@@ -92,13 +92,13 @@ class Spool:
             segment_bytes=min(segment_bytes, max(smallest, 4096)),
             on_durable=self._durable.set,
         )
-        self._drained = drained if self._kept is None else self._kept.drained
+        self._drained = drained if self._retained is None else self._retained.drained
         self._reader = SpoolReader(self._writer, self._drained, decode)
-        self._kept_from: int | None = None
+        self._counted_from: int | None = None
         self._is_recount = False
-        self._told: deque[tuple[int, Ends]] = deque()  # first sequence of a counted segment, ends
+        self._counted: deque[tuple[int, Ends]] = deque()  # first sequence of a segment, ends
         self._free_checked_at, self._disk_is_full = 0.0, False
-        self._kept_checked_at = 0.0
+        self._retained_checked_at = 0.0
 
     # --- the edge's side ---
 
@@ -140,13 +140,14 @@ class Spool:
     def acknowledge(self, end_sequence: int, rows: Sequence[Delivered] = ()) -> None:
         """The bus has everything before `end_sequence`, the new messages where `rows` say;
         segments that nobody needs are deleted."""
-        kept = self._kept
+        retained = self._retained
         if end_sequence <= self._drained:
-            if kept is not None and time.monotonic() - self._kept_checked_at > _KEPT_CHECK_S:
+            checked_s = time.monotonic() - self._retained_checked_at
+            if retained is not None and checked_s > _RETAINED_CHECK_S:
                 self._delete_needless()
             return
-        if kept is not None:
-            kept.on_delivered(end_sequence, rows, self._segments())
+        if retained is not None:
+            retained.on_delivered(end_sequence, rows, self._segments())
         self._drained = end_sequence
         _write_position(self._folder, end_sequence)
         self._delete_needless()
@@ -158,27 +159,27 @@ class Spool:
     def retained_reader(self, held: Mapping[Place, int]) -> RetainedReader:
         """What is kept and lies beyond these ends."""
         segments = self._segments()
-        released = self._kept.released if self._kept is not None else self._drained
+        released = self._retained.released if self._retained is not None else self._drained
         start = min(max(released, segments[0].first_sequence), self._drained)
         return RetainedReader(SpoolReader(self._writer, start, decode), self._drained, held)
 
     def release_retained(self) -> None:
         """The site that is sent to from now on has everything before `drained_sequence`. What
         arrived is counted again for it, from the oldest segment there is."""
-        if self._kept is None:
+        if self._retained is None:
             return
         with self._writer.lock:
-            if self._kept_from is not None:
-                self._kept_from, self._is_recount = self._writer.segments[0].first_sequence, True
-            self._told.clear()
-        self._kept.reset(self._drained)
+            if self._counted_from is not None:
+                self._counted_from, self._is_recount = self._writer.segments[0].first_sequence, True
+            self._counted.clear()
+        self._retained.reset(self._drained)
 
     # --- the second site's side; any thread ---
 
     def confirm(self, confirmed: Mapping[Place, int]) -> None:
         """Up to these offsets the second site has the records."""
-        if self._kept is not None:
-            self._kept.on_confirmed(confirmed)
+        if self._retained is not None:
+            self._retained.on_confirmed(confirmed)
 
     # --- the counting side; one thread ---
 
@@ -186,20 +187,20 @@ class Spool:
         """One of slots alone that begins with the oldest message there is. From now on only
         segments before `keep_from` are deleted."""
         with self._writer.lock:
-            self._kept_from = self._writer.segments[0].first_sequence
+            self._counted_from = self._writer.segments[0].first_sequence
             self._is_recount = False
-        return SpoolReader(self._writer, self._kept_from, decode_slot)
+        return SpoolReader(self._writer, self._counted_from, decode_slot)
 
-    def keep_from(self, sequence: int, told: Mapping[Place, int] = MappingProxyType({})) -> None:
-        """The slot reader needs nothing before this; it is in no segment that ends there. `told`:
+    def keep_from(self, sequence: int, ends: Mapping[Place, int] = MappingProxyType({})) -> None:
+        """The slot reader needs nothing before this; it is in no segment that ends there. `ends`:
         the ends of what it has sent of the segment before, which the second site has to have,
         too."""
         with self._writer.lock:
-            if self._is_recount or self._kept_from is None:
+            if self._is_recount or self._counted_from is None:
                 return
-            if self._kept is not None:
-                self._told.append((self._kept_from, dict(told)))
-            self._kept_from = sequence
+            if self._retained is not None:
+                self._counted.append((self._counted_from, dict(ends)))
+            self._counted_from = sequence
 
     # --- figures ---
 
@@ -227,12 +228,12 @@ class Spool:
     @property
     def waiting_bytes(self) -> int:
         """Of the segments that are not only kept: what `max_bytes` bounds."""
-        return self.bytes_on_disk - self.kept_bytes
+        return self.bytes_on_disk - self.retained_bytes
 
     @property
-    def kept_bytes(self) -> int:
+    def retained_bytes(self) -> int:
         """Of the segments that are there for the second site alone."""
-        if self._kept is None:
+        if self._retained is None:
             return 0
         needless = self._needless()
         with self._writer.lock:
@@ -242,15 +243,15 @@ class Spool:
     @property
     def retained_messages(self) -> int:
         """Messages that the bus has, the second site is not known to have, and that are here."""
-        if self._kept is None:
+        if self._retained is None:
             return 0
-        first = max(self._kept.released, self._segments()[0].first_sequence)
+        first = max(self._retained.released, self._segments()[0].first_sequence)
         return max(0, self._drained - first)
 
     @property
     def uncovered_messages(self) -> int:
         """Messages that had to be deleted before the second site was known to have them."""
-        return self._kept.uncovered if self._kept is not None else 0
+        return self._retained.uncovered if self._retained is not None else 0
 
     @property
     def totals(self) -> dict[str, int]:
@@ -283,41 +284,42 @@ class Spool:
 
     def _needless(self) -> int:
         """Up to where neither the bus nor the counting needs a message."""
-        kept_from = self._kept_from
-        return self._drained if kept_from is None else min(self._drained, kept_from)
+        counted_from = self._counted_from
+        return self._drained if counted_from is None else min(self._drained, counted_from)
 
     def _delete_needless(self) -> None:
-        needless, kept = self._needless(), self._kept
-        if kept is None:
+        needless, retained = self._needless(), self._retained
+        if retained is None:
             self._delete_before(needless)
             return
-        self._kept_checked_at = time.monotonic()
-        self._delete_before(min(needless, kept.released, self._told_from(kept)))
+        self._retained_checked_at = time.monotonic()
+        self._delete_before(min(needless, retained.released, self._counted_until(retained)))
         while (end := self._overflow_end(needless)) is not None:
-            kept.on_dropped(end)
+            retained.on_dropped(end)
             self._delete_before(end)
 
-    def _told_from(self, kept: RetainedSegments) -> int:
+    def _counted_until(self, retained: RetainedSegments) -> int:
         """The first segment whose counts the second site is not known to have."""
         with self._writer.lock:
-            while self._told and (
-                self._told[0][0] < self._writer.segments[0].first_sequence
-                or kept.is_confirmed(self._told[0][1])
+            while self._counted and (
+                self._counted[0][0] < self._writer.segments[0].first_sequence
+                or retained.is_confirmed(self._counted[0][1])
             ):
-                self._told.popleft()
-            return self._told[0][0] if self._told else self._drained
+                self._counted.popleft()
+            return self._counted[0][0] if self._counted else self._drained
 
     def _overflow_end(self, needless: int) -> int | None:
         """The end of the oldest kept segment where too many are kept, or where the disk is nearly
         as full as refuses senders."""
         oldest = self._segments()[0]
-        kept_bytes = self.kept_bytes
-        if kept_bytes == 0 or oldest.end_sequence > needless:
+        retained_bytes = self.retained_bytes
+        if retained_bytes == 0 or oldest.end_sequence > needless:
             return None
         status = os.statvfs(self._folder)
         free_bytes = status.f_bavail * status.f_frsize
         is_short = free_bytes < self._min_free_bytes + 2 * oldest.end_bytes
-        return oldest.end_sequence if kept_bytes > self._kept_max_bytes or is_short else None
+        is_over = retained_bytes > self._retained_max_bytes
+        return oldest.end_sequence if is_over or is_short else None
 
     def _delete_before(self, sequence: int) -> None:
         with self._writer.lock:

@@ -59,7 +59,9 @@ def _in_hbase(url: str, mode: str, keep: RetentionSettings | None) -> RecordStor
     hbase, keep_days = hbase_connection(url)
     if mode == "read":
         return HbaseReader(hbase)
-    return HbaseStore(hbase, _kept(keep or RetentionSettings(), keep_days) if keep_days else keep)
+    if keep_days:
+        keep = _with_keep_days(keep or RetentionSettings(), keep_days)
+    return HbaseStore(hbase, keep)
 
 
 def hbase_statements(url: str, keep: RetentionSettings, regions: int) -> list[str]:
@@ -68,10 +70,10 @@ def hbase_statements(url: str, keep: RetentionSettings, regions: int) -> list[st
     from ingest.store.hbase.tables import create_statements
 
     name, keep_days, _ = _parsed(url)
-    return create_statements(name, _kept(keep, keep_days) if keep_days else keep, regions)
+    return create_statements(name, _with_keep_days(keep, keep_days) if keep_days else keep, regions)
 
 
-def _kept(keep: RetentionSettings, keep_days: int) -> RetentionSettings:
+def _with_keep_days(keep: RetentionSettings, keep_days: int) -> RetentionSettings:
     """What the URL says of records goes before the settings."""
     return replace(keep, records_days=keep_days, rejected_days=keep_days)
 

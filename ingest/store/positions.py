@@ -49,26 +49,27 @@ def epoch_marks(application: str) -> str:
 def set_back(
     stored: Iterable[Position],
     seen: Iterable[Position],
-    cuts: Mapping[str, Sequence[TopicTruncations]],
+    truncations: Mapping[str, Sequence[TopicTruncations]],
 ) -> list[tuple[Position, Position, LogTruncation]]:
     """Positions of one application that are to go back because the log behind them is another one
-    by now: the new one, its mark beside it, and the cut. `seen`: the marks; `cuts`: by topic."""
+    by now: the new one, its mark beside it, and the cut. `seen`: the marks; `truncations`: by
+    topic."""
     known = {(p.cluster_id, p.topic_id, p.partition): p.end_offset for p in seen}
     found = []
     for position in stored:
-        of_topic = cuts.get(position.topic, ())
+        of_topic = truncations.get(position.topic, ())
         epoch = known.get((position.cluster_id, position.topic_id, position.partition), -1)
-        cut = first_truncation(of_topic, position.partition, epoch)
-        if cut is None:
+        truncation = first_truncation(of_topic, position.partition, epoch)
+        if truncation is None:
             continue
-        end = min(position.end_offset, cut.cut)
+        end = min(position.end_offset, truncation.cut)
         newest = max(each.epoch for each in of_topic if each.is_done)
         found.append((
             msgspec.structs.replace(position, end_offset=end),
             msgspec.structs.replace(
                 position, application=epoch_marks(position.application), end_offset=newest
             ),
-            cut,
+            truncation,
         ))  # fmt: skip
     return found
 

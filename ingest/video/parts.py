@@ -126,5 +126,5 @@ def _joined(number: int, chain: Sequence[_Piece]) -> MergedTrack:
     pieces = [Track(piece.number, piece.sightings) for piece in chain]
     track = Track(number, [sighting for piece in chain for sighting in piece.sightings])
     best = track.best
-    shown = next(at for at, piece in enumerate(pieces) if piece.best is best)
-    return MergedTrack(track, (chain[shown].part, chain[shown].number))
+    best_at = next(at for at, piece in enumerate(pieces) if piece.best is best)
+    return MergedTrack(track, (chain[best_at].part, chain[best_at].number))

@@ -95,11 +95,11 @@ def recognise(
     source: VideoSource,
     settings: VideoSettings,
     time: LocalTime,
-    on_look: Callable[[VideoFrame], None] = lambda moment: None,
+    on_frame: Callable[[VideoFrame], None] = lambda moment: None,
 ) -> Iterator[Report]:
     """Reports of all targets and faces of the film."""
     reporter = Reporter(source, settings, time)
-    for found in find_tracks(video, settings, WHOLE, on_look):
+    for found in find_tracks(video, settings, WHOLE, on_frame):
         report = report_of(reporter, found)
         if report is not None:
             yield report
@@ -117,7 +117,7 @@ def find_tracks(
     video: VideoReader,
     settings: VideoSettings,
     part: VideoPart = WHOLE,
-    on_look: Callable[[VideoFrame], None] = lambda moment: None,
+    on_frame: Callable[[VideoFrame], None] = lambda moment: None,
 ) -> Iterator[FoundTrack]:
     """All tracks of a part of the film, flickers too, in the order in which they end."""
     detectors = Detectors(settings)
@@ -132,7 +132,7 @@ def find_tracks(
         yield from targets.process(frame, detectors.targets(frame.image), scene)
         if frame.frame_number % frames_per_face == 0:
             yield from faces.process(frame, detectors.faces(frame.image), scene)
-        on_look(frame)
+        on_frame(frame)
     yield from targets.finish()
     yield from faces.finish()
 

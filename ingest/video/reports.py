@@ -83,7 +83,7 @@ class Reporter:
         message = self._head("face", track, f"f{track.number}")
         return self._report("face", track, message, f"f{track.number}", "人脸图片地址", shot)
 
-    def _head(self, kind: str, track: Track, name: str) -> dict[str, Any]:
+    def _head(self, kind: str, track: Track, name: str) -> dict[str, object]:
         place = self._place
         return {
             "卡口编号": place.checkpoint_id,
@@ -94,7 +94,7 @@ class Reporter:
         }
 
     def _report(
-        self, kind: str, track: Track, message: dict[str, Any], name: str, key: str, shot: Shot
+        self, kind: str, track: Track, message: dict[str, object], name: str, key: str, shot: Shot
     ) -> Report:
         place = self._place
         record_id = sender_scoped_id(

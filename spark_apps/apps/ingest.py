@@ -194,7 +194,7 @@ class Ingest:
             self._published_again = True
             return
         attempt = Ledger(begun=newest, committed=newest)
-        job = spark.broadcast(executor_writer.job_of(context.settings, attempt))
+        job = executor_writer.job_of(context.settings, attempt)
         minutes = range(minute_of(newest - PUBLISHED_AGAIN_MS), newest + MINUTE_MS, MINUTE_MS)
         publish = partial(executor_writer.publish_minutes, spark, job, minutes)
         try:
@@ -202,8 +202,6 @@ class Ingest:
             self._published_again = True
         except JobFailed as error:
             log.warning("the last minutes are published with the next batch: %s", error)
-        finally:
-            job.unpersist()
 
     def _publish_last_minutes(self) -> None:
         """What the driver before committed and may not have published."""

@@ -10,7 +10,7 @@ Alone: `spark_apps/driver.py --application watchlist`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -95,10 +95,14 @@ class Watchlist:
     def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
         """Match in the executors, whose tasks publish what they find. A task that runs twice
         publishes twice; the dispatcher raises each alarm once."""
-        self._catch_up()
+        step = partial(self._context.metrics.step, self.name)
+        with step("rules"):
+            self._catch_up()
         if len(self._watchlist.rules):
-            self._match(frame)
-        self._commit(offsets)
+            with step("action"):
+                self._match(frame)
+        with step("commit"):
+            self._commit(offsets)
 
     def _match(self, frame: DataFrame) -> None:
         settings = self._context.settings
@@ -113,7 +117,7 @@ class Watchlist:
                     publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
             return iter(())
 
-        job = frame.mapInArrow(work, "nothing boolean").collect
+        job = frame.mapInArrow(worker_cache.task_of(work), "nothing boolean").collect
         retry_job(job, self._context.stopping, "matching a batch")
 
     def _commit(self, offsets: OffsetRanges) -> None:

@@ -5,6 +5,7 @@ In: the Arrow table of a batch. Out: `StreamMessage`s, what they cover. Never: S
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -83,11 +84,11 @@ def ends_of(offsets: OffsetRanges) -> dict[TopicAndPartition, int]:
 def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> Envelope:
     """What the bus knows of a message; the edge's arrival time where a header tells it. Nothing is
     corrected by the time that a producer gives its message: its clock may be the wrong one."""
-    is_told = has_arrival(message)
-    if clock.offsets and not is_told:
+    has_time = has_arrival(message)
+    if clock.offsets and not has_time:
         clock = clock._replace(offsets={})
     return Envelope(
-        received_at_ms=int(message.received_at or "") if is_told else message.timestamp_ms,
+        received_at_ms=int(message.received_at or "") if has_time else message.timestamp_ms,
         record_id=message.record_id or "",
         source=message.source or "",
         topic=message.topic,
@@ -95,11 +96,11 @@ def envelope_of(message: StreamMessage, clock: ClockLimits = DEFAULT_CLOCK) -> E
         offset=message.offset,
         replayed=message.replay == "1",
         clock=clock,
-        kept_ms=None if is_told else _kept_ms(message.topic),
+        retention_ms=None if has_time else _retention_ms(message.topic),
     )
 
 
-def _kept_ms(topic: str) -> int:
+def _retention_ms(topic: str) -> int:
     """By the contract, so that every reader says the same of a record. 0: nobody knows."""
     known = topics.TOPICS.get(topic)
     return known.retention_ms if known is not None else 0
@@ -128,9 +129,12 @@ def _headers(column: pa.ChunkedArray) -> list[list[str | None]]:
 
 
 def _equal(indices: pa.Array, number: int) -> pa.Array:
-    import pyarrow.compute as pc  # here: packages that only need `StreamMessage` stay light
+    import pyarrow as pa  # here: packages that only need `StreamMessage` stay light
+    import pyarrow.compute as pc
 
-    return pc.equal(indices, number)
+    # A plain number would be compared with pandas' types first, and that is 36 MB of packages.
+    one = pa.Array.from_buffers(pa.int32(), 1, [None, pa.py_buffer(array("i", (number,)))])
+    return pc.equal(indices, one[0])
 
 
 def _put(

@@ -9,15 +9,12 @@ answer which is longer than what its answer saves.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Sequence
-from types import MappingProxyType
 
-from bus.client.kafka.consumer import Consumer
-from bus.client.model import ConsumedRecord, TopicAndPartition, TopicPartition
+from bus.client.model import TopicAndPartition
 from bus.errors import BusError
 from bus.settings import BusSettings
 from spark_apps.batches.message import OffsetRanges
+from spark_apps.batches.record_samples import RecordSampler
 from spark_apps.batches.slices import RecordBytes, bytes_of
 
 log = logging.getLogger(__name__)
@@ -36,15 +33,6 @@ SLICE_S = 0.15
 """What a slice costs. No answer is waited for longer than reading the slices takes that are made
 without it: a leader that has just died must not hold up the alarms of all others."""
 LEAST_S = 0.005  # of patience: less is no answer's time
-_SAMPLE = MappingProxyType(
-    {
-        "fetch.wait.max.ms": 5,
-        "fetch.message.max.bytes": 64 << 10,  # of each partition; of a larger record all the same
-        "queued.max.messages.kbytes": 1 << 10,
-        "isolation.level": "read_committed",
-    }
-)
-_SAMPLED = 100  # records
 
 
 class RecordSizes:
@@ -52,12 +40,10 @@ class RecordSizes:
     `_silent` has those whose newest question has none."""
 
     def __init__(self, bus: BusSettings, client_id: str, max_bytes: int) -> None:
-        self._bus = bus
-        self._client_id = client_id
+        self._sampler = RecordSampler(bus, client_id)
         self._max_bytes = max_bytes
         self._known: dict[TopicAndPartition, int] = {}
         self._silent: set[TopicAndPartition] = set()
-        self._consumer: Consumer | None = None
 
     def of(self, offsets: OffsetRanges) -> RecordBytes:
         """Bytes of a record of each partition; too many rather than too few where the bus does not
@@ -75,8 +61,7 @@ class RecordSizes:
 
     def close(self) -> None:
         """Nobody asks any more."""
-        if self._consumer is not None:
-            self._consumer.close()
+        self._sampler.close()
 
     def _fits(self, offsets: OffsetRanges) -> bool:
         """Whether the batch is small, as far as sizes are known."""
@@ -106,7 +91,7 @@ class RecordSizes:
                 self._silent.add(place)
                 asked: list[int] = []
                 for at in places_of(*offsets[place]):
-                    size, waited_s = self._sample(place, at, left_s / 2)
+                    size, waited_s = self._sampler.record_bytes(place, at, left_s / 2)
                     left_s -= waited_s
                     if size is None:
                         break
@@ -117,31 +102,6 @@ class RecordSizes:
         except BusError as error:
             log.warning("how large the records of a batch are, the bus does not say: %s", error)
         return found
-
-    def _sample(
-        self, place: TopicAndPartition, offset: int, patience_s: float
-    ) -> tuple[int | None, float]:
-        """What a few records from there on have on average (0 where there are none, None without
-        an answer), and how long nothing came. One partition at a time: of several, librdkafka
-        fetches those again that have answered, and others wait."""
-        consumer = self._consumer = self._consumer or Consumer(
-            self._bus, client_id=self._client_id, overrides=_SAMPLE
-        )
-        consumer.assign({TopicPartition(*place): offset})
-        records: list[ConsumedRecord] = []
-        waited_s = 0.0
-        while not records and not consumer.at_end and waited_s < patience_s:
-            began_s = time.monotonic()
-            records = consumer.poll(_SAMPLED, min(0.1, patience_s - waited_s))
-            waited_s += 0.0 if records else time.monotonic() - began_s
-        is_answered = bool(records) or consumer.at_end
-        consumer.assign({})
-        return (_average(records) if is_answered else None), waited_s
-
-
-def _average(records: Sequence[ConsumedRecord]) -> int:
-    sizes = [len(record.value or b"") + len(record.key or b"") for record in records]
-    return max(1, sum(sizes) // len(sizes)) if sizes else 0
 
 
 def places_of(first: int, end: int) -> list[int]:

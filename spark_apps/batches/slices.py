@@ -35,18 +35,18 @@ def slices_of(
     taken: Counter[TopicAndPartition] = Counter()
     filled = 0
 
-    def cut() -> None:
+    def end_slice() -> None:
         found.append({p: (ends[p], ends[p] + count) for p, count in taken.items()})
         ends.update({place: end for place, (_, end) in found[-1].items()})
         taken.clear()
 
     for place in _in_turn(offsets):
         if taken and filled + record_bytes[place] > max_bytes:
-            cut()
+            end_slice()
             filled = 0
         taken[place] += 1
         filled += record_bytes[place]
-    cut()
+    end_slice()
     return found
 
 

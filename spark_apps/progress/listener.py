@@ -40,13 +40,13 @@ class ProgressListener(StreamingQueryListener):
         except (msgspec.DecodeError, Py4JError) as error:
             log.warning("the progress of a batch is not shown: %s", error)
 
-    def onQueryStarted(self, event: Any) -> None:
+    def onQueryStarted(self, event: object) -> None:
         """Nothing is shown of it."""
 
-    def onQueryIdle(self, event: Any) -> None:
+    def onQueryIdle(self, event: object) -> None:
         """Nothing is shown of it."""
 
-    def onQueryTerminated(self, event: Any) -> None:
+    def onQueryTerminated(self, event: object) -> None:
         """The driver ends with it."""
 
     class Java:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
 from bus.contracts.topics import DATA_TOPICS, QUARANTINE_RECORDS
 from bus.metrics.capture_histogram import CaptureHistogram, known_kind
 from spark_apps.batches.committed_batch import CommittedBatch
 from spark_apps.batches.message import OffsetRanges
 from spark_apps.progress.batch_progress import BatchProgress
+from spark_apps.session.java_references import java_references
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,9 @@ class StreamsMetrics:
         self._bound_bytes = self._gauge(
             "batch_bound_bytes", "Bytes of values that a batch, or a slice of one, has at most."
         )
+        self._gauge(
+            "java_references", "Objects that Java keeps because the driver's Python refers to them."
+        ).set_function(java_references)
 
     def _commit_series(self) -> None:
         self.commit_seconds = Histogram(
@@ -61,6 +67,12 @@ class StreamsMetrics:
             "From the begin of writing a batch to the return of its commit; failed writes are not"
             " counted.",
             ["application"], buckets=_COMMIT_S, registry=self.registry,
+        )  # fmt: skip
+        self._steps = Summary(
+            "databus_streams_step_seconds",
+            "What a batch waits for in the driver, by application and step; failed steps are not"
+            " counted.",
+            ["application", "step"], registry=self.registry,
         )  # fmt: skip
         self._capture = CaptureHistogram(
             "databus_streams_capture_seconds",
@@ -104,6 +116,13 @@ class StreamsMetrics:
         """As the settings say."""
         self._bound.set(records)
         self._bound_bytes.set(value_bytes)
+
+    @contextmanager
+    def step(self, application: str, step: str) -> Iterator[None]:
+        """A step of a batch; counted when it has succeeded."""
+        began_s = time.monotonic()
+        yield
+        self._steps.labels(application, step).observe(time.monotonic() - began_s)
 
     def committed(self, batch: CommittedBatch) -> None:
         """What the store has committed; reasons and kinds of its totals are ours, not a

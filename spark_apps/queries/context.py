@@ -52,7 +52,7 @@ class Context:
     losses: QueryLosses = field(init=False)
 
     def __post_init__(self) -> None:
-        self._cuts: TruncationWatcher | None = None
+        self._truncations: TruncationWatcher | None = None
         self._follower: TopicFollower | None = None
         self.topics: TopicChanges | None = None
         self.cells = CellPublisher(self.publisher)
@@ -67,7 +67,7 @@ class Context:
 
     def watch_truncations(self, topics: Iterable[str]) -> None:
         """Begin: what the topics' keys say now is heeded by `stored_positions`. Raises BusError."""
-        self._cuts = TruncationWatcher(self.settings.bus, topics)
+        self._truncations = TruncationWatcher(self.settings.bus, topics)
 
     def follow_topics(self, topics: Iterable[str]) -> TopicChanges:
         """Begin: from now on it is known when one is deleted or made anew. Raises
@@ -92,7 +92,7 @@ class Context:
             unread[member.application.name] = found
         self.losses.add_unread(query, unread, end_unseen)
 
-    def begin_anew(
+    def restart(
         self, cluster: ClusterIdentity, topics: Collection[str], applications: Collection[str]
     ) -> None:
         """These topics are as `cluster` has them; these applications, of which none is at work,
@@ -102,7 +102,7 @@ class Context:
             self.topics.cluster = self.cluster
         for group in self.groups:
             if group.application in applications:
-                group.begin_anew(self.cluster)
+                group.restart(self.cluster)
 
     def forget_void(self, applications: Collection[str]) -> None:
         """Positions of these applications are void because topics were made anew while we ran: it
@@ -130,8 +130,8 @@ class Context:
 
     def do_periodic_work(self) -> None:
         """What nobody asks for: between batches, several times a second. Raises LogsTruncated."""
-        if self._cuts is not None:
-            self._cuts.check()
+        if self._truncations is not None:
+            self._truncations.check()
         for group in self.groups:
             group.refresh()
         self.cells.publish_due()
@@ -162,9 +162,9 @@ class Context:
     def stored_positions(self, application: str) -> dict[TopicAndPartition, int]:
         """An application's positions in the store, as far as they still mean something."""
         found = self._positions(application)
-        if self._cuts is not None and self._cuts.known:
+        if self._truncations is not None and self._truncations.known:
             marks = self._positions(epoch_marks(application))
-            found = go_back(self.store.writer, found, marks, self._cuts.known)
+            found = go_back(self.store.writer, found, marks, self._truncations.known)
         topics = replaced_topics(found, self.cluster)
         self.replaced |= {(application, topic) for topic in topics}
         return valid_positions(found, self.cluster)
@@ -201,8 +201,8 @@ class Context:
         for group in self.groups:
             group.close()
         self.losses.close()
-        if self._cuts is not None:
-            self._cuts.close()
+        if self._truncations is not None:
+            self._truncations.close()
         if self._follower is not None:
             self._follower.close()
         if self.has_store:

@@ -15,6 +15,7 @@ from bus.contracts.register import Register
 from ingest.normalise import ClockEstimates, ClockLimits
 from ingest.store.hbase.ledger import Ledger
 from ingest.store.port import AttemptForgotten, Position
+from spark_apps.batches.batch_tasks import tasks_for
 from spark_apps.batches.message import OffsetRanges
 from spark_apps.queries.context import Context
 from spark_apps.session.retry import retry, retry_job
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
+
+INGEST = "ingest"
 
 
 def write_batch(
@@ -43,17 +46,17 @@ def write_batch(
     Raises `StoreError`, `JobFailed`, or what Spark raises for a reason that nobody foresaw."""
     store: Any = context.store.reader
     settings, spark = context.settings, frame.sparkSession.sparkContext
+    step = partial(context.metrics.step, INGEST)
 
     def begin_and_write() -> tuple[Ledger, BatchResult] | None:
-        attempt = retry(partial(store.begin, places), context.stopping, "store")
+        with step("begin"):
+            attempt = retry(partial(store.begin, places), context.stopping, "store")
         if attempt is None:
             return None  # committed, and the answer was lost
-        job = spark.broadcast(job_of(settings, attempt))
-        try:
-            tasks = spark.defaultParallelism
+        job = job_of(settings, attempt)
+        tasks = tasks_for(offsets, spark.defaultParallelism)
+        with step("action"):
             return attempt, write(frame, job, register, clocks, to_batch, tasks)
-        finally:
-            job.unpersist()
 
     while True:
         done = retry_job(begin_and_write, context.stopping, "a batch into the store")
@@ -62,10 +65,12 @@ def write_batch(
         attempt, (sums, numbers, delays) = done
         context.confirm(offsets)
         after = estimates.advanced(delays)
-        retry(partial(store.add_up, attempt, sums), context.stopping, "store")
+        with step("sums"):
+            retry(partial(store.add_up, attempt, sums), context.stopping, "store")
         commit = partial(store.commit, attempt, places, after.changed_since(estimates))
         try:
-            retry(commit, context.stopping, "store")
+            with step("commit"):
+                retry(commit, context.stopping, "store")
         except AttemptForgotten as error:
             if context.stopping.is_set():
                 raise

@@ -24,7 +24,7 @@ from spark_apps.source.lost_records import LostRecords
 
 log = logging.getLogger(__name__)
 
-LOST_TOLD_S = 5.0
+REPORT_EVERY_S = 5.0
 LATELY_MS = 60_000  # the watch ends an incident ten seconds after we have read on
 
 
@@ -45,7 +45,7 @@ class QueryLosses:
         self._of_void_positions = of_void_positions
         self._lost: dict[str, LostRecords] = {}
         self._leaders: dict[str, PartitionLeaders] = {}
-        self._told_at_s = time.monotonic()
+        self._reported_at_s = time.monotonic()
         self._is_resumed = False
 
     def of_query(self, query: SharedQuery) -> LostRecords:
@@ -62,12 +62,12 @@ class QueryLosses:
     ) -> None:
         """By application, what is gone with topics that were made again. Told at the next look."""
         self.of_query(query).add_of_readers(unread, end_unseen)
-        self._told_at_s = -LOST_TOLD_S
+        self._reported_at_s = -REPORT_EVERY_S
 
     def publish_due(self) -> None:
         """Every few seconds."""
-        if time.monotonic() - self._told_at_s > LOST_TOLD_S:
-            self._told_at_s = time.monotonic()
+        if time.monotonic() - self._reported_at_s > REPORT_EVERY_S:
+            self._reported_at_s = time.monotonic()
             self._publish_open()
 
     def _publish_open(self) -> None:
@@ -81,10 +81,10 @@ class QueryLosses:
                 self._publish(list(self._of_void_positions()))
                 self._is_resumed = True
             if any(lost.is_new() for lost in self._lost.values()):
-                told = read_incidents(self._bus)
-                lately = lately_open(told, "lost", now_ms() - LATELY_MS)
+                incidents = read_incidents(self._bus)
+                lately = lately_open(incidents, "lost", now_ms() - LATELY_MS)
                 for lost in self._lost.values():
-                    lost.told_by_watch(lately)
+                    lost.cover_by_watch(lately)
             for lost in filter(LostRecords.is_open, self._lost.values()):
                 starts = start_offsets(self._admin, lost.partitions())
                 found = lost.incidents(starts, now_ms())

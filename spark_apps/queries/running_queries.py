@@ -56,7 +56,7 @@ class RunningQueries:
         known = {topic for query in self._all() for topic in query.topics}
         if changed := self._topics.changed(known):
             affected = [one for one in self.running if changed.intersection(one.query.topics)]
-            self._begin_anew(affected)
+            self._restart(affected)
 
     def ended(self) -> tuple[str, object] | None:
         """Name and cause of a query that has ended, and not because its topics are other ones:
@@ -68,7 +68,7 @@ class RunningQueries:
             is_replaced = isinstance(error, TopicsReplaced)
             if not is_replaced and not self._topics.is_cause(one.query.topics):
                 return one.query.name, error or one.stream.exception() or "stopped by itself"
-            self._begin_anew([one])
+            self._restart([one])
             return None
         return None
 
@@ -85,7 +85,7 @@ class RunningQueries:
     def _all(self) -> Iterable[SharedQuery]:
         return [*(one.query for one in self.running), *self._waiting]
 
-    def _begin_anew(self, affected: Collection[RunningQuery]) -> None:
+    def _restart(self, affected: Collection[RunningQuery]) -> None:
         for one in affected:
             self._end(one)
         queries = [*(one.query for one in affected), *self._waiting]
@@ -93,7 +93,7 @@ class RunningQueries:
         cluster = self._topics.wait(topics)
         for query in queries:
             self._context.note_unread(query, cluster)
-        self._context.begin_anew(cluster, topics, {m for query in queries for m in query.readers})
+        self._context.restart(cluster, topics, {m for query in queries for m in query.readers})
         self._waiting = []
         for query in queries:
             self._try_to_start(query)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
+from spark_apps.batches.batch_tasks import tasks_for
 from spark_apps.batches.message import OffsetRanges, StreamMessage, messages_of
 from spark_apps.batches.slicer import Slicer
 from spark_apps.source.lost_records import LostRecords
@@ -113,7 +114,7 @@ class ExecutorSink:
         try:
             for part, offsets in self._slicer.parts(batch, self._offset_log.ranges(batch_id)):
                 self._check(offsets)  # its records are nowhere counted by partition
-                self._serve(part.coalesce(self._slots()), offsets)
+                self._serve(part.coalesce(tasks_for(offsets, self._slots())), offsets)
         except BaseException as error:
             self._failed(error)
             raise

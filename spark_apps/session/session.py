@@ -11,8 +11,10 @@ import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from py4j.protocol import INPUT_CONVERTER
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from spark_apps.session.job_failures import failure_of
 from spark_apps.session.retry import SPARK_ERRORS, text_of
@@ -28,12 +30,12 @@ _FILE_SYSTEM_JAR = "hadoop-bare-naked-local-fs"
 JARS_VARIABLE = "DATABUS_SPARK_JARS"
 SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 """`spark-submit` has started the JVM and tells us by this where it is."""
-UNSAID_MASTER, SUBMITTED_FILE = "local[*]", "driver.py"
+DEFAULT_MASTER, SUBMITTED_FILE = "local[*]", "driver.py"
 MALLOC_ARENAS = "2"
 """Of the JVM; glibc makes eight a core, and each of 280 threads leaves pages in one."""
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
-_SHOWN = MappingProxyType(
+_WITH_PAGES = MappingProxyType(
     {
         # Beside Spark's own pages: /metrics/prometheus and /metrics/executors/prometheus.
         "spark.ui.prometheus.enabled": "true",
@@ -43,7 +45,7 @@ _SHOWN = MappingProxyType(
         "spark.sql.streaming.metricsEnabled": "true",
     }
 )  # fmt: skip
-_UNSEEN = MappingProxyType(
+_WITHOUT_PAGES = MappingProxyType(
     {
         # Spark keeps jobs, stages and plans for its pages, also where it shows none: of a thousand
         # executions each, which at six batches a second is three minutes' worth of the heap.
@@ -85,9 +87,9 @@ def submitted(environment: Mapping[str, str]) -> dict[str, str]:
 
 def operators_words(known: Mapping[str, str]) -> dict[str, str]:
     """Without what `spark-submit` says where the operator said nothing. Pure."""
-    said = {key: value for key, value in known.items() if value}
-    unsaid = {"spark.master": UNSAID_MASTER, "spark.app.name": SUBMITTED_FILE}
-    return {key: value for key, value in said.items() if unsaid.get(key) != value}
+    chosen = {key: value for key, value in known.items() if value}
+    default = {"spark.master": DEFAULT_MASTER, "spark.app.name": SUBMITTED_FILE}
+    return {key: value for key, value in chosen.items() if default.get(key) != value}
 
 
 def configuration(
@@ -95,10 +97,10 @@ def configuration(
 ) -> dict[str, str]:
     """Spark's configuration in Spark's own names. What the operator has said wins: `given` to
     `spark-submit` over `[streams.conf]` over ours."""
-    said = {**settings.conf, **given}
-    master = said.get("spark.master") or settings.wanted_master or f"local[{slots(queries)}]"
-    pages = _SHOWN if said.get("spark.ui.enabled", "").lower() == "true" else _UNSEEN
-    return {**_own_configuration(settings, jars, master), **pages, **said}
+    chosen = {**settings.conf, **given}
+    master = chosen.get("spark.master") or settings.wanted_master or f"local[{slots(queries)}]"
+    pages = _WITH_PAGES if chosen.get("spark.ui.enabled", "").lower() == "true" else _WITHOUT_PAGES
+    return {**_own_configuration(settings, jars, master), **pages, **chosen}
 
 
 def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) -> dict[str, str]:
@@ -119,6 +121,12 @@ def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) 
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.hadoop.fs.file.impl": _file_system(jars, local),
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        # So often a query without records asks for the ends of its topics; by default after 10 ms.
+        "spark.sql.streaming.pollingDelay": "40ms",
+        # Each batch is a new plan of a few columns: to write, compile and load Java for it costs
+        # more than to interpret it (decision 0089).
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.driver.extraJavaOptions": java_options(settings),
@@ -152,7 +160,7 @@ def java_options(settings: StreamsSettings) -> str:
 
 
 def _own_options() -> str:
-    """Each with its reason; measured in docs/decisions/0021-micro-batches.md."""
+    """Each with its reason; measured in decisions 0021 and 0088."""
     reasons = {
         "-XX:+UseSerialGC": "one small heap on few shared cores: least overhead, fewest threads",
         "-Xmn128m": "else a third of the heap, all of it touched before a collection",
@@ -161,6 +169,7 @@ def _own_options() -> str:
         "-XX:MinHeapFreeRatio=20": "some 150 MB live there, and a megabyte a minute is added",
         "-XX:MaxHeapFreeRatio=40": "the same, where a start or a backlog has needed more",
         "-XX:TieredStopAtLevel=1": "short batches: the second compiler costs more than it wins",
+        "-XX:ReservedCodeCacheSize=64m": "with 48, as is usual, 47 are in use after five minutes",
         "-Xss4m": "Spark searches long error texts with regular expressions; they need a stack",
         "-Djdk.lang.Process.launchMechanism=VFORK": "no helper process before each `chmod`",
         "-XX:-UsePerfData": "no file is written for tools that are never attached",
@@ -188,10 +197,18 @@ def open_session(settings: StreamsSettings, queries: int) -> SparkSession:
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
+    _pass_no_numpy()
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     check_versions(session, settings)
     return session
+
+
+def _pass_no_numpy() -> None:
+    """Nothing of numpy is handed to Java. Spark's converters of it would load Spark's testing
+    package at the first list that is, to see whether there is numpy, and with it pandas: 36 MB."""
+    of_numpy = (NumpyArrayConverter, NumpyScalarConverter)
+    INPUT_CONVERTER[:] = [one for one in INPUT_CONVERTER if not isinstance(one, of_numpy)]
 
 
 def slots_now(session: SparkSession) -> int:

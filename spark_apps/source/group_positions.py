@@ -9,8 +9,10 @@ commit it is read what the group has, every few seconds while nobody else commit
 (Kafka has no commit that compares, so that two within one round trip remain). The metadata of an
 offset is the id of the topic it was taken on (`bus.client.committed`).
 
-A batch that only repeats harmlessly does not wait for its commit (`commit_soon`): the coordinator
-may have died, and the next batch has nothing to do with it.
+A commit is one record for each partition on the coordinator's topic, for good until a cleaner has
+come by, so a group commits once a second at most, and at its stop. No batch waits for it: what a
+crash repeats of a second does no harm, the coordinator may have died, and the next batch has
+nothing to do with it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
@@ -35,6 +37,7 @@ log = logging.getLogger(__name__)
 CHECK_S = 2.0  # of a driver that is alone: how soon it notices another one
 COMPANY_S = 60.0  # so long after another's last commit it is read again before each of ours
 CLOSE_S = 2.0  # a stop waits so long for the last commit; without it a batch is repeated
+COMMIT_EVERY_S = 1.0  # between the beginnings of two commits of a group
 REFRESH_S = 3600.0  # commits expire (offsets.retention.minutes, 7 days), also where nothing comes
 
 
@@ -43,7 +46,7 @@ class GroupPositions:
 
     Invariants: no end in `_ends` ever falls; after `start_at` it has every partition. `_committed`
     is what the group has if nobody else commits. While `_committer` works (`_is_committing`), it
-    ends only when it has committed what `_ends` has by then.
+    ends only when no call has asked for a commit since the last one began (`_is_wanted`).
     """
 
     def __init__(
@@ -64,6 +67,9 @@ class GroupPositions:
         self._committer = ThreadPoolExecutor(1, thread_name_prefix=f"{self._group}-commit")
         self._committed_soon: Future[None] | None = None
         self._is_committing = False
+        self._is_wanted = False
+        self._due_at_s = 0.0
+        self._is_urgent = threading.Event()  # what waits for its second is committed now
         self._ends: dict[TopicAndPartition, int] = {}
         self._committed: dict[TopicAndPartition, int] = {}
         self._check_at_s = 0.0
@@ -73,11 +79,12 @@ class GroupPositions:
         """Topics whose committed position was void when it was read."""
         self._committed_at_s = time.monotonic()
 
-    def begin_anew(self, cluster: ClusterIdentity) -> None:
+    def restart(self, cluster: ClusterIdentity) -> None:
         """Topics of it are other ones by now: `read` says what still means something."""
         with self._asking, self._lock:  # a commit under way is of the former topics
             self._stand_on(cluster)
             self._ends = {}
+            self._is_wanted = False
 
     def read(self) -> dict[TopicAndPartition, int]:
         """Where the application stands. Retries for a while, then raises `BusError`."""
@@ -125,30 +132,23 @@ class GroupPositions:
             except BusError as error:
                 log.warning("%s: the start is committed later: %s", self._group, error)
 
-    def commit(self, ends: Mapping[TopicAndPartition, int]) -> None:
-        """Advance to these ends (exclusive). Retries for a while, then raises `BusError`."""
-        self._advance(ends)
-        with self._asking:
-            self._commit_with_retries()
-
     def commit_soon(self, ends: Mapping[TopicAndPartition, int]) -> None:
-        """The same, and nobody waits for it: one commit at a time is under way, and the next one
-        names what is the newest by then. Raises `BusError` of one before that was given up."""
+        """Advance to these ends (exclusive); the next commit names what is the newest by then.
+        Raises `BusError` of one before that was given up after retries."""
         self._advance(ends)
-        with self._lock:
-            if self._is_committing:
-                return
-            given_up = None if self._committed_soon is None else self._committed_soon.exception()
-            if given_up is not None:
-                raise given_up
-            self._is_committing = True
-            self._committed_soon = self._committer.submit(self._commit_newest)
+        self._begin(self._commit_with_retries)
 
     def publish(self, ends: Mapping[TopicAndPartition, int]) -> None:
-        """Commit for those who watch the lag, without waiting: the next one heals a lost one."""
+        """The same for those who watch the lag: the next commit heals a lost one."""
         self._advance(ends)
-        with self._asking:
-            self._commit(self._newest(), wait=False)
+        self._begin(self._publish_newest)
+
+    def flush(self, timeout_s: float) -> None:
+        """Commit now what waits for its time; wait so long for the answer."""
+        self._is_urgent.set()
+        if self._committed_soon is not None:
+            wait([self._committed_soon], timeout_s)
+        self._is_urgent.clear()
 
     def refresh(self) -> None:
         """Commit again what has not been committed for an hour."""
@@ -162,9 +162,8 @@ class GroupPositions:
                 self._committed_at_s += CHECK_S
 
     def close(self) -> None:
-        """Leave the connections, after a commit that is under way."""
-        if self._committed_soon is not None:
-            wait([self._committed_soon], CLOSE_S)
+        """Leave the connections, after what is not committed yet."""
+        self.flush(CLOSE_S)
         self._committer.shutdown(wait=False, cancel_futures=True)
         self._consumer.close()
 
@@ -181,14 +180,29 @@ class GroupPositions:
         with self._lock:
             return dict(self._ends)
 
-    def _commit_newest(self) -> None:
-        """In the committer's thread, until nothing is left that is newer."""
+    def _begin(self, commit: Callable[[], object]) -> None:
+        with self._lock:
+            self._is_wanted = True
+            if self._is_committing:
+                return
+            given_up = None if self._committed_soon is None else self._committed_soon.exception()
+            if given_up is not None:
+                raise given_up
+            self._is_committing = True
+            self._committed_soon = self._committer.submit(self._commit_while_wanted, commit)
+
+    def _commit_while_wanted(self, commit: Callable[[], object]) -> None:
+        """In the committer's thread; each when its time has come."""
         try:
             while True:
-                with self._asking:
-                    done = self._commit_with_retries()
+                self._is_urgent.wait(max(self._due_at_s - time.monotonic(), 0))
                 with self._lock:
-                    if self._ends == done:
+                    self._is_wanted = False
+                    self._due_at_s = time.monotonic() + COMMIT_EVERY_S
+                with self._asking:
+                    commit()
+                with self._lock:
+                    if not self._is_wanted:
                         self._is_committing = False
                         return
         except BaseException:
@@ -200,6 +214,13 @@ class GroupPositions:
         """What was the newest then. Raises `BusError`."""
         commit = partial(self._commit_unless_behind, wait=True)
         return retry(commit, self._stopping, self._group)
+
+    def _publish_newest(self) -> None:
+        """An answer is waited for by who stops only."""
+        try:
+            self._commit(self._newest(), wait=self._is_urgent.is_set())
+        except BusError as error:
+            log.warning("%s: published later: %s", self._group, error)
 
     def _commit_unless_behind(self, *, wait: bool) -> dict[TopicAndPartition, int]:
         newest = self._newest()

@@ -42,7 +42,7 @@ class LostRecords:
         self._names = frozenset(readers) | {query}
         self._used: dict[str, None] = {}
         self._covered = 0
-        self._told: Incident | None = None
+        self._open: Incident | None = None
 
     def resume(self, incidents: Iterable[Incident]) -> None:
         """An open incident of a driver before this one is closed, or goes on. The watch's has the
@@ -50,14 +50,14 @@ class LostRecords:
         for incident in incidents:
             is_ours = incident.notified_by != BY_WATCH
             if is_ours and incident.incident_id.startswith(self._prefix):
-                self._told = incident
+                self._open = incident
 
     def is_new(self) -> bool:
         """Whether an incident is about to be opened."""
         with self._lock:
-            return bool(self._unjudged or self._lost) and self._told is None
+            return bool(self._unjudged or self._lost) and self._open is None
 
-    def told_by_watch(self, incidents: Iterable[Incident]) -> None:
+    def cover_by_watch(self, incidents: Iterable[Incident]) -> None:
         """What the watch told while we stood still or were away is what we find now: it is not told
         again. Each of its incidents counts once, for the next that we tell."""
         covered = 0
@@ -80,7 +80,7 @@ class LostRecords:
     def is_open(self) -> bool:
         """Whether there is something to tell, or an incident to close."""
         with self._lock:
-            return bool(self._unjudged or self._lost or self._end_unseen or self._told)
+            return bool(self._unjudged or self._lost or self._end_unseen or self._open)
 
     def read(self, offsets: OffsetRanges, count: int) -> bool:
         """A batch that covers these offsets held so many records; whether that is fewer."""
@@ -127,8 +127,8 @@ class LostRecords:
                 return []
             if lost or self._end_unseen:
                 return [self._opened(lost, covered, now_ms)]
-            told, self._told = self._told, None
-        return [] if told is None else [closed(told, now_ms)]
+            incident, self._open = self._open, None
+        return [] if incident is None else [closed(incident, now_ms)]
 
     def _add(self, lost: Mapping[TopicAndPartition, int]) -> None:
         self._lost.update(lost)
@@ -137,25 +137,25 @@ class LostRecords:
 
     def _opened(self, lost: Counter[TopicAndPartition], covered: int, now_ms: int) -> Incident:
         """The open incident, with what it says now; published again it has the same id."""
-        told = self._told or Incident(
+        incident = self._open or Incident(
             incident_id=f"{self._prefix}{now_ms}", kind="lost", state="open",
             opened_at_ms=now_ms, severity="critical",
             detail={"subject": self._query, "stage": self._query},
         )  # fmt: skip
-        count = int(told.detail.get("lost", "0")) + max(0, lost.total() - covered)
-        end_unseen = self._end_unseen.union(told.detail.get("end_unseen", "").split())
-        topics = {topic for topic, _ in lost}.union(told.detail.get("topics", "").split())
-        detail = {**told.detail, "lost": str(count)}
+        count = int(incident.detail.get("lost", "0")) + max(0, lost.total() - covered)
+        end_unseen = self._end_unseen.union(incident.detail.get("end_unseen", "").split())
+        topics = {topic for topic, _ in lost}.union(incident.detail.get("topics", "").split())
+        detail = {**incident.detail, "lost": str(count)}
         detail["topics"] = " ".join(sorted(topics | end_unseen))
         if end_unseen:
             detail["end_unseen"] = " ".join(sorted(end_unseen))
         if len(self._readers) > 1:
-            by_reader = self._by_reader + counts_of(told.detail.get("applications", ""))
+            by_reader = self._by_reader + counts_of(incident.detail.get("applications", ""))
             if by_reader:
                 detail["applications"] = text_of_counts(by_reader)
         self._by_reader, self._end_unseen = Counter(), set()
-        self._told = msgspec.structs.replace(told, detail=detail)
-        return self._told
+        self._open = msgspec.structs.replace(incident, detail=detail)
+        return self._open
 
 
 def text_of_counts(counts: Mapping[str, int]) -> str:
@@ -177,9 +177,9 @@ def _taken(
     return {partition: count for partition, count in found.items() if count > 0}
 
 
-def closed(told: Incident, now_ms: int) -> Incident:
+def closed(incident: Incident, now_ms: int) -> Incident:
     """Its end, with the whole number."""
-    return msgspec.structs.replace(told, state="closed", closed_at_ms=now_ms)
+    return msgspec.structs.replace(incident, state="closed", closed_at_ms=now_ms)
 
 
 def truncated(

@@ -41,5 +41,5 @@ class Rebuilding:
         return not self._missing
 
     def commit(self, ends: Mapping[TopicAndPartition, int]) -> None:
-        """Work up to these ends is done. Retries for a while, then raises `BusError`."""
-        self._group.commit(ends)
+        """Work up to these ends is done. Raises `BusError` of a commit before that was given up."""
+        self._group.commit_soon(ends)

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 GRACE_S = 3.0
 """A topic that is gone is often made again at once: so long it is waited for before reading goes on
 without it."""
-LOOK_S = 0.1
+POLL_S = 0.1
 CONFIRM_S, SILENT_S = 0.3, 0.05
 """How long a batch waits to be confirmed: a look takes a millisecond or two, and one that meets a
 broker that has just died must not hold up the alarms of all others. Where the last one had no
@@ -54,7 +54,7 @@ class TopicChanges:
     def confirm(self, topics: Collection[str]) -> None:
         """The records of a batch, which have been read, are of the topics that the driver stands
         on. Raises `TopicsReplaced`. Where no broker answers, what was known last counts."""
-        self._is_answered = self._look(CONFIRM_S if self._is_answered else SILENT_S)
+        self._is_answered = self._refresh(CONFIRM_S if self._is_answered else SILENT_S)
         if self._is_other(topics):
             raise TopicsReplaced(f"{', '.join(sorted(topics))}: other topics by now")
 
@@ -90,13 +90,13 @@ class TopicChanges:
     def _until(self, holds: Callable[[], bool], wait_s: float) -> bool:
         deadline = time.monotonic() + wait_s
         while True:
-            self._look()
+            self._refresh()
             if holds():
                 return True
-            if time.monotonic() > deadline or self._stopping.wait(LOOK_S):
+            if time.monotonic() > deadline or self._stopping.wait(POLL_S):
                 return False
 
-    def _look(self, timeout_s: float = TIMEOUT_S) -> bool:
+    def _refresh(self, timeout_s: float = TIMEOUT_S) -> bool:
         """Whether a broker has answered."""
         try:
             self._follower.refresh(timeout_s)

@@ -62,11 +62,11 @@ class TruncationWatcher:
         except BusError as error:
             log.info("it is not known just now whether logs were cut: %s", error)
             return
-        cut = sorted(name for name, cuts in now.items() if cuts != self.known.get(name))
-        if cut:
+        changed = sorted(name for name, found in now.items() if found != self.known.get(name))
+        if changed:
             raise LogsTruncated(
-                f"the logs of {', '.join(cut)} were cut when this site came back as a secondary; "
-                "this driver ends, and the next one begins at the cut"
+                f"the logs of {', '.join(changed)} were cut when this site came back as a secondary"
+                "; this driver ends, and the next one begins at the cut"
             )
 
 
@@ -74,7 +74,7 @@ def read_truncations(
     admin: Admin, topics: Sequence[str]
 ) -> Mapping[str, tuple[TopicTruncations, ...]]:
     """Those of topics that have any. Raises BusError."""
-    cuts = {}
+    found = {}
     for name, values in admin.all_topic_configs(topics).items():
         try:
             parsed = parse_truncations(values.get(TRUNCATIONS_KEY, ""))
@@ -82,32 +82,32 @@ def read_truncations(
             log.error("%s of %s is passed over: %s", TRUNCATIONS_KEY, name, error)
             continue
         if parsed:
-            cuts[name] = parsed
-    return cuts
+            found[name] = parsed
+    return found
 
 
 def go_back(
     store: PositionWriter,
     stored: Sequence[Position],
     marks: Sequence[Position],
-    cuts: Mapping[str, Sequence[TopicTruncations]],
+    found: Mapping[str, Sequence[TopicTruncations]],
 ) -> list[Position]:
     """The positions of an application as they stand now: behind a cut they are set back in the
     store, once for each site epoch. `marks`: those of `epoch_marks`. Rows stay. Raises StoreError.
     """
-    changes = set_back(stored, marks, cuts)
+    changes = set_back(stored, marks, found)
     if not changes:
         return list(stored)
     store.set_positions([each for position, mark, _ in changes for each in (position, mark)])
     before = {(p.topic, p.partition): p.end_offset for p in stored}
-    for position, mark, cut in changes:
+    for position, mark, changed in changes:
         was = before[position.topic, position.partition]
         if was > position.end_offset:
             log.warning(
                 "%s-%d: site epoch %d has cut the log at %d; read again from there. Of this site's "
                 "own tail %d records were read, and their rows stay",
                 position.topic, position.partition, mark.end_offset, position.end_offset,
-                min(was, cut.former_end) - position.end_offset,
+                min(was, changed.former_end) - position.end_offset,
             )  # fmt: skip
     now = {(p.topic, p.partition): p for p, _, _ in changes}
     return [now.get((p.topic, p.partition), p) for p in stored]

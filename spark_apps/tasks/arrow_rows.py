@@ -7,13 +7,13 @@ know. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def record_batch(schema: str, rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+def record_batch(schema: str, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
     """`schema`: `name type, …` with the types string, binary, int and bigint. Raises `KeyError` for
     another one, `ValueError` for a row of another length."""
     import pyarrow as pa  # here: what only judges single messages stays light

@@ -3,6 +3,7 @@ driver (`queries.executor_batch`).
 
 One attempt is one action of three stages: *judge* (messages → rows), *rows* (divided by identity:
 written, what they add to cells comes out), *cells* (divided by cell: added up, written, published).
+What is for one task is divided by nothing: the three run in it, one behind the other.
 What comes back are sums over all devices, which the driver adds up; nothing that grows with the
 number of records or of devices reaches the driver. A task that runs twice, at once or late, writes
 the same again (`ingest.store.hbase.attempt`). Never: an accumulator, the clock.
@@ -51,10 +52,11 @@ from spark_apps.tasks.judge import (
     judge_batches,
     judged_batch,
 )
+from spark_apps.tasks.worker_cache import Work, task_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import Broadcast, SparkContext
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,8 @@ ToBatch = Callable[[Iterable[JudgedRecord]], StoreBatch]
 
 
 class Job(NamedTuple):
-    """What every task is handed. `attempt` is the ledger as it was begun: another version of it
+    """What every task is handed, within its function: a broadcast for each batch would cost more
+    than the few hundred bytes. `attempt` is the ledger as it was begun: another version of it
     would tell other rows new."""
 
     url: str
@@ -113,18 +116,15 @@ def job_of(settings: JobSettings, attempt: Ledger) -> Job:
 
 def write(
     frame: DataFrame,
-    job: Broadcast[Job],
+    job: Job,
     register: VersionedValue[Register],
     clocks: VersionedValue[ClockLimits],
     to_batch: ToBatch,
     tasks: int,
 ) -> BatchResult:
     """The one action of an attempt. Raises what Spark raises when a task has failed for good."""
-    judged = frame.mapInArrow(judging(register, clocks, job.value.site.zone), JUDGED_SCHEMA)
-    changes = judged.repartition(tasks, "record_id").mapInArrow(
-        _writing_rows(job, clocks, to_batch), CHANGES_SCHEMA
-    )
-    parts = changes.repartition(tasks, "cell").mapInArrow(_writing_cells(job), SUMS_SCHEMA)
+    judge = _judging(register, clocks, job.site.zone)
+    parts = _parts(frame, judge, _writing_rows(job, clocks, to_batch), _writing_cells(job), tasks)
     sums, totals, latencies = AggregateUpdates(), list[Total](), list[LatencyCell]()
     delays: list[Readings] = []
     unarrived: Counter[str] = Counter()
@@ -148,14 +148,30 @@ def write(
     return BatchResult(sums.numbers, committed, merged_readings(delays))
 
 
-Work = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+def _parts(frame: DataFrame, judge: Work, rows: Work, cells: Work, tasks: int) -> DataFrame:
+    """The plan of the action. With one task all records of an identity and all changes of a cell
+    are in it anyway: no shuffle, and one worker instead of three."""
+    if tasks == 1:
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return cells(rows(judge(batches)))
+
+        return frame.coalesce(1).mapInArrow(task_of(work), SUMS_SCHEMA)
+    judged = frame.mapInArrow(task_of(judge), JUDGED_SCHEMA)
+    changes = judged.repartition(tasks, "record_id").mapInArrow(task_of(rows), CHANGES_SCHEMA)
+    return changes.repartition(tasks, "cell").mapInArrow(task_of(cells), SUMS_SCHEMA)
 
 
 def judging(
     register: VersionedValue[Register], clocks: VersionedValue[ClockLimits], zone: str
 ) -> Work:
     """What a task makes of its messages: Arrow batches of `JUDGED_SCHEMA`."""
+    return task_of(_judging(register, clocks, zone))
 
+
+def _judging(
+    register: VersionedValue[Register], clocks: VersionedValue[ClockLimits], zone: str
+) -> Work:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return judge_batches(batches, register.value, zone, clocks.value)
 
@@ -163,7 +179,7 @@ def judging(
 
 
 def _writing_rows(
-    job: Broadcast[Job], clocks: VersionedValue[ClockLimits], to_batch: ToBatch
+    job: Job, clocks: VersionedValue[ClockLimits], to_batch: ToBatch
 ) -> Work:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -172,18 +188,18 @@ def _writing_rows(
         if not given:
             return
         table = pa.Table.from_batches(given)
-        changes = rows_written(table, job.value, to_batch, clocks.value)
+        changes = rows_written(table, job, to_batch, clocks.value)
         yield record_batch(CHANGES_SCHEMA, changes)
 
     return work
 
 
-def _writing_cells(job: Broadcast[Job]) -> Work:
+def _writing_cells(job: Job) -> Work:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         given = [row for batch in batches for row in batch.to_pylist()]
         if not given:
             return
-        yield record_batch(SUMS_SCHEMA, cells_written(given, job.value))
+        yield record_batch(SUMS_SCHEMA, cells_written(given, job))
 
     return work
 
@@ -231,20 +247,18 @@ def cells_written(changes: Sequence[dict[str, Any]], job: Job) -> list[tuple[byt
         for key, more in updates.numbers.items()
         if cell_kind(key) == aggregates.TOTAL
     }
-    told = (touched.sums.numbers | totals | merged_histograms(updates.numbers)).items()
-    found = [(key, _encode(more)) for key, more in told if more]
+    merged = (touched.sums.numbers | totals | merged_histograms(updates.numbers)).items()
+    found = [(key, _encode(more)) for key, more in merged if more]
     return found + passed
 
 
-def publish_minutes(
-    spark: SparkContext, job: Broadcast[Job], minutes: Sequence[int]
-) -> None:
+def publish_minutes(spark: SparkContext, job: Job, minutes: Sequence[int]) -> None:
     """The cells of these minutes as they are committed, one task for each: what a driver before has
     committed and perhaps not published."""
 
     def work(given: Iterable[int]) -> None:
         for minute_ms in given:
-            minute_published(minute_ms, job.value)
+            minute_published(minute_ms, job)
 
     spark.parallelize(minutes, len(minutes)).foreachPartition(work)
 

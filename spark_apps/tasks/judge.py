@@ -52,7 +52,7 @@ _records = msgspec.msgpack.Decoder(RecordRow)
 _rejects = msgspec.msgpack.Decoder(RejectedRow)
 _readings = msgspec.msgpack.Decoder(Readings)
 _counters = {topic: msgspec.msgpack.Decoder(kind) for topic, kind in COUNTED_ON.items()}
-_told = {topic: msgspec.json.Decoder(kind) for topic, kind in COUNTED_ON.items()}
+_decoders = {topic: msgspec.json.Decoder(kind) for topic, kind in COUNTED_ON.items()}
 
 
 class JudgedRecord(NamedTuple):
@@ -122,7 +122,7 @@ def counters_of(values: Iterable[bytes | None], topic: str) -> list[CumulativeCo
     their epoch.
     """
     newest: dict[tuple[str, int, CellKey], CumulativeCount] = {}
-    for one in decoded(values, _told[topic]):
+    for one in decoded(values, _decoders[topic]):
         counter = (one.source, one.epoch, key_of(one))
         if counter not in newest or newest[counter].count < one.count:
             newest[counter] = one

@@ -8,8 +8,9 @@ task begins with a new one. Nothing grows: of each kind the ones that were used 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -17,32 +18,36 @@ import msgspec
 from bus.settings import BusSettings
 from ingest.store.open import hbase_connection
 from spark_apps.publish.publisher import EventPublisher
+from spark_apps.tasks.worker_heap import WorkerHeap
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ingest.store.hbase.connection import HbaseConnection
 
-Kept = TypeVar("Kept")
+Cached = TypeVar("Cached")
+Work = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
-KEPT = 2
+MAX_CACHED = 2
 """Versions of a value (a late task reads the one before the newest), stores and producers."""
 TASK_TIMEOUT_MS = 8_000
 """A Thrift server that says nothing for so long is left: a task has 20 s, and a second server."""
 
 
-class LastUsed(Generic[Kept]):
-    """Invariant: at most `KEPT` entries, those that were asked for last."""
+class LastUsed(Generic[Cached]):
+    """Invariant: at most `MAX_CACHED` entries, those that were asked for last."""
 
-    def __init__(self, drop: Callable[[Kept], object] = lambda _: None) -> None:
+    def __init__(self, drop: Callable[[Cached], object] = lambda _: None) -> None:
         self._drop = drop
-        self._entries: OrderedDict[Hashable, Kept] = OrderedDict()
+        self._entries: OrderedDict[Hashable, Cached] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], Kept]) -> Kept:
+    def get(self, key: Hashable, make: Callable[[], Cached]) -> Cached:
         """What is kept under this key, else a new one."""
         if key not in self._entries:
             self._entries[key] = make()
         self._entries.move_to_end(key)
         found = self._entries[key]
-        while len(self._entries) > KEPT:
+        while len(self._entries) > MAX_CACHED:
             self._drop(self._entries.popitem(last=False)[1])
         return found
 
@@ -58,6 +63,17 @@ class LastUsed(Generic[Kept]):
 _publishers: LastUsed[EventPublisher] = LastUsed(EventPublisher.close)
 _hbases: LastUsed[HbaseConnection] = LastUsed(lambda one: one.close())
 _versions: dict[str, LastUsed[Any]] = {}
+_heap = WorkerHeap()
+
+
+def task_of(work: Work) -> Work:
+    """What `mapInArrow` is given: the work, in a worker whose heap is settled."""
+    return partial(_run, work)
+
+
+def _run(work: Work, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    _heap.settle()
+    return work(batches)
 
 
 @contextmanager
@@ -79,8 +95,8 @@ def hbase(url: str) -> HbaseConnection:
     return _hbases.get(url, lambda: hbase_connection(url, TASK_TIMEOUT_MS)[0])
 
 
-def version_of(what: str, version: Hashable, read: Callable[[], Kept]) -> Kept:
+def version_of(what: str, version: Hashable, read: Callable[[], Cached]) -> Cached:
     """A value that tasks share, read once per version. `what`: the rules, the register; there are
     no more than these."""
-    kept: LastUsed[Kept] = _versions.setdefault(what, LastUsed())
-    return kept.get(version, read)
+    cached: LastUsed[Cached] = _versions.setdefault(what, LastUsed())
+    return cached.get(version, read)

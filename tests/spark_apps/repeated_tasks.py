@@ -44,8 +44,12 @@ from spark_apps.tasks.broadcast import VersionedValue
 from tests.spark_apps.disturbing_daemon import VARIABLE
 
 RECORDS, TASKS = 400, 8
-BATCHES = ("speculation", "death", "stop", "stop again")
-"""Each of so many records; the last one sends again the records of the one before."""
+BATCHES = (
+    "speculation", "death", "stop", "stop again",
+    "one task: speculation", "one task: death", "one task: stop", "one task: stop again",
+)  # fmt: skip
+"""Each of so many records; one that comes again sends the records of the one before."""
+AGAIN = tuple(number for number, name in enumerate(BATCHES) if name.endswith(" again"))
 WAIT_S = 60.0
 TIME = "2026-08-24 17:25:34.123"
 TIME_MS = local_time("Asia/Shanghai").to_ms(TIME)
@@ -72,9 +76,9 @@ def message(offset: int, number: int, colour: str = "") -> tuple[Any, ...]:
 
 
 def messages(batch: int) -> list[tuple[Any, ...]]:
-    """The last batch has the records of the one before, with other bodies."""
+    """One that comes again has the records of the one before, with other bodies."""
     first = batch * RECORDS
-    if batch < len(BATCHES) - 1:
+    if batch not in AGAIN:
         return [message(offset, offset) for offset in range(first, first + RECORDS)]
     again = range(first, first + RECORDS)
     return [message(offset, offset - RECORDS, "another") for offset in again]
@@ -127,6 +131,8 @@ def session(folder: Path, master: str) -> SparkSession:
         "spark.speculation.multiplier": "1.5",
         "spark.speculation.quantile": "0.5",
         "spark.speculation.minTaskRuntime": "500ms",
+        # A stage of one task has no other to be slower than.
+        "spark.speculation.task.duration.threshold": "2s",
         "spark.sql.adaptive.enabled": "false",
     }
     builder = SparkSession.builder
@@ -148,7 +154,7 @@ def stages(spark: SparkSession) -> list[dict[str, Any]]:
     """Every attempt of every stage with its tasks, as Spark tells them."""
     context = spark.sparkContext
     url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?details=true"
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=90) as answer:
         found: list[dict[str, Any]] = json.loads(answer.read())
     return found
 
@@ -196,18 +202,18 @@ class Writer:
         known = ClockLimits(offsets={AHEAD_CAMERA: AHEAD_MS})
         self.clocks = VersionedValue("clocks", 1, spark.sparkContext.broadcast(known))
 
-    def write(self, batch: int, *disturbances: str) -> executor_writer.BatchResult:
+    def write(
+        self, batch: int, *disturbances: str, tasks: int = TASKS
+    ) -> executor_writer.BatchResult:
         """One attempt, without its commit."""
         for what in disturbances:
             (self.folder / what).touch()
         attempt = self.store.begin(place(batch))
         assert attempt is not None
-        job = self.spark.sparkContext.broadcast(
-            executor_writer.Job(self.url, self.bus, SiteSettings(), attempt)
-        )
-        frame = self.spark.createDataFrame(messages(batch), SCHEMA).repartition(TASKS)
+        job = executor_writer.Job(self.url, self.bus, SiteSettings(), attempt)
+        frame = self.spark.createDataFrame(messages(batch), SCHEMA).repartition(tasks)
         found = executor_writer.write(
-            frame, job, self.register, self.clocks, store_batch, TASKS
+            frame, job, self.register, self.clocks, store_batch, tasks
         )
         left = [what for what in disturbances if (self.folder / what).exists()]
         assert not left, f"never happened: {left}"
@@ -232,12 +238,21 @@ class Writer:
         )
         return msgspec.json.encode(parts).decode()
 
-    def continue_stopped(self) -> None:
-        """SIGCONT to every worker that stopped itself, and until it has written after all."""
-        for marker in self.folder.glob("stopped-*"):
-            psutil.Process(int(marker.name.partition("-")[2])).resume()
-        for stage in ("rows", "cells"):
+    def continue_stopped(self, *stages: str) -> None:
+        """SIGCONT to every worker that stopped itself, and until it has written after all and has
+        ended: nobody reads what it has to say."""
+        stopped = [
+            (marker, psutil.Process(int(marker.name.partition("-")[2])))
+            for marker in self.folder.glob("stopped-*")
+        ]
+        for _, process in stopped:
+            process.resume()
+        for stage in stages:
             until((self.folder / f"late-{stage}").exists, f"the late write of {stage}")
+            (self.folder / f"late-{stage}").unlink()
+        for marker, process in stopped:
+            process.wait(WAIT_S)
+            marker.unlink()
 
     def unreadable(self) -> str:
         """What the driver says of a register that a worker cannot read."""
@@ -283,14 +298,24 @@ def written(writer: Writer) -> dict[str, Any]:
     totals.append(writer.write(2, "stop-rows", "stop-cells"))
     totals.append(writer.write(3))
     before = writer.content()
-    writer.continue_stopped()
+    writer.continue_stopped("rows", "cells")
+    is_same = [before == writer.content()]
+    totals.append(writer.write(4, "slow-rows", tasks=1))
+    alone = twins_that_won(spark) - twins
+    totals.append(writer.write(5, "die-rows", "die-cells", tasks=1))
+    totals.append(writer.write(6, "stop-rows", tasks=1))
+    totals.append(writer.write(7, tasks=1))
+    before = writer.content()
+    writer.continue_stopped("rows")  # and goes on to the cells
+    is_same.append(before == writer.content())
     return {
         "twins": len(twins),
         "stages run again": len(again),
         "totals": [sorted(one.numbers.totals) for one in totals],
         "sums": [len(one.sums) for one in totals],
         "delays": [one.delays for one in totals],
-        "is the same": before == writer.content(),
+        "twins of one task": len(alone),
+        "is the same": is_same,
         "unreadable": writer.unreadable(),
     }
 

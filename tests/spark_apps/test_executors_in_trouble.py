@@ -11,6 +11,7 @@ import pytest
 from deploy.distributed.spark import spark_environment
 from deploy.roles.package import build_zip
 from deploy.servers.small_disk import ResizableDisk
+from spark_apps.batches.batch_tasks import SMALL_BATCH
 from spark_apps.session.job_failures import FULL_DISK
 from tests.own_disk import own_disk
 from tests.spark_apps.conftest import INTO_HBASE, DriverProcess
@@ -19,6 +20,7 @@ from tests.spark_apps.repeated_tasks import cluster
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
 
 OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
+MANY = 100 + 12 * SMALL_BATCH
 SMALL_BYTES, ROOMY_BYTES = 24 << 20, 512 << 20
 # A Python that says it is another one: `sys.version_info` is all that Spark looks at.
 OTHER = """
@@ -84,10 +86,10 @@ def test_a_full_disk_of_an_executor_is_waited_for(
         driver.until(driver.stored, 100)
         disk.leave(0)
         (disk.folder / "ballast").write_bytes(b"x" * max(0, disk.free_bytes - 1))
-        send(driver, 100, 200)
+        send(driver, 100, MANY)  # a small batch shuffles nothing
         driver.until(lambda: driver.said(FULL_DISK) > 0, True)
         disk.resize(ROOMY_BYTES)
-        driver.until(driver.stored, 200)
+        driver.until(driver.stored, MANY)
         assert driver.said("streams: ready") == 1, "it is the same driver"
         assert driver.failed_attempts() == ()
         assert driver.stop() == 0

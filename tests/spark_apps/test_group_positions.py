@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -57,14 +57,20 @@ def opened(bus: BusSettings, cluster: ClusterIdentity | None = None) -> GroupPos
     return GroupPositions(bus, "watchlist", cluster, [DATA_FACE], threading.Event())
 
 
+def commit_now(positions: GroupPositions, ends: dict[TopicPartition, int]) -> None:
+    """Now, and waited for."""
+    positions.commit_soon({(place.topic, place.partition): end for place, end in ends.items()})
+    positions.flush(60)
+
+
 def test_a_commit_names_all_partitions_and_never_lowers_one(bus: BusSettings) -> None:
     """Found by the next driver, and by Kafka's own question for a group."""
     first = opened(bus)
     assert first.read() == {}
-    first.commit({A: 5})
-    first.commit({B: 7})
-    first.commit({A: 3})
-    first.commit({B: 7})
+    commit_now(first, {A: 5})
+    commit_now(first, {B: 7})
+    commit_now(first, {A: 3})
+    commit_now(first, {B: 7})
     first.close()
     second = opened(bus)
     assert second.read() == {A: 5, B: 7}
@@ -77,7 +83,7 @@ def test_a_commit_names_all_partitions_and_never_lowers_one(bus: BusSettings) ->
 def test_what_a_tool_of_kafka_has_reset_is_where_the_next_driver_begins(bus: BusSettings) -> None:
     """While it is stopped; the group has no member that would forbid it."""
     before = opened(bus)
-    before.commit({A: 5, B: 7})
+    commit_now(before, {A: 5, B: 7})
     before.close()
     admin = Admin(bus, client_id="test")
     admin.set_committed(GROUP, {A: 2, B: 0})
@@ -94,7 +100,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning(
     cluster = cluster_of(bus)
     earlier = ClusterIdentity(cluster.cluster_id, {DATA_FACE: "earlier"}, cluster.partitions)
     before = opened(bus, earlier)
-    before.commit({A: 5})
+    commit_now(before, {A: 5})
     before.close()
     after = opened(bus)
     assert after.read() == {}
@@ -122,7 +128,7 @@ def test_a_partition_that_nothing_comes_from_is_named_by_every_commit(bus: BusSe
     positions = opened(bus)
     positions.start_at({A: 2, B: 0})
     positions.publish({A: 5})
-    positions.commit({})  # waits, and so for the one before
+    commit_now(positions, {})  # waits, and so for the one before
     assert opened(bus).read() == {A: 5, B: 0}
     positions.close()
 
@@ -155,13 +161,13 @@ def test_the_slower_of_two_drivers_never_lowers_the_group_and_goes_on_after_the_
     for one in (fast, slow):
         one.read()
         one.start_at({A: 0, B: 0})
-    fast.commit({A: 50, B: 10})
-    slow.commit({A: 20, B: 10})
+    commit_now(fast, {A: 50, B: 10})
+    commit_now(slow, {A: 20, B: 10})
     assert reader.read() == {A: 50, B: 10}
-    slow.commit({A: 49, B: 90})
+    commit_now(slow, {A: 49, B: 90})
     assert reader.read() == {A: 50, B: 10}, "behind in one partition"
     fast.close()
-    slow.commit({A: 51})
+    commit_now(slow, {A: 51})
     assert reader.read() == {A: 51, B: 90}
     slow.close()
     reader.close()
@@ -173,9 +179,9 @@ def test_a_driver_that_was_overtaken_does_not_renew_what_it_had(
     """One that hangs for an hour while the other works."""
     hanging, working, reader = opened(bus), opened(bus), opened(bus)
     hanging.read()
-    hanging.commit({A: 5})
+    commit_now(hanging, {A: 5})
     working.read()
-    working.commit({A: 50})
+    commit_now(working, {A: 50})
     monkeypatch.setattr("spark_apps.source.group_positions.REFRESH_S", -1.0)
     monkeypatch.setattr("spark_apps.source.group_positions.time.monotonic", lambda: 1e12)
     hanging.refresh()
@@ -208,6 +214,62 @@ def test_a_batch_does_not_wait_for_a_coordinator_and_the_newest_position_arrives
         pass
     assert len(named) <= 3, "what was newest, and not each"
     positions.close()
+    reader.close()
+
+
+def test_a_group_commits_once_a_second_whatever_the_number_of_batches(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What broke: a commit for each batch, seven a second, was a gigabyte a day."""
+    named: list[dict[TopicPartition, int]] = []
+    commit = Consumer.commit
+
+    def counted(
+        consumer: Consumer, ends: dict[TopicPartition, int], *rest: Any, **more: Any
+    ) -> None:
+        named.append(dict(ends))
+        commit(consumer, ends, *rest, **more)
+
+    monkeypatch.setattr(Consumer, "commit", counted)
+    monkeypatch.setattr("spark_apps.source.group_positions.COMMIT_EVERY_S", 3600.0)
+    positions = opened(bus)
+    positions.read()
+    commit_now(positions, {A: 1, B: 1})
+    for end in range(2, 100):
+        positions.commit_soon({A: end})
+    assert named == [{A: 1, B: 1}]
+    positions.close()
+    assert named == [{A: 1, B: 1}, {A: 99, B: 1}], "at its stop what waits is committed"
+
+
+@pytest.mark.parametrize("ask", [GroupPositions.commit_soon, GroupPositions.publish])
+def test_what_no_batch_follows_is_committed_when_its_second_is_over(
+    bus: BusSettings, ask: Callable[[GroupPositions, dict[TopicPartition, int]], None]
+) -> None:
+    """The lag of a topic that has become quiet would stand for ever."""
+    positions, reader = opened(bus), opened(bus)
+    positions.read()
+    for end in (1, 2, 3):
+        ask(positions, {A: end, B: 1})
+    while reader.read() != {A: 3, B: 1}:  # ends by the test's own time limit
+        pass
+    positions.close()
+    reader.close()
+
+
+def test_a_commit_that_waits_names_no_topic_that_was_made_anew_meanwhile(
+    bus: BusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ends were of the former one."""
+    monkeypatch.setattr("spark_apps.source.group_positions.COMMIT_EVERY_S", 3600.0)
+    positions = opened(bus)
+    positions.read()
+    commit_now(positions, {A: 1, B: 1})
+    positions.commit_soon({A: 50})
+    positions.restart(cluster_of(bus))
+    positions.close()
+    reader = opened(bus)
+    assert reader.read() == {A: 1, B: 1}
     reader.close()
 
 
@@ -244,11 +306,11 @@ def test_what_another_topic_s_id_stands_at_keeps_nobody_from_committing(bus: Bus
     cluster = cluster_of(bus)
     earlier = ClusterIdentity(cluster.cluster_id, {DATA_FACE: "earlier"}, cluster.partitions)
     before = opened(bus, earlier)
-    before.commit({A: 500})
+    commit_now(before, {A: 500})
     before.close()
     after = opened(bus)
     after.read()
-    after.commit({A: 1})
+    commit_now(after, {A: 1})
     after.close()
     reader = opened(bus)
     assert reader.read() == {A: 1}

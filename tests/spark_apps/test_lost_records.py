@@ -103,12 +103,12 @@ def test_what_the_watch_has_told_is_not_told_again(
         detail={"stage": "ingest+watchlist" if ours else "quality", "lost": str(told_count)},
     )  # fmt: skip
     lost.add_of_readers({"watchlist": {A: lost_count}, "ingest": {A: lost_count}})
-    lost.told_by_watch([by_watch])
+    lost.cover_by_watch([by_watch])
     left = lost_count - told_count * ours
     opened = told(lost, {})
     assert opened == ([("open", str(left))] if left > 0 and lost_count else [])
     lost.add({A: 5})
-    lost.told_by_watch([by_watch])
+    lost.cover_by_watch([by_watch])
     after = told(lost, {})
     assert after == [("open", str(5 + max(0, left)))], "an incident of the watch counts once"
 
@@ -174,7 +174,8 @@ def commit_on_an_earlier_topic(bus: BusSettings, application: str, topic: str) -
     earlier = ClusterIdentity(here.cluster_id, {topic: "earlier"}, here.partitions)
     group = GroupPositions(bus, application, earlier, [topic], threading.Event())
     group.read()
-    group.commit({(topic, 0): 7})
+    group.commit_soon({(topic, 0): 7})
+    group.flush(60)
     group.close()
 
 

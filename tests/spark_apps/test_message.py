@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 
 import pyarrow as pa
 
@@ -72,3 +74,23 @@ def test_every_message_gets_its_own_headers(dice: random.Random) -> None:
     for row, found in zip(rows, messages_of(table(rows, dice.randrange(1, 200))), strict=True):
         expected = {k: v.decode() for k, v in row or [] if v is not None}
         assert [expected.get(name) for name in HEADERS] == list(found[5:])
+
+
+READS_A_BATCH = """
+import sys, pyarrow
+from spark_apps.batches.message import messages_of
+found = messages_of(pyarrow.ipc.open_stream(sys.stdin.buffer.read()).read_all())
+print([message.kind for message in found], "pandas" in sys.modules)
+"""
+
+
+def test_a_process_that_reads_headers_loads_no_pandas() -> None:
+    """What broke: one comparison with a number cost each driver 36 MB of packages."""
+    written = pa.BufferOutputStream()
+    with pa.ipc.new_stream(written, SCHEMA) as stream:
+        stream.write_table(table([[("kind", b"face"), ("field", b"x")], None]))
+    done = subprocess.run(
+        [sys.executable, "-c", READS_A_BATCH], input=written.getvalue().to_pybytes(),
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.decode().strip() == "['face', None] False"

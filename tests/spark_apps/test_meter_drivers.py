@@ -17,9 +17,10 @@ from bus.contracts.topics import METER_LATENCY, METER_QUALITY
 from bus.domain.times import MINUTE_MS, minute_of
 from bus.runtime.wall_clock import now_ms
 from deploy.reconcile.topic_totals import read_topic_totals
-from deploy.servers.process import free_port
+from deploy.servers.process import free_port, free_range
 from monitor.models.histogram import bucket_of
 from spark_apps.publish.incidents import read_incidents
+from spark_apps.settings import APART, StreamsSettings
 from tests.spark_apps.conftest import DriverProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
@@ -95,12 +96,13 @@ def test_quality_and_latency_need_topics_only_and_tell_each_incident_once(
 ) -> None:
     """kill -9 in the midst of a bad series that lies more than an hour back; no store can be
     reached. Spark's own account of the batches stands on our page and on Spark's."""
-    ours, sparks = free_port(), free_port()
+    first, sparks = free_range(5), free_port()
+    ours = StreamsSettings(metrics_port=first).page_port(APART["meters"])
     alone = DriverProcess(driver.bus, tmp_path, driver.jars, store_url=NOWHERE, name="meters")
     alone.set_streams(
         quality_trigger_ms=100,
         latency_trigger_ms=100,
-        metrics_port=ours,
+        metrics_port=first,
         conf={"spark.ui.enabled": "true", "spark.ui.port": str(sparks)},
     )
     minutes = Minutes(alone)

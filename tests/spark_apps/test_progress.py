@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spark_apps.progress.batch_progress import read_progress
 from spark_apps.progress.metrics import StreamsMetrics
-from spark_apps.settings import StreamsSettings
+from spark_apps.settings import APART, StreamsSettings
 
 TOLD = {
     "id": "x", "name": "records", "batchId": 7, "numInputRows": 5, "inputRowsPerSecond": 2.5,
@@ -57,5 +57,7 @@ def test_drivers_that_share_a_machine_show_different_pages() -> None:
     alone = [streams.page_port([name]) for name in streams.applications]
     ports = [streams.page_port(streams.applications), *alone]
     assert len(set(ports)) == 5
+    apart = [streams.page_port(few) for few in APART.values()]
+    assert len({*apart, ports[0]}) == 1 + len(APART)
     assert StreamsSettings(metrics_port=-1).page_port(["ingest"]) == -1
     assert StreamsSettings(metrics_port=0).page_port(["ingest"]) == 0

@@ -5,20 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.client.admin import queries
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
-from bus.client.model import TopicAndPartition, TopicPartition
+from bus.client.model import TopicAndPartition
+from bus.client.wire.sync_client import SyncClient
 from bus.settings import BusSettings
 from deploy.servers.databus import RunningBroker, start_broker
+from deploy.servers.databus_cluster import start_cluster
 from spark_apps.batches.message import OffsetRanges
+from spark_apps.batches.record_samples import RecordSampler
 from spark_apps.batches.record_sizes import (
     LARGEST_BYTES,
     PLACES,
@@ -121,13 +125,15 @@ def test_what_is_known_to_be_small_is_not_asked_for_again(
 def asked_of(sizes: RecordSizes, monkeypatch: pytest.MonkeyPatch) -> list[TopicAndPartition]:
     """The partition of every question that is waited for, in this order."""
     asked: list[TopicAndPartition] = []
-    assign = Consumer.assign
+    ask = RecordSampler.record_bytes
 
-    def noted(consumer: Consumer, positions: Mapping[TopicPartition, int]) -> None:
-        asked.extend(positions)
-        assign(consumer, positions)
+    def noted(
+        sampler: RecordSampler, place: TopicAndPartition, offset: int, patience_s: float
+    ) -> tuple[int | None, float]:
+        asked.append(place)
+        return ask(sampler, place, offset, patience_s)
 
-    monkeypatch.setattr(Consumer, "assign", noted)
+    monkeypatch.setattr(RecordSampler, "record_bytes", noted)
     return asked
 
 
@@ -147,9 +153,38 @@ def test_of_a_leader_that_is_away_sizes_are_remembered(
         assert found[SMALL] == MAX_BYTES // UNASKED
         slices = slices_of(batch, found, MAX_BYTES)
         assert max(_count(one) for one in slices) <= UNASKED
-    until_answered = {}
+    until_answered: dict[TopicAndPartition, int] = {}
     while until_answered != known:  # ends by the test's own time limit
         until_answered = dict(sizes.of(batch))
+
+
+def test_a_new_leader_is_asked_as_soon_as_there_is_one(tmp_path: Path) -> None:
+    """What broke: the batch that waited for the election is larger than others, so its sizes are
+    asked for; librdkafka asked the dead leader, and 300 small records were read in two slices,
+    which took seconds."""
+    with start_cluster(tmp_path, 3) as cluster:
+        settings = BusSettings(bootstrap_servers=cluster.bootstrap)
+        sizes = RecordSizes(settings, "test-sizes", MAX_BYTES)
+        admin = Admin(settings, client_id="test")
+        producer = Producer(settings, client_id="test")
+        try:
+            admin.create_topic(SMALL[0], 1, replication_factor=3)
+            for _ in range(MANY):
+                producer.send(SMALL[0], b"s" * 100)
+            assert producer.flush() == 0
+            assert sizes.of(whole(SMALL)) == {SMALL: 100}
+            with SyncClient(cluster.bootstrap, "test") as any_node:
+                leader = leader_of(any_node)
+            cluster.kill(leader)
+            for node_id in {1, 2, 3} - {leader}:
+                with SyncClient(cluster.node(node_id).bootstrap, "test") as node:
+                    while leader_of(node) in (-1, leader):
+                        pass  # ends by the test's own time limit
+            assert sizes.of(whole(SMALL)) == {SMALL: 100}
+        finally:
+            producer.close()
+            admin.close()
+            sizes.close()
 
 
 def test_who_was_silent_is_asked_last(sizes: RecordSizes, asked_of: list[TopicAndPartition]) -> None:
@@ -160,6 +195,12 @@ def test_who_was_silent_is_asked_last(sizes: RecordSizes, asked_of: list[TopicAn
     assert sizes.of({nowhere: (0, MANY), SMALL: (0, MANY)})[SMALL] == 100
     assert asked_of[0] == SMALL
     assert asked_of.count(nowhere) <= 1
+
+
+def leader_of(node: SyncClient) -> int:
+    """Of the small records, as this node knows it."""
+    [topic] = queries.topics(node, [SMALL[0]])
+    return topic.partitions[0].leader
 
 
 def _count(offsets: OffsetRanges) -> int:

@@ -1,4 +1,4 @@
-"""Each application starts alone by the command of docs/spark-cluster.md, here on `local[2]`."""
+"""Each driver of a Spark cluster starts by the command of docs/spark-cluster.md, here on `local[2]`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from deploy.distributed.spark import spark_environment
 from deploy.distributed.submit import command_of
 from deploy.roles.package import build_zip
 from ingest.settings import StoreSettings
-from spark_apps.apps.registry import APPLICATIONS
-from spark_apps.settings import JobSettings, StreamsSettings
+from spark_apps.settings import APART, JobSettings, StreamsSettings
 from tests.rotation import drawn
 from tests.spark_apps.conftest import DriverProcess
 
@@ -27,15 +26,15 @@ READY_S = 120.0
 
 
 @pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
-@pytest.mark.parametrize("application", drawn("submitted application", list(APPLICATIONS)))
-def test_an_application_starts_alone_by_spark_submit(
-    application: str, driver: DriverProcess, tmp_path: Path
+@pytest.mark.parametrize("name", drawn("submitted driver", list(APART)))
+def test_a_driver_starts_alone_by_spark_submit(
+    name: str, driver: DriverProcess, tmp_path: Path
 ) -> None:
     """With the zip of our packages and nothing of the folder it was made from; SIGTERM ends it."""
     packages = tmp_path / "packages.zip"
     build_zip(packages)
     store = f"sqlite://{tmp_path / 'records.db'}"
-    if application != "ingest":
+    if name != "ingest":
         store = "hbase://127.0.0.1:1/nowhere"  # it needs none
     environment = spark_environment()
     del environment["PYTHONPATH"]
@@ -53,12 +52,12 @@ def test_an_application_starts_alone_by_spark_submit(
     log = tmp_path / "submitted.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command_of(job, path, application, 2), cwd=tmp_path, env=environment,
+            command_of(job, path, name, 2), cwd=tmp_path, env=environment,
             stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
     try:
         deadline = time.monotonic() + READY_S
-        while f"['{application}']" not in (text := log.read_text("utf-8", "replace")):
+        while str(list(APART[name])) not in (text := log.read_text("utf-8", "replace")):
             assert process.poll() is None, text[-3000:]
             assert time.monotonic() < deadline, text[-3000:]
             time.sleep(0.1)

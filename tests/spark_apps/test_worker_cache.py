@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_apps.tasks.worker_cache import KEPT, LastUsed, hbase, version_of
+from spark_apps.tasks.worker_cache import MAX_CACHED, LastUsed, hbase, version_of
 
 
 @given(st.lists(st.integers(0, 5), max_size=40))
@@ -21,9 +21,9 @@ def test_only_the_ones_used_last_are_kept_and_the_others_closed(asked: list[int]
             return key
 
         assert cache.get(key, make) == key
-        assert len(cache) <= KEPT
+        assert len(cache) <= MAX_CACHED
     assert len(made) - len(dropped) == len(cache)
-    last = list(dict.fromkeys(reversed(asked)))[:KEPT]
+    last = list(dict.fromkeys(reversed(asked)))[:MAX_CACHED]
     for key in last:
         assert cache.get(key, lambda: -1) == key, "it is still there"
 

@@ -24,7 +24,7 @@ from bus.domain.site_epochs import (
     FormerPrimaryFence,
     SiteClusters,
     SiteEpochs,
-    due_to_tell,
+    due_confirmations,
 )
 from bus.errors import BusError, ErrorCode
 from bus.runtime.periodic_thread import PeriodicThread
@@ -59,7 +59,7 @@ class EpochConfirmer(PeriodicThread):
 
     def _step(self) -> None:
         try:
-            self._ask_and_tell()
+            self._confirm_due()
             self._failure = ""
         except BusError as error:
             self._on_error(error)
@@ -69,7 +69,7 @@ class EpochConfirmer(PeriodicThread):
         for client in self._clients:
             client.close()
 
-    def _ask_and_tell(self) -> None:
+    def _confirm_due(self) -> None:
         """Raises BusError."""
         begun = time.monotonic()
         clusters = [queries.cluster(client) for client in self._clients]
@@ -83,12 +83,12 @@ class EpochConfirmer(PeriodicThread):
             for cluster, keys in zip(clusters, held, strict=True)
             if not keys.confirms(cluster.alive)
         }
-        for one in due_to_tell(epochs):
+        for one in due_confirmations(epochs):
             is_wanted = isinstance(one, FormerPrimaryFence) or one.cluster_id in waiting
-            if is_wanted and self._may_speak(epochs):
-                self._tell(ids, one)
+            if is_wanted and self._may_confirm(epochs):
+                self._confirm(ids, one)
 
-    def _may_speak(self, epochs: SiteEpochs) -> bool:
+    def _may_confirm(self, epochs: SiteEpochs) -> bool:
         if not self._are_ours:
             self._are_ours = all(
                 site_keys.site_number(client) is not None for client in self._clients
@@ -105,7 +105,7 @@ class EpochConfirmer(PeriodicThread):
             for entry in queries.configs(second, TOPIC, name)
         )
 
-    def _tell(self, ids: SiteClusters, one: Confirm | FormerPrimaryFence) -> None:
+    def _confirm(self, ids: SiteClusters, one: Confirm | FormerPrimaryFence) -> None:
         client = self._clients[0 if one.cluster_id == ids.source else 1]
         site_keys.confirm_or_fence(client, one, ConfirmedBy.EDGE, own_name(), REASON)
         if isinstance(one, Confirm):

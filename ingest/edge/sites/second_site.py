@@ -16,7 +16,7 @@ from collections.abc import Callable
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.mirrored_ends import CONFIRMED, NEWEST_RECORDS, cluster_id_of, is_between
-from bus.client.kafka.topic_follower import TopicFollower, follower_that_looked
+from bus.client.kafka.topic_follower import TopicFollower, refreshed_follower
 from bus.contracts.mirror import decode_confirmed
 from bus.errors import BusError
 from ingest.edge.sites.other_site import SENT_TO, ask_ends
@@ -121,16 +121,16 @@ class SecondSite:
         target = self._route.cluster_id(self._route.other)
         confirmed: dict[Place, int] = {}
         for record in self._consumer.poll(POLL_RECORDS, POLL_S):
-            said = decode_confirmed(record.value)
-            if said is not None and target and is_between(said, source, target):
-                confirmed[said.topic, said.partition] = said.offset
+            confirmation = decode_confirmed(record.value)
+            if confirmation is not None and target and is_between(confirmation, source, target):
+                confirmed[confirmation.topic, confirmation.partition] = confirmation.offset
         if confirmed and self._reading_at == self._route.active:
             self._spool.confirm(confirmed)
 
     def _open_consumer(self) -> None:
         """From a little before the end: the mirror says everything once a minute."""
         bus = self._route.bus(self._reading_at)
-        topics = follower_that_looked(bus, [CONFIRMED.topic])
+        topics = refreshed_follower(bus, [CONFIRMED.topic])
         consumer = Consumer(bus, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
         try:
             if CONFIRMED not in consumer.partitions_of_all([CONFIRMED.topic]):

@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 _NAME = "sent-again.json"
 _DECODER = msgspec.json.Decoder(list[SentAgain])
-_KEPT = 4
+_MAX_MOVES = 4
 """Of the newest moves, each away from another cluster."""
 
 
 def write_sent_again(folder: Path, one: SentAgain) -> None:
     """It replaces the move before away from the same cluster. Raises OSError."""
     others = [each for each in _read_all(folder) if each.former_cluster_id != one.former_cluster_id]
-    replace_durably(folder / _NAME, msgspec.json.encode([*others, one][-_KEPT:]))
+    replace_durably(folder / _NAME, msgspec.json.encode([*others, one][-_MAX_MOVES:]))
 
 
 def read_sent_again(folder: Path, former_cluster_id: str) -> SentAgain | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
 
 import msgspec
 
@@ -70,7 +69,7 @@ def _body(envelope: _Envelope) -> bytes:
         return envelope.raw.encode()  # not what it should be; sent as it is, and judged as that
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _object(body: bytes) -> dict[str, object]:
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

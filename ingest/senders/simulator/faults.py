@@ -159,7 +159,7 @@ def _without_feature(message: Message) -> FaultyRecord:
     return FaultyRecord(faceless, body, Reason.NO_PICTURE_OR_FEATURE, DeviceFault.NO_FEATURE)
 
 
-def _cut_short(message: Message) -> FaultyRecord:
+def _truncated_json(message: Message) -> FaultyRecord:
     """A buffer that was too small: the object never closes."""
     body = msgspec.json.encode(message)
     return FaultyRecord(message, body[: body.rindex(b",")], Reason.NOT_JSON, DeviceFault.GARBLED)
@@ -184,7 +184,7 @@ _FORGETTING: tuple[Callable[[Message], FaultyRecord], ...] = (
     _whole, _forgets_checkpoint, _whole, _forgets_time, _whole, _invents_time,
 )  # fmt: skip
 _GARBLING: tuple[Callable[[Message], FaultyRecord], ...] = (
-    _cut_short,
+    _truncated_json,
     _wrong_charset,
     _encoded_twice,
 )

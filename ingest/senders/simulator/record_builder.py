@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import random
 from datetime import datetime
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -24,7 +23,7 @@ NO_PLATE_SHARE = 0.008
 FIELD_UNREAD_SHARE = 0.03  # one of the lesser fields cannot be read
 DEVICE_KEY = "设备型号"  # a key of the vendor's own: unknown keys must survive the whole way
 
-Message = dict[str, Any]
+Message = dict[str, object]
 
 
 class TimestampWriter:

@@ -17,7 +17,7 @@ import msgspec
 from bus.contracts.meters import Sent
 from ingest.senders.simulator.ground_truth import EndLine, RecordLine, RunLine, read_lines
 
-_TAIL_BYTES = 1024 * 1024  # longer than any line that a kill can tear
+_END_BYTES = 1024 * 1024  # longer than any line that a kill can tear
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class UnfinishedRun:
     def finish(self, at_ms: int) -> None:
         """Write the missing end marker once the counters were sent; a torn line is cut off
         first."""
-        tail = _tail(self.path)
-        torn_bytes = len(tail) - (tail.rfind(b"\n") + 1)
+        file_end = _file_end(self.path)
+        torn_bytes = len(file_end) - (file_end.rfind(b"\n") + 1)
         with self.path.open("ab") as file:
             file.truncate(self.path.stat().st_size - torn_bytes)
             file.write(msgspec.json.encode(EndLine(at_ms)) + b"\n")
@@ -70,12 +70,12 @@ def _run_of(path: Path) -> str:
     return path.name.split(".")[0]
 
 
-def _tail(path: Path) -> bytes:
+def _file_end(path: Path) -> bytes:
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        file.seek(max(0, path.stat().st_size - _END_BYTES))
         return file.read()
 
 
 def _has_end(path: Path) -> bool:
-    lines = _tail(path).splitlines()
+    lines = _file_end(path).splitlines()
     return bool(lines) and lines[-1].startswith(b'{"line":"end"')

@@ -28,12 +28,12 @@ class WatchRule:
     rule_id: str
     name: str
     plate: str
-    looks: tuple[tuple[str, str, str], ...] = ()
+    appearance: tuple[tuple[str, str, str], ...] = ()
 
     def command(self, version: int) -> WatchCommand:
         """What an operator would put on the watch list."""
         match = {"plate_number": [self.plate]}
-        match |= {attribute: [value] for attribute, _, value in self.looks}
+        match |= {attribute: [value] for attribute, _, value in self.appearance}
         return WatchCommand(
             rule_id=self.rule_id,
             op="put",
@@ -47,7 +47,7 @@ class WatchRule:
     def matches(self, message: Message) -> bool:
         """Whether this record must raise the alarm."""
         return message.get("车牌号码") == self.plate and all(
-            message.get(key) == value for _, key, value in self.looks
+            message.get(key) == value for _, key, value in self.appearance
         )
 
 
@@ -61,7 +61,7 @@ class WatchedCars:
         self.stolen = make_vehicle(world.seed, STOLEN, count, letter=letter)
         self.cloned = make_vehicle(world.seed, CLONED, count, letter=letter)
         self.impostor = replace(
-            _other_looks(world.seed, self.cloned, count),
+            _other_appearance(world.seed, self.cloned, count),
             number=IMPOSTOR,
             plate_number=self.cloned.plate_number,
             plate_color=self.cloned.plate_color,
@@ -86,18 +86,18 @@ class WatchedCars:
         return tuple(watch.rule_id for watch in self.rules if watch.matches(message))
 
     def _rules(self, seed: int) -> tuple[WatchRule, ...]:
-        looks = (
+        appearance = (
             ("vehicle_color", "车辆颜色", self.impostor.vehicle_color),
             ("vehicle_brand", "车辆品牌", self.impostor.brand),
         )
         stolen, cloned = self.stolen.plate_number, self.cloned.plate_number
         return (
             WatchRule(f"city-{seed}-stolen", f"被盗车辆 stolen car {stolen}", stolen),
-            WatchRule(f"city-{seed}-cloned", f"套牌车辆 cloned plate {cloned}", cloned, looks),
+            WatchRule(f"city-{seed}-cloned", f"套牌车辆 cloned plate {cloned}", cloned, appearance),
         )
 
 
-def _other_looks(seed: int, original: Vehicle, crossings: int) -> Vehicle:
+def _other_appearance(seed: int, original: Vehicle, crossings: int) -> Vehicle:
     """The first vehicle of the fleet that looks different in brand and colour."""
     number = 0
     while True:

@@ -38,16 +38,16 @@ class LineProgress:
     ) -> None:
         self._name, self._frames, self._write = name, frames, write
         self._monotonic = monotonic
-        self._begun = self._said = monotonic()
+        self._begun = self._printed_s = monotonic()
         self._found = 0
         total = f"{frames} frames" if frames else "a film of unknown length"
         write(f"{name}: looking through {total}")
 
     def at(self, frame: int) -> None:
         now = self._monotonic()
-        if now - self._said < LINE_EVERY_S:
+        if now - self._printed_s < LINE_EVERY_S:
             return
-        self._said = now
+        self._printed_s = now
         of = f" of {self._frames} ({100 * frame // self._frames} %)" if self._frames else ""
         passed = round(now - self._begun)
         self._write(f"{self._name}: frame {frame}{of}, {self._found} found, {passed} s")

@@ -24,7 +24,7 @@ from ingest.store.hbase.ledger import Cell, Ledger, apply_change, value
 from ingest.store.hbase.plate_places import places_of
 from ingest.store.port import Applied, RecordRow, RejectedRow, StoreBatch
 
-Kept = TypeVar("Kept", RecordRow, RejectedRow)
+StoredRow = TypeVar("StoredRow", RecordRow, RejectedRow)
 
 
 class WrittenRows(NamedTuple):
@@ -182,14 +182,14 @@ def _rejected(
 
 
 def _new(
-    hbase: HbaseConnection, attempt: Ledger, table: str, rows: Sequence[Kept]
-) -> dict[bytes, Kept]:
+    hbase: HbaseConnection, attempt: Ledger, table: str, rows: Sequence[StoredRow]
+) -> dict[bytes, StoredRow]:
     """Those whose identity does not count yet, once each, by key. One that an attempt without an
     end has left keeps the time at which that one stored it."""
     wanted = list(dict.fromkeys(keys.row_key(row.record_id) for row in rows))
     there = hbase.get_many(table, wanted, columns.MARK)
     marks = {key: columns.mark_of(found) for key, found in there.items()}
-    new: dict[bytes, Kept] = {}
+    new: dict[bytes, StoredRow] = {}
     for row in rows:
         key = keys.row_key(row.record_id)
         mark = marks.get(key)

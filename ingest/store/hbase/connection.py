@@ -56,8 +56,8 @@ def hbase_errors(what: str) -> Iterator[None]:
     try:
         yield
     except _PASSING as error:
-        said = getattr(error, "message", None) or f"{type(error).__name__} {error}"
-        raise StoreUnavailable(f"HBase at {what}: {said}") from error
+        message = getattr(error, "message", None) or f"{type(error).__name__} {error}"
+        raise StoreUnavailable(f"HBase at {what}: {message}") from error
     except HbaseError as error:
         message = str(error.message).partition("\n")[0]
         if _MISSING in str(error.message):
@@ -202,7 +202,7 @@ class ThriftSession:
             name.removeprefix(start).decode(): self._family(name)["time_to_live"] for name in names
         }
 
-    def create_table(self, name: str, options: Mapping[str, Any]) -> None:
+    def create_table(self, name: str, options: Mapping[str, object]) -> None:
         """Make it, with these options of its one family, if it is not there."""
         with suppress(AlreadyExists):  # another process was quicker
             self._connection.create_table(self._name(name), {FAMILY: dict(options)})

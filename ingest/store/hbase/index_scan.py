@@ -31,7 +31,7 @@ from ingest.store.port import Query, RecordRow, RejectedRow
 
 FEWEST_PER_CALL = 20  # entries; a page of few rows is read from sixteen places
 
-Kept = TypeVar("Kept", RecordRow, RejectedRow)
+StoredRow = TypeVar("StoredRow", RecordRow, RejectedRow)
 Found = tuple[int, str, str]
 """Moment (negative), identity and table of an entry."""
 
@@ -104,8 +104,8 @@ class IndexScan:
         tables: Sequence[str],
         where: Sequence[Range],
         at_once: int,
-        row_of: Callable[[bytes, Any], Kept],
-    ) -> Iterator[Kept]:
+        row_of: Callable[[bytes, Any], StoredRow],
+    ) -> Iterator[StoredRow]:
         """The rows that the entries name, fetched so many at once."""
         at_once = min(at_once + 1, ROWS_PER_CALL)
         places = max(len(where) * len(tables), 1)

@@ -44,7 +44,7 @@ MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by pa
 _FOREVER_MS = 1 << 62
 
 Found = TypeVar("Found")
-Kept = TypeVar("Kept", RecordRow, RejectedRow)
+StoredRow = TypeVar("StoredRow", RecordRow, RejectedRow)
 
 
 class HbaseReader:
@@ -261,7 +261,7 @@ class HbaseReader:
         return self._read(read, [])
 
 
-def _paged(rows: Iterator[Kept], limit: int) -> tuple[list[Kept], bool]:
+def _paged(rows: Iterator[StoredRow], limit: int) -> tuple[list[StoredRow], bool]:
     """A page, and whether there are more."""
     found = list(islice(rows, limit + 1))
     return found[:limit], len(found) > limit

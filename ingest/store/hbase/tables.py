@@ -50,8 +50,8 @@ def time_to_live_s(keep: RetentionSettings) -> Mapping[str, int]:
     }
     days |= {REJECTED: keep.rejected_days, CELLS: keep.books_days, LEDGER: 0}
     return {
-        name: min(kept * DAY_MS // 1000, FOREVER_S) if kept else FOREVER_S
-        for name, kept in days.items()
+        name: min(keep_days * DAY_MS // 1000, FOREVER_S) if keep_days else FOREVER_S
+        for name, keep_days in days.items()
     }
 
 

@@ -7,14 +7,12 @@ stands for a character that was not read, and a hyphen for one or for none.
 
 from __future__ import annotations
 
-from typing import Any
-
 from bus.domain.plate_search import patterns
 from bus.domain.plates import ANY_RUN, HYPHEN, UNREAD
 from ingest.store.sqlite.facets import FACET_PARTLY_READ, FACET_PLATE
 
 _LAST_CHARACTER = "\U0010ffff"
-Condition = tuple[str, list[Any]]
+Condition = tuple[str, list[object]]
 """SQL and the values of its marks."""
 
 

@@ -95,11 +95,11 @@ def _lead(query: Query) -> Statement:
     return _records("1")
 
 
-def _records(condition: str, *values: Any) -> Statement:
+def _records(condition: str, *values: object) -> Statement:
     return Statement(f"records r WHERE {condition}", list(values))
 
 
-def _facet(facet: int, condition: str, *values: Any) -> Statement:
+def _facet(facet: int, condition: str, *values: object) -> Statement:
     # CROSS JOIN: SQLite then keeps this order of tables and does not guess by sizes.
     return Statement(
         f"hours h CROSS JOIN facets f ON f.hour = h.hour AND f.facet = {facet}"

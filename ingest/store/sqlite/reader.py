@@ -224,7 +224,7 @@ class SqliteReader:
         return connection
 
 
-def _struct(kind: type[_Row], values: Sequence[Any]) -> _Row:
+def _struct(kind: type[_Row], values: Sequence[object]) -> _Row:
     """A row as its struct; SQLite keeps booleans as numbers."""
     return msgspec.convert(
         dict(zip(kind.__struct_fields__, values, strict=True)),

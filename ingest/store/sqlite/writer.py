@@ -46,7 +46,7 @@ from ingest.store.sqlite.facets import (
 )
 from ingest.store.sqlite.reader import SqliteReader
 from ingest.store.sqlite.retention import SqliteRetention
-from ingest.store.sqlite.schema import prepare
+from ingest.store.sqlite.schema import fit_cache, prepare
 from ingest.store.sqlite.sums import SqliteSums
 from ingest.store.totals import DUPLICATES, REJECTED, REJECTED_DUPLICATES, STORED
 
@@ -172,12 +172,10 @@ class SqliteStore(SqliteReader):
 
     def apply(self, batch: StoreBatch, positions: Sequence[Position]) -> Applied:
         """See `RecordStore.apply`."""
-        with (
-            self._write_lock,
-            sqlite_errors(self.path),
-            immediate_transaction(self._db),
-        ):
-            applied = self._apply(batch, positions)
+        with self._write_lock, sqlite_errors(self.path):
+            fit_cache(self._db, len(batch.rows))
+            with immediate_transaction(self._db):
+                applied = self._apply(batch, positions)
         self._sum_up()
         self._forget(applied.stored + applied.stored // 4)
         return applied

@@ -142,7 +142,7 @@ async def test_a_body_is_read_to_its_end_and_only_its_beginning_is_kept(
     for _ in range(100):
         start.feed(b"x" * 1000)
     assert (len(start.data), start.size) == (MAX_BYTES, 100_000)
-    monkeypatch.setattr(refusals, "KEPT_BYTES", 0)
+    monkeypatch.setattr(refusals, "RETAINED_BYTES", 0)
     transport = httpx.ASGITransport(app=create_app(edge), client=("10.1.2.3", 1))
     read = 0
 
@@ -235,7 +235,7 @@ def test_so_many_bytes_an_hour_of_a_peer_and_of_all(made: list[tuple[int, int, i
     for peer, size, wait_ms in made:
         now_ms += wait_ms
         hour = now_ms // HOUR_MS
-        fits = total_of[hour, peer] + size <= refusals.KEPT_BYTES_OF_PEER
+        fits = total_of[hour, peer] + size <= refusals.RETAINED_BYTES_OF_PEER
         assert kept.reserve(f"p{peer}", size, now_ms) == fits
         total_of[hour, peer] += size * fits
 
@@ -244,9 +244,9 @@ def test_many_peers_have_a_bound_together() -> None:
     """By bytes and by number."""
     kept = RetainedBytes()
     taken = sum(kept.reserve(f"p{n}", MAX_BYTES, NOW_MS) for n in range(1000))
-    assert taken == refusals.KEPT_BYTES // MAX_BYTES
+    assert taken == refusals.RETAINED_BYTES // MAX_BYTES
     small = RetainedBytes()
-    assert sum(small.reserve(f"p{n}", 1, NOW_MS) for n in range(9000)) == refusals.MAX_KEPT
+    assert sum(small.reserve(f"p{n}", 1, NOW_MS) for n in range(9000)) == refusals.MAX_RETAINED
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

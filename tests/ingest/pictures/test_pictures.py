@@ -84,18 +84,18 @@ async def test_an_unreachable_store_holds_nothing_up_and_gets_the_picture_later(
     """The picture waits on the local disk, is served from there, and is carried over."""
     monkeypatch.setattr("ingest.pictures.writer._PAUSE_S", 0.05)
     store, place = broken_store(tmp_path)
-    kept = keeper(store, tmp_path / "waiting")
-    assert await kept.write("d/c/r.jpg", JPEG)
-    assert await kept.read("d/c/r.jpg") == JPEG
-    assert kept.waiting_bytes == len(JPEG)
+    stored = keeper(store, tmp_path / "waiting")
+    assert await stored.write("d/c/r.jpg", JPEG)
+    assert await stored.read("d/c/r.jpg") == JPEG
+    assert stored.waiting_bytes == len(JPEG)
     place.unlink()
     deadline = time.monotonic() + 60
-    while kept.waiting_bytes and time.monotonic() < deadline:
+    while stored.waiting_bytes and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
     assert (place / "d/c/r.jpg").read_bytes() == JPEG
-    assert await kept.read("d/c/r.jpg") == JPEG
+    assert await stored.read("d/c/r.jpg") == JPEG
     assert list((tmp_path / "waiting").rglob("*.jpg")) == []
-    kept.close()
+    stored.close()
 
 
 async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -117,12 +117,12 @@ async def test_what_waits_survives_a_restart(tmp_path: Path, monkeypatch: pytest
 async def test_past_the_bound_a_picture_is_lost_and_counted(tmp_path: Path):
     """The record is still forwarded; the loss is counted."""
     store, _ = broken_store(tmp_path)
-    kept = keeper(store, tmp_path / "waiting", waiting_max_bytes=20)
-    assert await kept.write("d/1.jpg", JPEG)
-    assert not await kept.write("d/2.jpg", JPEG)
-    assert (kept.kept, kept.lost) == (1, 1)
-    assert await kept.read("d/2.jpg") is None
-    kept.close()
+    stored = keeper(store, tmp_path / "waiting", waiting_max_bytes=20)
+    assert await stored.write("d/1.jpg", JPEG)
+    assert not await stored.write("d/2.jpg", JPEG)
+    assert (stored.stored, stored.lost) == (1, 1)
+    assert await stored.read("d/2.jpg") is None
+    stored.close()
 
 
 async def test_a_slow_store_does_not_hold_up_the_record(tmp_path: Path):
@@ -133,13 +133,13 @@ async def test_a_slow_store_does_not_hold_up_the_record(tmp_path: Path):
             time.sleep(0.5)
             super().put(name, data)
 
-    kept = keeper(Slow((tmp_path / "s").as_uri(), ""), tmp_path / "waiting", write_timeout_ms=50)
+    stored = keeper(Slow((tmp_path / "s").as_uri(), ""), tmp_path / "waiting", write_timeout_ms=50)
     started = time.monotonic()
     for number in range(5):
-        assert await kept.write(f"d/{number}.jpg", JPEG)
+        assert await stored.write(f"d/{number}.jpg", JPEG)
     assert time.monotonic() - started < 0.5
-    assert kept.waiting_bytes == 5 * len(JPEG)
-    kept.close()
+    assert stored.waiting_bytes == 5 * len(JPEG)
+    stored.close()
 
 
 def test_a_picture_file_is_whole_or_absent(tmp_path: Path):

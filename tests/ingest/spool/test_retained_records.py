@@ -136,8 +136,10 @@ def entry(number: int) -> SpoolEntry:
     )  # fmt: skip
 
 
-def open_spool(folder: Path, kept_max_bytes: int = MANY, max_bytes: int = MANY) -> Spool:
-    return Spool(folder, max_bytes=max_bytes, segment_bytes=1500, kept_max_bytes=kept_max_bytes)
+def open_spool(folder: Path, retained_max_bytes: int = MANY, max_bytes: int = MANY) -> Spool:
+    return Spool(
+        folder, max_bytes=max_bytes, segment_bytes=1500, retained_max_bytes=retained_max_bytes
+    )
 
 
 def resent(spool: Spool, held: dict[Place, int]) -> list[int]:
@@ -200,18 +202,18 @@ async def test_kept_messages_do_not_refuse_senders_and_the_oldest_go_at_their_ow
 ):
     """The mirror stands: the spool takes on, and says how many are nowhere else."""
     bus, rows = Bus(dice), dict[int, Delivered]()
-    spool = open_spool(tmp_path, kept_max_bytes=20_000, max_bytes=12_000)
+    spool = open_spool(tmp_path, retained_max_bytes=20_000, max_bytes=12_000)
     for number in range(0, 600, 12):
         await spool.append([entry(number + each) for each in range(12)])
         await forward(spool, bus, 12, rows)
-        assert spool.kept_bytes <= 20_000
+        assert spool.retained_bytes <= 20_000
     assert spool.uncovered_messages + spool.retained_messages == 600
     assert spool.uncovered_messages > 300
     first = 600 - spool.retained_messages
     assert resent(spool, {}) == list(range(first, 600))
     uncovered = spool.uncovered_messages
     spool.close()
-    spool = open_spool(tmp_path, kept_max_bytes=20_000, max_bytes=12_000)
+    spool = open_spool(tmp_path, retained_max_bytes=20_000, max_bytes=12_000)
     assert spool.uncovered_messages == uncovered
     spool.confirm(bus.ends)
     assert spool.uncovered_messages == 0
@@ -273,12 +275,12 @@ async def test_a_spool_that_kept_nothing_begins_with_what_comes(
 ):
     """Also one that kept before, was set not to, and keeps again."""
     rows = dict[int, Delivered]()
-    for round_number, kept_max_bytes in enumerate((0, MANY, 0, MANY)):
-        spool = open_spool(tmp_path, kept_max_bytes=kept_max_bytes)
+    for round_number, retained_max_bytes in enumerate((0, MANY, 0, MANY)):
+        spool = open_spool(tmp_path, retained_max_bytes=retained_max_bytes)
         assert spool.drained_sequence == 5 * round_number
         await spool.append([entry(5 * round_number + each) for each in range(5)])
         await forward(spool, Bus(dice), 5, rows)
-        assert len(resent(spool, {})) == (5 if kept_max_bytes else 0)
+        assert len(resent(spool, {})) == (5 if retained_max_bytes else 0)
         spool.close()
     assert_no_places_without_segment(tmp_path.iterdir())
 

@@ -8,14 +8,13 @@ from typing import get_args
 
 import spark_apps.apps
 from bus.contracts.topics import TOPICS as EVERY_TOPIC
-from deploy.distributed.layout import CORES
 from spark_apps.apps.registry import APPLICATIONS, TOPICS, needs_store, queries_of
 from spark_apps.settings import ApplicationName, StreamsSettings
 
 
 def test_settings_command_line_and_table_name_the_same_in_the_same_order() -> None:
     """A port of its own is counted by the settings, the start by the table."""
-    assert list(APPLICATIONS) == list(get_args(ApplicationName)) == list(CORES)
+    assert list(APPLICATIONS) == list(get_args(ApplicationName))
     assert StreamsSettings().applications == tuple(APPLICATIONS)
 
 

@@ -6,6 +6,7 @@ import random
 import sqlite3
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,15 @@ def test_the_cells_of_a_file_of_version_5_are_summed_up_in_slices(
     old = [cell for cell in store.quality(from_ms=0, until_ms=0) if cell.valid > cell.stored]
     assert sum(cell.duplicates for cell in old) > 0
     store.close()
+
+
+def test_pages_kept_for_a_large_batch_are_bounded_again_with_the_next_usual_one(url: str) -> None:
+    """What broke: 64 MiB of pages, which one large batch needs, were filled and kept by usual ones."""
+    with closing(SqliteStore(Path(url.removeprefix("sqlite://")))) as store:
+        found, end = [], 0
+        for rows in (10, schema.LARGE_BATCH_ROWS, 10):
+            made = [row(end + number) for number in range(rows)]
+            store.apply(StoreBatch(rows=made), [position(end + rows, end)])
+            end += rows
+            found.append(-int(store._db.execute("PRAGMA cache_size").fetchone()[0]))
+    assert found == [schema.CACHE_KIB, schema.LARGE_CACHE_KIB, schema.CACHE_KIB]
