@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, NoReturn, cast
+from typing import Annotated, Literal, NoReturn, cast
 
 import msgspec
 import typer
 from rich.table import Table
 
 from alarm.dispatch.reader import OperationsReader
+from alarm.rules import RuleSet
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.cli.show import screen
 from bus.client.kafka.producer import Producer
@@ -72,8 +73,9 @@ def add(
 ) -> None:
     """Put a target on the watch list. From the next record on it is looked for."""
     now_ms = wall_clock.now_ms()
+    rule_id = rule_id or f"rule-{now_ms:x}"
     command = WatchCommand(
-        rule_id=rule_id or f"rule-{now_ms:x}",
+        rule_id=rule_id,
         op="put",
         version=now_ms,
         kind=cast(MatchedKind, _one_of("--kind", kind, WIRE_KEYS)),
@@ -91,6 +93,8 @@ def add(
     except RuleError as error:
         option = _OPTIONS.get(error.field, "--match")
         raise typer.BadParameter(f"{error.field}: {error}", param_hint=option) from error
+    version = _rules(ctx).versions.next_version(rule_id, now_ms)
+    command = msgspec.structs.replace(command, version=version)
     _send(ctx, command)
     if as_json:
         _lines([command])
@@ -103,16 +107,17 @@ def remove(
     rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch list` shows it.")],
 ) -> None:
     """Take a rule off the watch list."""
-    if rule_id not in _in_force(ctx):
+    known = _rules(ctx)
+    if rule_id not in known.rules:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    now_ms = wall_clock.now_ms()
-    _send(ctx, WatchCommand(rule_id=rule_id, op="remove", version=now_ms, author="command line"))
+    version = known.versions.next_version(rule_id, wall_clock.now_ms())
+    _send(ctx, WatchCommand(rule_id=rule_id, op="remove", version=version, author="command line"))
     typer.echo(f"{rule_id} is removed")
 
 
 def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show the rules in force, as they stand on the command topic."""
-    commands = list(_in_force(ctx).values())
+    commands = [rule.command for _, rule in sorted(_rules(ctx).rules.items())]
     if as_json:
         _lines(commands)
         return
@@ -215,14 +220,15 @@ def _send(ctx: typer.Context, command: WatchCommand) -> None:
         _fail(f"the command was not taken: {reason}")
 
 
-def _in_force(ctx: typer.Context) -> dict[str, WatchCommand]:
+def _rules(ctx: typer.Context) -> RuleSet:
+    """As they stand on their topic."""
     try:
         watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=ACK_TIMEOUT_S)
         watchlist.catch_up()
     except CatchUpTimeout as error:
         _fail(f"the watch list cannot be read: {error}")
     watchlist.close()
-    return {rule_id: rule.command for rule_id, rule in sorted(watchlist.rules.rules.items())}
+    return watchlist.rules
 
 
 def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
@@ -237,7 +243,7 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
     )
 
 
-def _lines(structs: Iterable[Any]) -> None:
+def _lines(structs: Iterable[msgspec.Struct]) -> None:
     for struct in structs:
         typer.echo(json.dumps(msgspec.to_builtins(struct), ensure_ascii=False))
 

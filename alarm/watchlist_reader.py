@@ -21,7 +21,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST
 from bus.settings import BusSettings
 
-__all__ = ["CatchUpTimeout", "WatchlistReader", "command_of"]
+__all__ = ["CatchUpTimeout", "WatchlistReader", "command_of", "rule_id_of"]
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,12 @@ class _WatchRules:
 
     def apply(self, record: ConsumedRecord) -> None:
         """The next one; a rule's newest version counts, in whatever order they come."""
+        if record.value is None:
+            rule_id = rule_id_of(record)
+            if self.rules.forget(rule_id):
+                floor = self.rules.versions.floor
+                self.new.append(WatchCommand(rule_id=rule_id, op="remove", version=floor))
+            return
         command = command_of(record)
         if command is not None and self.rules.apply(command):
             self.new.append(command)
@@ -87,9 +93,13 @@ class WatchlistReader:
         self._topic.close()
 
 
+def rule_id_of(received: ConsumedRecord) -> str:
+    """Of a tombstone, which says no more."""
+    return (received.key or b"").decode("utf-8", "replace")
+
+
 def command_of(received: ConsumedRecord) -> WatchCommand | None:
-    """The command in a record; None for a tombstone (removals are explicit) and for what is not
-    ours."""
+    """The command in a record; None for a tombstone and for what is not ours."""
     if received.value is None:
         return None
     try:

@@ -27,3 +27,12 @@ def http_client(timeout_s: float, headers: dict[str, str] | None = None) -> http
     return httpx.AsyncClient(
         timeout=timeout_s, trust_env=False, verify=_certificates(), headers=headers
     )
+
+
+async def page_of(client: httpx.AsyncClient, url: str) -> str | None:
+    """What stands there; None where nothing answers well, whatever the URL."""
+    try:
+        reply = await client.get(url)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return None
+    return reply.text if reply.is_success else None

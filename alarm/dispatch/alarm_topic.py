@@ -48,15 +48,15 @@ NEVER_TAKEN = frozenset({
 def remembered_ms(bus: BusSettings, client_id: str) -> int:
     """By the topics' own retentions, which an operator may have changed; a warning where
     `event.alarm` forgets an alarm whose candidate may come again."""
-    kept: dict[str, int] = {}
+    retention_ms: dict[str, int] = {}
     try:
         with closing(Admin(bus, client_id=f"{client_id}-configs")) as admin:
             there = set(admin.topic_names())
             for name in {EVENT_CANDIDATE, EVENT_ALARM, *DATA_TOPICS} & there:
-                kept[name] = int(admin.topic_configs(name, defaults=True)["retention.ms"])
+                retention_ms[name] = int(admin.topic_configs(name, defaults=True)["retention.ms"])
     except (BusError, KeyError, ValueError) as error:
         log.warning("retentions are taken as topics are made, the bus does not say: %s", error)
-    wanted_ms, alarm_ms = repeated_ms(kept), kept.get(EVENT_ALARM, -1)
+    wanted_ms, alarm_ms = repeated_ms(retention_ms), retention_ms.get(EVENT_ALARM, -1)
     if 0 <= alarm_ms < wanted_ms:
         log.warning(
             "%s keeps %.1f days, but a candidate may come again for %.1f: such an alarm is raised "

@@ -192,25 +192,25 @@ class OperationsStore:
         with self._lock, sqlite_errors(self._path):
             return self._newly_notified.find(self._db, now_ms)
 
-    def mark_event_published(self, said: Sequence[Notified]) -> None:
+    def mark_event_published(self, published: Sequence[Notified]) -> None:
         """`event.notified` says it of these."""
-        if said:
+        if published:
             with self._transaction() as db:
-                remove_unnotified(db, said)
+                remove_unnotified(db, published)
 
     def published_acknowledged(self) -> set[str]:
         """Ids of acknowledgements that stand on their topic."""
         return {name for (name,) in self._rows("SELECT id FROM said_acknowledged")}
 
-    def mark_acknowledged_published(self, said: Sequence[Acknowledged]) -> None:
+    def mark_acknowledged_published(self, published: Sequence[Acknowledged]) -> None:
         """These stand there."""
         with self._transaction():
-            self._mark_acknowledged_published(said)
+            self._mark_acknowledged_published(published)
 
-    def _mark_acknowledged_published(self, said: Sequence[Acknowledged]) -> None:
+    def _mark_acknowledged_published(self, published: Sequence[Acknowledged]) -> None:
         self._db.executemany(
             "INSERT OR IGNORE INTO said_acknowledged VALUES (?, ?)",
-            [(one.id, one.at_ms) for one in said],
+            [(one.id, one.at_ms) for one in published],
         )
 
     def _put_alarm(self, alarm: Alarm) -> bool:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.picture_queue import PictureQueue, WaitingCopies, picture_addresses
 from bus.contracts.topics import DAY_MS
-from bus.domain.retention import kept_from_day
+from bus.domain.retention import first_retained_day
 from bus.runtime import wall_clock
 from ingest.store.port import StoreError
 
@@ -83,7 +83,7 @@ class PictureCopier:
 
     def forget(self, now_ms: int) -> int:
         """Delete a slice of the copies that are past their time; how many."""
-        day = kept_from_day(self._alarms_days, now_ms, self._zone)
+        day = first_retained_day(self._alarms_days, now_ms, self._zone)
         try:
             return self._pictures.forget(day, FORGET_SLICE) if day else 0
         except Exception as error:  # every file system has its own

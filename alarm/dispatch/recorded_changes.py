@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from alarm.dispatch.decide import raised
 from alarm.dispatch.operations import BatchChanges
 from alarm.dispatch.replicated_incidents import ReplicatedIncident
-from alarm.rules import NewestCommands
-from alarm.watchlist_reader import command_of
+from alarm.rules import accepted
+from alarm.watchlist_reader import command_of, rule_id_of
 from bus.client.kafka.consumer import BEGINNING
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.commands import WatchCommand
@@ -25,6 +25,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
 )
+from bus.domain.table_versions import TableVersions
 from ingest.store.port import Position
 from ingest.store.positions import valid_positions
 
@@ -33,12 +34,12 @@ log = logging.getLogger(__name__)
 RECORDER = "recorder"
 READ = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, CONTROL_WATCHLIST)
 # The watch list is read from its beginning: it is a state.
-KEPT = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED)
+RECORDED_TOPICS = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED)
 
 
 def changes_of(
     messages: Sequence[ConsumedRecord],
-    newest: NewestCommands,
+    newest: TableVersions,
     cluster: ClusterIdentity,
     shadow_since_ms: int | None,
     notify_since_ms: int,
@@ -78,15 +79,22 @@ def starting_positions(
     return {TopicPartition(*partition): valid.get(partition, BEGINNING) for partition in read}
 
 
-def _commands(messages: Iterable[ConsumedRecord], newest: NewestCommands) -> list[WatchCommand]:
+def _commands(messages: Iterable[ConsumedRecord], newest: TableVersions) -> list[WatchCommand]:
     """Those that change the rules in force."""
-    read = (command_of(each) for each in messages if each.topic == CONTROL_WATCHLIST)
-    return [command for command in read if command is not None and newest.apply(command)]
+    found = []
+    for one in messages:
+        if one.topic != CONTROL_WATCHLIST:
+            continue
+        if one.value is None:
+            newest.forget(rule_id_of(one))
+        elif (command := command_of(one)) is not None and accepted(command, newest):
+            found.append(command)
+    return found
 
 
 def _positions(messages: Sequence[ConsumedRecord], cluster: ClusterIdentity) -> list[Position]:
     ends = {
-        (m.topic, m.partition): m.offset + 1 for m in messages if m.topic in KEPT
+        (m.topic, m.partition): m.offset + 1 for m in messages if m.topic in RECORDED_TOPICS
     }  # ascending: the last one counts
     return [
         Position(

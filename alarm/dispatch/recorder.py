@@ -20,6 +20,7 @@ from alarm.dispatch.operations import OperationsStore
 from alarm.dispatch.picture_copier import AlarmPictures, PictureCopier
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.recorded_changes import READ, RECORDER
+from alarm.dispatch.table_maintenance import TableMaintenance
 from alarm.dispatch.topic_recording import TopicRecording
 from alarm.settings import DispatcherSettings
 from alarm.watchlist_reader import CatchUpTimeout
@@ -68,7 +69,7 @@ class OperationsRecorder:
         self._pictures = pictures
         self._stopping = stopping
         self._path = settings.operations_path(site)
-        self._said = ""
+        self._logged = ""
         self._acknowledged = Acknowledgements(site)
         self._recording = TopicRecording(
             site, bus, settings, notices, keep, self._acknowledged, stopping, metrics
@@ -89,6 +90,7 @@ class OperationsRecorder:
                     continue
                 self._metrics.records_here.set(1)
                 copier = self._start_copier(operations)
+                tables = TableMaintenance(self._site, self._bus, self._keep).start()
                 try:
                     await self._record_and_deliver(operations, configured)
                 except* StoreError as errors:
@@ -98,6 +100,7 @@ class OperationsRecorder:
                     self._metrics.records_here.set(0)
                     if copier is not None:
                         await asyncio.to_thread(copier.close)
+                    await asyncio.to_thread(tables.close)
                     operations.close()
         finally:
             for notifier in configured:
@@ -108,14 +111,14 @@ class OperationsRecorder:
         try:
             store = OperationsStore(self._path, plan)
         except (StoreError, OSError) as error:
-            if str(error) != self._said:
+            if str(error) != self._logged:
                 log.warning("the operations store is not written from here: %s", error)
-            self._said = str(error)
+            self._logged = str(error)
             self.settled.set()
             await asyncio.to_thread(self._stopping.wait, LOCK_S)
             return None
         log.info("dispatcher: this process writes %s", self._path)
-        self._said = ""
+        self._logged = ""
         return store
 
     def _start_copier(self, operations: OperationsStore) -> PictureCopier | None:

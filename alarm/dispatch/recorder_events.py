@@ -13,18 +13,17 @@ from collections.abc import Iterable, Mapping
 
 from alarm.dispatch.operations import OperationsStore
 from alarm.dispatch.published_events import PublishedEvents
-from alarm.dispatch.recorded_changes import KEPT, RECORDER
+from alarm.dispatch.recorded_changes import RECORDED_TOPICS, RECORDER
 from bus.client.committed import unread_records, void_position
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicPartition
 from bus.contracts.alarms import Incident
-from bus.contracts.topics import EVENT_ACKNOWLEDGED, EVENT_INCIDENT, EVENT_NOTIFIED
 from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
 from bus.runtime import wall_clock
 
 log = logging.getLogger(__name__)
 
-SAY_S = 1.0  # how late the other site learns that somebody was told, or has acknowledged
+PUBLISH_EVERY_S = 1.0  # how late the other site learns that somebody was told, or has acknowledged
 
 
 class RecorderEvents:
@@ -39,21 +38,24 @@ class RecorderEvents:
         self._unpublished: list[Incident] = []
 
     def publish_due(self, operations: OperationsStore, events: PublishedEvents) -> None:
-        """Once a second; what the brokers do not take is published again."""
+        """What is due goes out once a second; what the brokers have acknowledged is noted."""
+        self._note_published(operations, events)
         if time.monotonic() < self._due_at_s:
             return
-        self._due_at_s, now_ms = time.monotonic() + SAY_S, wall_clock.now_ms()
-        if self._unpublished:
-            own = [(one.incident_id, one) for one in self._unpublished]
-            told = events.publish(EVENT_INCIDENT, own)
-            self._unpublished = [one for one in self._unpublished if one not in told]
-        notified = operations.newly_notified(now_ms)
-        if notified:
-            said = events.publish(EVENT_NOTIFIED, [(one.alarm_id, one) for one in notified])
-            operations.mark_event_published(said)
-        self._publish_acknowledged(operations, events, now_ms)
+        self._due_at_s, now_ms = time.monotonic() + PUBLISH_EVERY_S, wall_clock.now_ms()
+        events.incidents.send((one.incident_id, one) for one in self._unpublished)
+        events.notified.send((one.alarm_id, one) for one in operations.newly_notified(now_ms))
+        self._send_acknowledged(operations, events, now_ms)
 
-    def _publish_acknowledged(
+    def _note_published(self, operations: OperationsStore, events: PublishedEvents) -> None:
+        for incident in events.incidents.take_acknowledged():
+            self._unpublished.remove(incident)
+        if notified := events.notified.take_acknowledged():
+            operations.mark_event_published(notified)
+        if acknowledged := events.acknowledged.take_acknowledged():
+            operations.mark_acknowledged_published(acknowledged)
+
+    def _send_acknowledged(
         self, operations: OperationsStore, events: PublishedEvents, now_ms: int
     ) -> None:
         try:
@@ -62,9 +64,7 @@ class RecorderEvents:
             log.warning("the other site hears later who has taken what in hand: %s", error)
             return
         known = operations.published_acknowledged() if taken else set()
-        new = [(one.id, one) for one in taken if one.id not in known]
-        if new:
-            operations.mark_acknowledged_published(events.publish(EVENT_ACKNOWLEDGED, new))
+        events.acknowledged.send((one.id, one) for one in taken if one.id not in known)
 
     def note_unread(
         self,
@@ -82,7 +82,7 @@ class RecorderEvents:
                 continue
             log.warning("dispatcher: %s was made anew: read from its start", topic)
             now_ms = wall_clock.now_ms()
-            if topic not in KEPT:
+            if topic not in RECORDED_TOPICS:
                 self._unpublished += void_position(RECORDER, topic, topic_id, now_ms)
                 continue
             places = {(p.topic, p.partition): max(0, at) for p, at in positions.items()}

@@ -53,11 +53,11 @@ def keep(db: sqlite3.Connection, ids: Iterable[str]) -> None:
     db.executemany("INSERT OR IGNORE INTO perhaps_notified VALUES (?)", [(one,) for one in ids])
 
 
-def note_notified(db: sqlite3.Connection, said: Iterable[Notified]) -> None:
+def note_notified(db: sqlite3.Connection, notified: Iterable[Notified]) -> None:
     """What `event.notified` says, within a transaction."""
     db.executemany(
         "INSERT OR REPLACE INTO notified_before VALUES (?, ?)",
-        [(one.alarm_id, msgspec.json.encode(sorted(one.outcomes)).decode()) for one in said],
+        [(one.alarm_id, msgspec.json.encode(sorted(one.outcomes)).decode()) for one in notified],
     )
 
 
@@ -73,7 +73,7 @@ def notify_what_is_left(
     more."""
     left = dict(_perhaps_notified(db))
     before = dict(_notified_before(db))
-    told: set[str] = set()
+    repeated_ids: set[str] = set()
     for name in plan.notifiers:
         known = notices.subjects_known(db, name)
         repeated = [
@@ -83,12 +83,12 @@ def notify_what_is_left(
             and not _was_notified(id, one, name, plan, before, acknowledged)
         ]
         _add(db, notices, name, repeated, now_ms)
-        told |= {one.subject for one in repeated}
+        repeated_ids |= {one.subject for one in repeated}
     for id, one in left.items():
         if isinstance(one.event, Alarm) and id not in before:
             add_unnotified(db, id)
     _end(db)
-    return len(told)
+    return len(repeated_ids)
 
 
 def leave_in_shadow(db: sqlite3.Connection) -> list[Alarm]:

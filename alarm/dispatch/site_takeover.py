@@ -20,7 +20,6 @@ from bus.client.kafka.producer import RecordHeaders
 from bus.client.kafka.site_role import SiteRole
 from bus.contracts.headers import SITE
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
-from bus.contracts.topics import EVENT_INCIDENT
 from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
 from bus.runtime import wall_clock
 from ingest.store.port import StoreUnavailable
@@ -45,6 +44,8 @@ class SiteTakeover:
         self._metrics = metrics
         self._notify_at_s = 0.0
         self._ends_at_s = 0.0
+        self._origins: dict[str, bytes] = {}
+        """Where incidents that end here were raised, by their id."""
 
     def begin(self) -> None:
         """The recorder begins to read: what the other site still had to say may be unread."""
@@ -96,9 +97,9 @@ class SiteTakeover:
         has everything by then: what that site still had to say, and what this one has said before
         it was killed. The end has the header of the opening: it is not carried to the site that
         may still have the incident open, and it is notified to nobody."""
-        now_s = time.monotonic()
+        self._note_ended(operations, events)
         if role.secondary_since_ms is not None:
-            self._ends_at_s = now_s + SETTLED_S
+            self._ends_at_s = time.monotonic() + SETTLED_S
         if role.primary_at_s < self._ends_at_s:
             return
         due = operations.replicated_open()
@@ -106,18 +107,19 @@ class SiteTakeover:
             self._ends_at_s = math.inf  # until one is carried, or this site is secondary
             return
         now_ms = wall_clock.now_ms()
-        ends = [ended_by_takeover(one, now_ms) for one, _ in due]
-        origins = {one.incident_id: origin for one, origin in due}
+        self._origins = {one.incident_id: origin for one, origin in due}
         headers: dict[str, RecordHeaders] = {
-            name: [(SITE, self._site_name), (MIRROR_ORIGIN, origin)]
-            for name, origin in origins.items()
+            incident_id: [(SITE, self._site_name), (MIRROR_ORIGIN, origin)]
+            for incident_id, origin in self._origins.items()
         }
-        said = events.publish(EVENT_INCIDENT, [(one.incident_id, one) for one in ends], headers)
-        log.warning(
-            "dispatcher: %d of %d open incidents of the former primary end here",
-            len(said), len(due),
-        )  # fmt: skip
-        carried = [ReplicatedIncident(one, origins[one.incident_id]) for one in said]
-        operations.apply(BatchChanges(foreign_incidents=carried, now_ms=now_ms))
-        if len(said) < len(due):
-            self._ends_at_s = now_s + SETTLED_S
+        ends = [(one.incident_id, ended_by_takeover(one, now_ms)) for one, _ in due]
+        if sent := events.ends.send(ends, headers):
+            log.warning("dispatcher: %d open incidents of the former primary end here", sent)
+
+    def _note_ended(self, operations: OperationsStore, events: PublishedEvents) -> None:
+        ended = [
+            ReplicatedIncident(one, self._origins[one.incident_id])
+            for one in events.ends.take_acknowledged()
+        ]
+        if ended:
+            operations.apply(BatchChanges(foreign_incidents=ended, now_ms=wall_clock.now_ms()))

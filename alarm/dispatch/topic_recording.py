@@ -20,7 +20,6 @@ from alarm.dispatch.recorded_changes import READ, RECORDER, changes_of, starting
 from alarm.dispatch.recorder_events import RecorderEvents
 from alarm.dispatch.retention import SLICE
 from alarm.dispatch.site_takeover import SiteTakeover
-from alarm.rules import NewestCommands
 from alarm.settings import DispatcherSettings
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import Consumer
@@ -29,6 +28,7 @@ from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Acknowledged
 from bus.domain.retention import RetentionSettings
+from bus.domain.table_versions import TableVersions
 from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
 from bus.notify.settings import NoticeSettings
 from bus.runtime import wall_clock
@@ -74,7 +74,7 @@ class TopicRecording:
         wake: Callable[[], None],
     ) -> None:
         """Until stopped, or until a topic was made anew or has grown. `wake`: there are notices."""
-        newest = NewestCommands()
+        newest = TableVersions()
         with (
             Consumer(self._bus, client_id=RECORDER, overrides=FOLLOWS_LEADERS) as consumer,
             closing(SiteRole(self._bus, f"{RECORDER}-role").start()) as role,
@@ -101,7 +101,7 @@ class TopicRecording:
     def _changes(
         self,
         messages: Sequence[ConsumedRecord],
-        newest: NewestCommands,
+        newest: TableVersions,
         cluster: ClusterIdentity,
         role: SiteRole,
     ) -> BatchChanges:

@@ -14,7 +14,7 @@ from bus.contracts.alarms import Notified
 UNNOTIFIED_ALARMS = """
 CREATE TABLE unnotified_alarms (id INTEGER PRIMARY KEY, alarm_id TEXT NOT NULL UNIQUE);
 """
-LOOKED_AT = 1_000
+SCANNED_ROWS = 1_000
 """Alarms in one look: with a mail server away for hours there may be many that wait."""
 
 
@@ -28,12 +28,12 @@ class NewlyNotified:
         self._seen_id = 0
 
     def find(self, db: sqlite3.Connection, now_ms: int) -> list[Notified]:
-        """Of the next `LOOKED_AT` alarms those that are notified, or were given up."""
+        """Of the next `SCANNED_ROWS` alarms those that are notified, or were given up."""
         rows = db.execute(
             "SELECT id, alarm_id FROM unnotified_alarms WHERE id > ? ORDER BY id LIMIT ?",
-            (self._seen_id, LOOKED_AT),
+            (self._seen_id, SCANNED_ROWS),
         ).fetchall()
-        self._seen_id = rows[-1][0] if len(rows) == LOOKED_AT else 0
+        self._seen_id = rows[-1][0] if len(rows) == SCANNED_ROWS else 0
         found = []
         for _, alarm_id in rows:
             outcomes = self._outcomes(db, alarm_id)
@@ -55,7 +55,7 @@ def add_unnotified(db: sqlite3.Connection, alarm_id: str) -> None:
     db.execute("INSERT OR IGNORE INTO unnotified_alarms (alarm_id) VALUES (?)", (alarm_id,))
 
 
-def remove_unnotified(db: sqlite3.Connection, said: Iterable[Notified]) -> None:
+def remove_unnotified(db: sqlite3.Connection, notified: Iterable[Notified]) -> None:
     """The bus knows of these, within a transaction."""
-    ids = [(one.alarm_id,) for one in said]
+    ids = [(one.alarm_id,) for one in notified]
     db.executemany("DELETE FROM unnotified_alarms WHERE alarm_id = ?", ids)

@@ -57,6 +57,7 @@ from bus.settings import BusSettings, SiteSettings
 log = logging.getLogger(__name__)
 
 POLL_TIMEOUT_S = 0.1  # how long a stop may wait for the consumer; another one takes over meanwhile
+COMMIT_EVERY_S = 1.0  # a commit is a record on the coordinator's topic
 CATCH_UP_S = 2.0  # how often it is read what is raised: who takes over reads no more
 RETRY_S = 0.2
 FORMER_PLACE_S = 3.0  # some looks of `TopicFollower`
@@ -102,10 +103,11 @@ class AlarmWorker:
         self._begun: dict[TopicPartition, int] = {}
         self._handled: dict[TopicPartition, int] = {}  # by us, also of what is no longer ours
         self._given_up_s = 0.0
+        self._commit_at_s = 0.0
         self._member_until_s = 0.0
         self._caught_up_s = 0.0
-        self._untold: list[Incident] = []
-        self._told_ids: set[str] = set()  # of topics made anew: a handful in the life of a process
+        self._unpublished: list[Incident] = []
+        self._reported_ids: set[str] = set()  # of topics made anew: a handful per process
 
     def run(self) -> None:
         """Until stopped. Raises when the bus is away for too long, for a restart."""
@@ -189,8 +191,8 @@ class AlarmWorker:
             return  # it has grown, which the group sees by itself
         log.warning("dispatcher: %s was made anew: read from its start", EVENT_CANDIDATE)
         if self._handled:
-            self._untold += self._unread_of(former, topic_id)
-            self._told_ids.add(topic_id)
+            self._unpublished += self._unread_of(former, topic_id)
+            self._reported_ids.add(topic_id)
             self._handled = {}
         self._give_up_place()
 
@@ -244,7 +246,7 @@ class AlarmWorker:
                 return  # and its positions with it; the next step goes on with the new one
             for topic in sorted({topic for topic, _ in void}):
                 self._report_void(topic)
-            self._tell()
+            self._publish_lost()
         except (BusError, ClusterUnavailable) as error:
             log.warning("dispatcher: the group's positions cannot be read yet: %s", error)
             self._stopping.wait(RETRY_S)
@@ -265,21 +267,24 @@ class AlarmWorker:
             topic,
         )
         topic_id = self._cluster.topic_ids[topic]
-        if topic_id not in self._told_ids:
-            self._untold += void_position(DISPATCHER, topic, topic_id, wall_clock.now_ms())
-            self._told_ids.add(topic_id)
+        if topic_id not in self._reported_ids:
+            self._unpublished += void_position(DISPATCHER, topic, topic_id, wall_clock.now_ms())
+            self._reported_ids.add(topic_id)
 
-    def _tell(self) -> None:
+    def _publish_lost(self) -> None:
         """What was lost and is not on the bus yet. Raises `BusError`."""
-        if not self._untold:
+        if not self._unpublished:
             return
-        told = [KeyedValue(i.incident_id.encode(), msgspec.json.encode(i)) for i in self._untold]
+        values = [
+            KeyedValue(one.incident_id.encode(), msgspec.json.encode(one))
+            for one in self._unpublished
+        ]
         send_all(
-            self._bus, f"{DISPATCHER}-incidents", EVENT_INCIDENT, told,
+            self._bus, f"{DISPATCHER}-incidents", EVENT_INCIDENT, values,
             headers=[(SCHEMA, TOPICS[EVENT_INCIDENT].schema), (SITE, self._site.name)],
             timeout_s=ANSWER_S, what="incidents",
         )  # fmt: skip
-        self._untold = []
+        self._unpublished = []
 
     def _process(self, records: Sequence[ConsumedRecord]) -> bool:
         """Decide and publish; False where it has to be done again.
@@ -307,15 +312,17 @@ class AlarmWorker:
         return {place: end for place, end in self._next.items() if end >= 0}
 
     def _begin_commit(self) -> None:
-        """What is decided, if it is more than before; while a commit is under way, by a later
-        step."""
-        decided = self._decided()
-        if not decided or decided == self._begun:
+        """What is decided, if it is more than before, once a second at most: who takes over decides
+        again what no commit names, and finds on `event.alarm` what was raised of it. While a commit
+        is under way, by a later step."""
+        decided, asked_s = self._decided(), time.monotonic()
+        if not decided or decided == self._begun or asked_s < self._commit_at_s:
             return
-        asked_s, member = time.monotonic(), self._consumer.member_id
+        member = self._consumer.member_id
         answer = self._consumer.begin_commit(decided, self._ids(decided))
         if answer is not None:
             self._begun, self._committing = decided, _Commit(asked_s, member, answer)
+            self._commit_at_s = asked_s + COMMIT_EVERY_S
 
     def _take_answer(self) -> None:
         if self._committing is None or not self._committing.answer.done():

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 from alarm.rules.condition import condition_of
 from alarm.rules.matcher import Matcher, Rule
+from alarm.rules.newest import accepted
 from bus.contracts.commands import WatchCommand
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.rule_values import attributes_from
+from bus.domain.table_versions import TableVersions
 
 
 def rule_of(command: WatchCommand) -> Rule:
@@ -23,13 +25,13 @@ def rule_of(command: WatchCommand) -> Rule:
 
 @dataclass(slots=True)
 class RuleSet:
-    """All commands seen, and the rules in force.
+    """What is known of all rules, and those in force.
 
-    Invariant: `newest` holds per rule id the command with the greatest version, removals included,
-    so that the order of arrival does not matter; `matcher` holds exactly the rules of its puts.
+    Invariant: `versions` has the greatest version of each rule id, removals included, so that the
+    order of arrival does not matter; `matcher` holds exactly the rules of which that is a put.
     """
 
-    newest: dict[str, WatchCommand] = field(default_factory=dict)
+    versions: TableVersions = field(default_factory=TableVersions)
     matcher: Matcher = field(default_factory=Matcher)
 
     @property
@@ -43,15 +45,22 @@ class RuleSet:
         return self.matcher.names
 
     def apply(self, command: WatchCommand) -> bool:
-        """Take a command; False if a later one for the same rule is already known."""
-        known = self.newest.get(command.rule_id)
-        if known is not None and _rank(command) <= _rank(known):
+        """Take a command; False if it changes no rule: a later one is known, or this one, or it is
+        too old."""
+        known = self.rules.get(command.rule_id)
+        if not accepted(command, self.versions) or (known and known.command == command):
             return False
-        self.newest[command.rule_id] = command
         if command.op == "put":
             self.matcher.add(rule_of(command))
         else:
             self.matcher.drop(command.rule_id)
+        return True
+
+    def forget(self, rule_id: str) -> bool:
+        """A tombstone; whether a rule was in force that is not any more."""
+        if not self.versions.forget(rule_id) or rule_id not in self.rules:
+            return False
+        self.matcher.drop(rule_id)
         return True
 
     def match(
@@ -79,8 +88,3 @@ def compile_rules(commands: Iterable[WatchCommand]) -> RuleSet:
     for command in commands:
         rules.apply(command)
     return rules
-
-
-def _rank(command: WatchCommand) -> tuple[int, bool]:
-    """Of two commands of one version the removal wins, so that every order ends the same."""
-    return command.version, command.op == "remove"

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -63,9 +63,9 @@ class _Links(msgspec.Struct, frozen=True):
 class OldFiles:
     """Rows in the order of the columns of the tables of the same names."""
 
-    accounts: list[tuple[Any, ...]]
-    sessions: list[tuple[Any, ...]]
-    links: list[tuple[Any, ...]]
+    accounts: list[tuple[object, ...]]
+    sessions: list[tuple[object, ...]]
+    links: list[tuple[object, ...]]
 
 
 def old_files(data_path: Path) -> list[Path]:

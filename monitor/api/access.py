@@ -4,7 +4,6 @@ as JSON."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
 
 import msgspec
 from fastapi import Depends, HTTPException, Request, Response
@@ -58,8 +57,8 @@ def large_response(text: bytes, **headers: str) -> Response:
         for piece in in_pieces(text):
             yield piece
 
-    told = {"Cache-Control": "no-store", "Content-Length": str(len(text)), **headers}
-    return StreamingResponse(pieces(), headers=told, media_type="application/json")
+    sent = {"Cache-Control": "no-store", "Content-Length": str(len(text)), **headers}
+    return StreamingResponse(pieces(), headers=sent, media_type="application/json")
 
 
 def in_pieces(text: bytes) -> Iterator[bytes]:
@@ -68,7 +67,7 @@ def in_pieces(text: bytes) -> Iterator[bytes]:
         yield text[begin : begin + PIECE_BYTES]
 
 
-def json_response(body: Any, status: int = 200) -> Response:
+def json_response(body: object, status: int = 200) -> Response:
     """JSON by msgspec, never cached."""
     return Response(
         msgspec.json.encode(body), status, {"Cache-Control": "no-store"}, "application/json"

@@ -92,7 +92,7 @@ async def alarm_page(
     return await services.alarms.run(lambda r: r.alarms(page=page, **asked))
 
 
-def _shown(services: ConsoleServices, who: Mapping[str, str]) -> Callable[[Alarm], Row]:
+def _alarm_view(services: ConsoleServices, who: Mapping[str, str]) -> Callable[[Alarm], Row]:
     """How a list shows an alarm. `who` has it in hand, by the alarm's id."""
     register, zone = services.register.read(), services.site.tz
     return lambda alarm: (
@@ -110,7 +110,7 @@ def _add_search(
         cursor: Cursor = "",
     ) -> Response:
         rows, following = await alarm_page(services, q, PageRequest(limit=limit, cursor=cursor))
-        show = _shown(services, await acknowledged(services))
+        show = _alarm_view(services, await acknowledged(services))
         return json_response({"rows": [show(row) for row in rows], "cursor": following})
 
 
@@ -125,7 +125,7 @@ def _add_exports(
             fetch=lambda cursor: alarm_page(
                 services, q, PageRequest(limit=EXPORT_PAGE, cursor=cursor)
             ),
-            show=_shown(services, await acknowledged(services)),
+            show=_alarm_view(services, await acknowledged(services)),
             columns=TABLE_COLUMNS,
         )
 

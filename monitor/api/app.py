@@ -82,14 +82,14 @@ class LeftRequests:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_left = False
 
-        async def heard() -> Message:
+        async def receive_noting_end() -> Message:
             nonlocal has_left
             message = await receive()
             has_left = has_left or message["type"] == "http.disconnect"
             return message
 
         try:
-            await self._app(scope, heard, send)
+            await self._app(scope, receive_noting_end, send)
         except RuntimeError as error:
             if not has_left or str(error) != NO_ANSWER:
                 raise

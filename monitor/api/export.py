@@ -102,11 +102,11 @@ def add_exports(
         return await made.table()
 
     @router.get(f"{address}.jsonl", dependencies=allowed)
-    async def json_lines(made: Export[Any] = Depends(export)) -> Response:
+    async def json_lines(made: Export[object] = Depends(export)) -> Response:
         return await made.json_lines()
 
 
-def _table_lines(rows: Sequence[Sequence[Any]]) -> bytes:
+def _table_lines(rows: Sequence[Sequence[object]]) -> bytes:
     text = io.StringIO()
     csv.writer(text).writerows([[_cell(value) for value in row] for row in rows])
     return text.getvalue().encode("utf-8", "replace")

@@ -67,8 +67,8 @@ async def only_known(request: Request) -> None:
     known = _names(route.dependant)
     for name in request.query_params:
         if name not in known:
-            told = ", ".join(sorted(known)) or "none"
-            raise HTTPException(422, f"{name[:MAX_TEXT]}: no parameter of this address; {told}")
+            listed = ", ".join(sorted(known)) or "none"
+            raise HTTPException(422, f"{name[:MAX_TEXT]}: no parameter of this address; {listed}")
 
 
 def _names(dependant: Dependant) -> set[str]:

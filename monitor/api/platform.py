@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import httpx
 from fastapi import APIRouter, Depends, HTTPException, Response
@@ -25,6 +24,9 @@ from monitor.api.mirror import MirrorUnavailable, mirror_report
 from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BacklogRow, BusOverview, backlog, group_positions
+from monitor.cluster.cleaner_pages import read_cleaners
+from monitor.cluster.cleaner_status import BrokerCleaner
+from monitor.cluster.traffic import metrics_urls
 from monitor.http_client import http_client
 from monitor.models.mirror_view import why_absent
 
@@ -57,6 +59,10 @@ def platform_routes(services: ConsoleServices) -> APIRouter:
         return json_response(
             {"picture": poller.history.last, "events": newest, "away": poller.unavailable}
         )
+
+    @router.get("/api/cleaner", dependencies=[bus])
+    async def cleaner() -> Response:
+        return json_response({"brokers": await cleaners(services)})
 
     @router.get("/api/metadata", dependencies=[bus])
     async def metadata() -> Response:
@@ -111,6 +117,11 @@ async def _why_absent(services: ConsoleServices, name: str) -> str:
     return f"{text}; {why_absent(report.status.pictures, name)}"
 
 
+async def cleaners(services: ConsoleServices) -> list[BrokerCleaner]:
+    """How far each broker has cleaned its compacted partitions."""
+    return await read_cleaners(metrics_urls(services.console.brokers))
+
+
 def unavailable_parts(services: ConsoleServices) -> dict[str, str]:
     """What cannot be reached now, and why; an empty text is well."""
     return {
@@ -124,8 +135,8 @@ def unavailable_parts(services: ConsoleServices) -> dict[str, str]:
 
 def _site_accounts(services: ConsoleServices) -> dict[str, str]:
     """Only where they are carried."""
-    carried = services.site_accounts
-    return {} if carried is None else {"accounts of both sites": carried.problem}
+    replicated = services.site_accounts
+    return {} if replicated is None else {"accounts of both sites": replicated.problem}
 
 
 async def backlogs(services: ConsoleServices, snapshot: BusOverview) -> list[BacklogRow]:
@@ -150,7 +161,7 @@ async def _positions(services: ConsoleServices, application: str) -> list[Positi
     return found
 
 
-async def health(services: ConsoleServices) -> list[dict[str, Any]]:
+async def health(services: ConsoleServices) -> list[dict[str, object]]:
     """Ask every configured process for its pulse, all at once."""
     async with http_client(HEALTH_TIMEOUT_SECONDS) as client:
         names = sorted(services.console.health)
@@ -161,7 +172,7 @@ async def health(services: ConsoleServices) -> list[dict[str, Any]]:
         )
 
 
-async def _pulse(client: httpx.AsyncClient, name: str, url: str) -> dict[str, Any]:
+async def _pulse(client: httpx.AsyncClient, name: str, url: str) -> dict[str, object]:
     begun = time.monotonic()
     try:
         reply = await client.get(url)

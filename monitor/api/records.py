@@ -102,7 +102,7 @@ def _add_search(
         return json_response(
             {
                 "rows": [
-                    record_row(row, register, zone, services.tail_epoch(row.record_id))
+                    record_row(row, register, zone, services.diverged_epoch(row.record_id))
                     for row in rows
                 ],
                 "cursor": following,
@@ -138,7 +138,9 @@ def _add_exports(
         return Export(
             name="records",
             fetch=lambda cursor: services.records.run(_page_of(q, cursor)),
-            show=lambda row: record_row(row, register, zone, services.tail_epoch(row.record_id)),
+            show=lambda row: record_row(
+                row, register, zone, services.diverged_epoch(row.record_id)
+            ),
             columns=TABLE_COLUMNS,
         )
 
@@ -161,7 +163,7 @@ def _add_record(router: APIRouter, services: ConsoleServices) -> None:
             raise HTTPException(404, "no such record")
         register, zone = services.register.read(), services.site.tz
         return json_response(
-            record_detail(rows[0], register, zone, services.tail_epoch(rows[0].record_id))
+            record_detail(rows[0], register, zone, services.diverged_epoch(rows[0].record_id))
         )
 
 
@@ -184,7 +186,7 @@ def _add_rejected(router: APIRouter, services: ConsoleServices) -> None:
         return json_response(
             {
                 "rows": [
-                    rejected_row(row, register, zone, services.tail_epoch(row.record_id))
+                    rejected_row(row, register, zone, services.diverged_epoch(row.record_id))
                     for row in rows
                 ],
                 "cursor": following,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
@@ -23,7 +23,7 @@ TOO_LARGE = (
     f"a file has at most {MAX_FILE_BYTES >> 20} MiB here; larger ones are for "
     "./databus register import"
 )
-MAX_TOLD = 1_000  # changes and faults of an answer; more are counted
+MAX_LISTED = 1_000  # changes and faults of an answer; more are counted
 Form = Literal["csv", "geojson", "json"]
 
 
@@ -71,13 +71,13 @@ def add_register(router: APIRouter, services: ConsoleServices) -> None:
         return json_response(outcome_row(outcome), 422 if outcome.faults else 200)
 
 
-def outcome_row(outcome: ImportOutcome) -> dict[str, Any]:
+def outcome_row(outcome: ImportOutcome) -> dict[str, object]:
     """What a file would change or has changed, or why it did not."""
     return {
         "written": outcome.written,
-        "changes": change_rows(outcome)[:MAX_TOLD],
+        "changes": change_rows(outcome)[:MAX_LISTED],
         "change_count": len(outcome.changes),
-        "faults": [fault_row(one) for one in outcome.faults[:MAX_TOLD]],
+        "faults": [fault_row(one) for one in outcome.faults[:MAX_LISTED]],
         "fault_count": len(outcome.faults),
     }
 
@@ -96,6 +96,6 @@ def _change(one: RegisterEntry, added: frozenset[str]) -> str:
     return "add" if one.key in added else "change"
 
 
-def fault_row(fault: LineFault) -> dict[str, Any]:
+def fault_row(fault: LineFault) -> dict[str, object]:
     """The line counts from one; 0 stands for the whole file."""
     return {"line": fault.line, "text": fault.text, "text_zh": fault.text_zh}

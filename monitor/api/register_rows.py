@@ -14,7 +14,7 @@ DIGITS = 6  # of a degree: ten centimetres
 KINDS_OF_PLACE = ("device", "checkpoint", "district")
 
 
-def place_rows(register: Register, kind: str = "", text: str = "") -> list[dict[str, Any]]:
+def place_rows(register: Register, kind: str = "", text: str = "") -> list[dict[str, object]]:
     """Those of a kind (empty: all) in which the text stands, however it is written."""
     wanted = text.strip().casefold()
     return [
@@ -45,7 +45,9 @@ def _rows(register: Register) -> Iterator[dict[str, Any]]:
         }
 
 
-def _row(kind: str, name: str, checkpoint_id: str, checkpoint: Checkpoint | None) -> dict[str, Any]:
+def _row(
+    kind: str, name: str, checkpoint_id: str, checkpoint: Checkpoint | None
+) -> dict[str, object]:
     return {
         "key": f"{kind}/{name}",
         "place_kind": kind,

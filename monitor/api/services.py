@@ -97,9 +97,9 @@ class ConsoleServices:
         """Which alarms and incidents somebody has taken in hand."""
         return Acknowledgements(self.site)
 
-    def tail_epoch(self, record_id: str) -> int:
+    def diverged_epoch(self, record_id: str) -> int:
         """The site epoch in which only this site had a record; 0: none."""
-        return self.hub.live.tails.epoch_of(record_id)
+        return self.hub.live.diverged_ids.epoch_of(record_id)
 
     async def send_rule(self, command: WatchCommand) -> WatchCommand:
         """Check, number and send a command of the watch list. Raises `RuleError`,

@@ -85,9 +85,9 @@ def place(checkpoint_id: str, register: Register) -> Row:
 
 
 def record_row(
-    row: RecordRow, register: Register, zone: ZoneInfo, tail_epoch: int = 0
+    row: RecordRow, register: Register, zone: ZoneInfo, diverged_epoch: int = 0
 ) -> Row:
-    """One record of a list. `tail_epoch`: the site epoch in which only this site had it; 0:
+    """One record of a list. `diverged_epoch`: the site epoch in which only this site had it; 0:
     none."""
     return {
         "record_id": row.record_id,
@@ -117,17 +117,17 @@ def record_row(
         "picture_url": row.picture_url,
         "partly_read": row.partly_read,
         "replayed": row.replayed,
-        "tail_epoch": tail_epoch,
+        "tail_epoch": diverged_epoch,
     }
 
 
 def record_detail(
-    row: RecordRow, register: Register, zone: ZoneInfo, tail_epoch: int = 0
+    row: RecordRow, register: Register, zone: ZoneInfo, diverged_epoch: int = 0
 ) -> Row:
     """One record with everything the device wrote and all its pictures."""
     body = raw_json(row.body)
     return {
-        **record_row(row, register, zone, tail_epoch),
+        **record_row(row, register, zone, diverged_epoch),
         "body": body if body is not None else row.body.decode("utf-8", "replace"),
         "pictures": pictures(body, row.picture_url),
     }
@@ -156,9 +156,9 @@ def pictures(body: Any, first_url: str, copies: Mapping[str, str] = _NO_COPIES) 
 
 
 def rejected_row(
-    row: RejectedRow, register: Register, zone: ZoneInfo, tail_epoch: int = 0
+    row: RejectedRow, register: Register, zone: ZoneInfo, diverged_epoch: int = 0
 ) -> Row:
-    """One rejected record, its bytes as text; `tail_epoch` as in `record_row`."""
+    """One rejected record, its bytes as text; `diverged_epoch` as in `record_row`."""
     return {
         "record_id": row.record_id,
         "kind": row.kind,
@@ -172,7 +172,7 @@ def rejected_row(
         "stored_at": clock(row.stored_at_ms, zone),
         "body": row.body.decode("utf-8", "replace"),
         "body_bytes": len(row.body),
-        "tail_epoch": tail_epoch,
+        "tail_epoch": diverged_epoch,
     }
 
 

@@ -26,7 +26,7 @@ from monitor.models.lag import PartitionLag, lags, total
 FRESH_SECONDS = 2.0
 REQUEST_SECONDS = 5.0
 MAX_GROUPS = 200  # asked one by one; more would not be read
-SHOWN_CONFIGS = (
+OVERVIEW_CONFIGS = (
     "cleanup.policy",
     "retention.ms",
     "retention.bytes",
@@ -161,7 +161,8 @@ class BusOverviewReader:
                 for b in cluster.brokers
             ),
             topics=tuple(
-                _topic(topic, starts, ends, _shown(configs.get(topic.name, {}))) for topic in topics
+                _topic(topic, starts, ends, _chosen_configs(configs.get(topic.name, {})))
+                for topic in topics
             ),
             groups=tuple(_group(group, ends) for group in groups),
             taken_at_ms=self._now_ms(),
@@ -199,8 +200,8 @@ def _tried(faults: list[str], what: str, ask: Callable[[], T]) -> T | None:
         return None
 
 
-def _shown(entries: Mapping[str, str]) -> dict[str, str]:
-    return {key: entries[key] for key in SHOWN_CONFIGS if key in entries}
+def _chosen_configs(entries: Mapping[str, str]) -> dict[str, str]:
+    return {key: entries[key] for key in OVERVIEW_CONFIGS if key in entries}
 
 
 def _topic(

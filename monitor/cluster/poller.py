@@ -11,9 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
-import httpx
 import msgspec
 
 from bus.client.admin import queries
@@ -28,7 +26,7 @@ from monitor.cluster.snapshot import ClusterSnapshot, build_snapshot
 from monitor.cluster.traffic import BrokerTraffic
 from monitor.cluster.tree import MetadataTree, Tree
 from monitor.cluster.znodes import ZnodeReader, ZooKeeperUnavailable
-from monitor.http_client import http_client
+from monitor.http_client import http_client, page_of
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ class MetadataView(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: str
     tree: Tree
-    newest: list[dict[str, Any]]
+    newest: list[dict[str, object]]
     fault: str = ""
 
 
@@ -78,12 +76,12 @@ class ClusterPoller:
             bus, CLIENT_ID,
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
-        self._tail_nodes = SyncClient.of(
+        self._log_nodes = SyncClient.of(
             bus, CLIENT_ID,
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         self._znodes = ZnodeReader(zookeeper) if zookeeper else None
-        self._tail = MetadataLogReader(self._tail_nodes, CLIENT_ID)
+        self._metadata_log = MetadataLogReader(self._log_nodes, CLIENT_ID)
         self._tree = MetadataTree()
         self._reading = asyncio.Lock()
 
@@ -98,8 +96,8 @@ class ClusterPoller:
                 await asyncio.sleep(max(pause - took, took * MAX_TIME_SHARE))
         finally:
             self._nodes.close()
-            self._tail.close()
-            self._tail_nodes.close()
+            self._metadata_log.close()
+            self._log_nodes.close()
 
     async def poll(self) -> None:
         """Look once; a cluster that does not answer is `unavailable` and keeps its last
@@ -125,11 +123,7 @@ class ClusterPoller:
             return
         async with http_client(METRICS_TIMEOUT_S) as client:
             for broker_id, url in sorted(self._metrics_urls.items()):
-                try:
-                    reply = await client.get(url)
-                    page = reply.text if reply.is_success else None
-                except (httpx.HTTPError, httpx.InvalidURL):
-                    page = None
+                page = await page_of(client, url)
                 try:
                     self.traffic.update(broker_id, page, time.monotonic())
                 except ValueError as error:
@@ -194,7 +188,7 @@ class ClusterPoller:
 
     def _read_log(self) -> None:
         for _ in range(TREE_PAGES):
-            page = self._tail.read()
+            page = self._metadata_log.read()
             if page.snapshot:
                 self._tree.reset()
             self._tree.apply(page.records)

@@ -60,8 +60,8 @@ def address_of(fields: tuple[AddressField, ...], given: Mapping[str, str]) -> Pa
 def format_address(path: str, fields: tuple[AddressField, ...], given: Mapping[str, str]) -> str:
     """The shortest address that `read_address` reads as these values, wrong ones among them."""
     found = address_of(fields, given).given
-    said = {f.name: found[f.name] for f in fields if found[f.name] != f.default}
-    return f"{path}?{urlencode(said)}" if said else path
+    changed = {f.name: found[f.name] for f in fields if found[f.name] != f.default}
+    return f"{path}?{urlencode(changed)}" if changed else path
 
 
 def is_text(value: str) -> bool:

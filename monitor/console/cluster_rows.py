@@ -117,10 +117,10 @@ def tree_nodes(tree: Mapping[str, Any], find: str, t: Texts, path: str = "") -> 
         children = tree_nodes(branch, "" if whole else find, t, below)
         if children or whole:
             nodes.append({"id": below, "label": name, "value": "", "children": children})
-    return nodes if find else _cut(nodes, path, t)
+    return nodes if find else _limited(nodes, path, t)
 
 
-def _cut(nodes: list[Row], path: str, t: Texts) -> list[Row]:
+def _limited(nodes: list[Row], path: str, t: Texts) -> list[Row]:
     over = len(nodes) - MAX_CHILDREN
     if over <= 0:
         return nodes

@@ -51,7 +51,7 @@ def panel(title: str = "", classes: str = "") -> Iterator[ui.element]:
 
 
 def grid(
-    t: Texts, columns: list[Row], *, label: str, height: str = "", **options: Any
+    t: Texts, columns: list[Row], *, label: str, height: str = "", **options: object
 ) -> ui.aggrid:
     """A dense grid; without a height it fills its block. `theme.css` has its least height."""
     made = ui.aggrid(grid_options(t, columns, **options), theme="balham", auto_size_columns=False)
@@ -68,7 +68,7 @@ def paged_grid(
     label: str,
     id_field: str,
     height: str = "",
-    **options: Any,
+    **options: object,
 ) -> ui.aggrid:
     """A grid whose rows the browser asks from the API, block by block."""
     return grid(
@@ -129,13 +129,13 @@ def link(text: str, page: str, **values: str) -> None:
 
 def figure(t: Texts, address: str, caption: str) -> None:
     """A picture of our own store; `pictures.js` enlarges it on a click or a key."""
-    said = caption or t("viewer.picture")
+    description = caption or t("viewer.picture")
     with ui.element("figure"):
         with ui.element("button").classes("enlarge").props("type=button") as button:
-            button.props["aria-label"] = t("viewer.enlarge", caption=said)
-            ui.element("img").props(f'src="{address}" loading=lazy').props["alt"] = said
+            button.props["aria-label"] = t("viewer.enlarge", caption=description)
+            ui.element("img").props(f'src="{address}" loading=lazy').props["alt"] = description
         with ui.element("figcaption"):
-            ui.label(said)
+            ui.label(description)
 
 
 def line_chart(
@@ -180,7 +180,7 @@ def line_chart(
     return made
 
 
-def _series(key: str, name: str, data: list[list[Any]], stacked: bool, steps: bool) -> Row:
+def _series(key: str, name: str, data: list[list[object]], stacked: bool, steps: bool) -> Row:
     colour = COLOURS.get(key, "#4aa8ff")
     series: Row = {
         "name": name, "type": "line", "showSymbol": False, "data": data, "sampling": "lttb",
@@ -193,6 +193,6 @@ def _series(key: str, name: str, data: list[list[Any]], stacked: bool, steps: bo
     return series
 
 
-def redraw(made: ui.echart, data: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+def redraw(made: ui.echart, data: Mapping[str, Sequence[Sequence[object]]]) -> None:
     """New curves in an old chart: what the reader has zoomed into stays."""
     made.run_chart_method("setOption", {"series": [{"data": curve} for curve in data.values()]})

@@ -213,12 +213,12 @@ def _dependency_status(view: View) -> None:
         part: ui.label(view.t(f"shell.{part}")).classes("reach")
         for part in unavailable_parts(view.services)
     }
-    shown: dict[str, str | None] = dict.fromkeys(marks)
+    drawn: dict[str, str | None] = dict.fromkeys(marks)
 
     def show() -> None:
         for part, why in unavailable_parts(view.services).items():
-            if why != shown[part]:
-                shown[part] = why
+            if why != drawn[part]:
+                drawn[part] = why
                 _mark(view.t, part, marks[part], bool(why))
 
     show()

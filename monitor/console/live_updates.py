@@ -45,7 +45,7 @@ class LiveUpdates:
         self.services.poller.on_poll = lambda _, new: self.polls.emit(new)
         self.services.poller.watched = lambda: bool(self.polls.callbacks)
 
-    def records_now(self, language: str) -> list[dict[str, Any]]:
+    def records_now(self, language: str) -> list[dict[str, object]]:
         """The ring of records, newest first."""
         register, zone = self.services.register.read(), self.services.site.tz
         t = texts(language)
@@ -53,7 +53,7 @@ class LiveUpdates:
             live_record(one, register, zone, t) for one in reversed(self.services.hub.live.rows)
         ]
 
-    def alarms_now(self, language: str, most: int) -> list[dict[str, Any]]:
+    def alarms_now(self, language: str, most: int) -> list[dict[str, object]]:
         """The newest alarms, newest first."""
         register, zone = self.services.register.read(), self.services.site.tz
         t = texts(language)

@@ -257,14 +257,14 @@ def edge_facts(report: MirrorReport, t: Texts) -> list[tuple[str, str]]:
     ]
 
 
-def diverged_id_facts(tails: DivergedIds, t: Texts) -> list[tuple[str, str]]:
+def diverged_id_facts(diverged: DivergedIds, t: Texts) -> list[tuple[str, str]]:
     """How many records only this site had, by site epoch; nothing where it never came back."""
     rows = [
         (t("mirror.own_tail_epoch", epoch=epoch), t("mirror.own_tail_records", count=f"{count:,}"))
-        for epoch, count in tails.counts().items()
+        for epoch, count in diverged.counts().items()
     ]
-    if tails.not_held:
-        too_many = t("mirror.own_tails_too_many", count=f"{tails.not_held:,}")
+    if diverged.not_held:
+        too_many = t("mirror.own_tails_too_many", count=f"{diverged.not_held:,}")
         rows.append((t("mirror.own_tails_not_held"), too_many))
     return rows
 

@@ -73,8 +73,8 @@ class PlateOffer:
         t, zone = self._view.t, self._view.services.site.tz
         self._line.clear()
         with self._line:
-            said = "search.containing" if found.plates else "search.none_contains"
-            ui.label(t(said, plate=plate))
+            text_key = "search.containing" if found.plates else "search.none_contains"
+            ui.label(t(text_key, plate=plate))
             for one in found.plates:
                 ui.button(one, color=None, on_click=partial(self._choose, one)).classes(
                     "header-button"

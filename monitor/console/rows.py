@@ -109,7 +109,7 @@ def features_text(features: Mapping[str, str], t: Texts) -> str:
 
 
 _ATTRIBUTES = {key: name for table in KEYS_OF_KIND.values() for key, name in table.items()}
-_SHOWN_APART = {*PLACE_AND_TIME.values(), "plate_number", "plate_color", "vehicle_color",
+_OWN_COLUMNS = {*PLACE_AND_TIME.values(), "plate_number", "plate_color", "vehicle_color",
                 "vehicle_type", "vehicle_brand", "vehicle_series"}  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def body_facts(kind: str, body: Any, t: Texts) -> list[tuple[str, str]]:
     for key, value in body.items():
         attribute = KEYS_AS_STORED.get(kind, {}).get(key, "")
         name = t.table.get(f"attribute.{attribute}", "")
-        if name and attribute not in _SHOWN_APART and isinstance(value, (str, int, float)):
+        if name and attribute not in _OWN_COLUMNS and isinstance(value, (str, int, float)):
             found.append((name, t.value(attribute, str(value))))
     return found
 
@@ -175,8 +175,8 @@ def process_row(process: ProcessStatus, zone: ZoneInfo, t: Texts) -> Row:
 def incident_text(detail: Mapping[str, str], t: Texts) -> str:
     """The detail of an incident: the names of its numbers in words."""
     hidden = ("place", "place_en", "address", "stage" if "subject" in detail else "")
-    said = {k: v for k, v in detail.items() if k not in hidden}
-    return t("list.comma").join(_incident_fact(key, value, t) for key, value in said.items())
+    visible = {k: v for k, v in detail.items() if k not in hidden}
+    return t("list.comma").join(_incident_fact(key, value, t) for key, value in visible.items())
 
 
 def _incident_fact(key: str, value: str, t: Texts) -> str:

@@ -11,15 +11,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from bus.client.followed_topics import positions_anew
+from bus.client.followed_topics import renewed_positions
 from bus.client.kafka.cluster import ClusterUnavailable
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.message import KafkaMessage
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.contracts.alarms import Alarm, Incident
@@ -68,7 +68,7 @@ _TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, *_WHOLE)
 
 class LiveBatch(msgspec.Struct, kw_only=True):
     """What one poll brought, parsed. `commands` pairs rule id with the command, None for a
-    tombstone. `made_anew`: topics whose former state holds no longer.
+    tombstone. `recreated`: topics whose former state holds no longer.
     """
 
     counts: dict[str, int] = {}
@@ -76,14 +76,15 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     alarms: list[Alarm] = []
     incidents: list[Incident] = []
     commands: list[tuple[str, WatchCommand | None]] = []
-    tails: list[DivergedRange] = []
-    made_anew: list[str] = []
+    diverged_ranges: list[DivergedRange] = []
+    recreated: list[str] = []
 
     @property
     def is_empty(self) -> bool:
         """Nothing to deliver."""
-        events = self.alarms or self.incidents or self.commands or self.tails or self.made_anew
-        return not (self.counts or self.records or events)
+        events = self.alarms or self.incidents or self.commands
+        states = self.diverged_ranges or self.recreated
+        return not (self.counts or self.records or events or states)
 
 
 class LiveConsumer:
@@ -110,7 +111,7 @@ class LiveConsumer:
         self._skipped: dict[str, int] = {}
         self._new_from: dict[TopicPartition, int] = {}
         self._recent = RecentReads()
-        self._made_anew: list[str] = []
+        self._recreated: list[str] = []
         self._stop = threading.Event()
         self._underway = threading.BoundedSemaphore(MAX_BATCHES_UNDERWAY)
         self._thread: threading.Thread | None = None
@@ -144,7 +145,7 @@ class LiveConsumer:
         known: ClusterIdentity | None = None
         try:
             while not self._stop.is_set():
-                known = self._begin_anew(consumer, topics, known)
+                known = self._restart_recreated(consumer, topics, known)
                 if time.monotonic() - refreshed_at >= REFRESH_SECONDS:
                     self._refresh_assignment(consumer, topics, known)
                     refreshed_at = time.monotonic()
@@ -161,30 +162,30 @@ class LiveConsumer:
             topics.close()
             consumer.close()
 
-    def _begin_anew(
+    def _restart_recreated(
         self, consumer: Consumer, topics: TopicFollower, known: ClusterIdentity | None
     ) -> ClusterIdentity | None:
         """Topics that were made anew are read from their start, and counted from there; of those
         that are a state, nothing of the former one holds; of all others it is said what was not
         read. Returns what is read by now."""
         now = topics.identity
-        self._recent.on_look(now)
+        self._recent.on_identity(now)
         if known is None or now is None or not (renewed := topics.renewed(known, _TOPICS)):
             return known or now
-        before, self._next = self._next, positions_anew(
+        before, self._next = self._next, renewed_positions(
             self._next, known, now, renewed, TopicPartition
         )
         self._new_from = {
             place: first for place, first in self._new_from.items()
             if before.get(place) == self._next.get(place)
         }  # fmt: skip
-        made_anew = [
+        recreated = [
             topic for topic in sorted(renewed)
             if known.topic_ids.get(topic, now.topic_ids[topic]) != now.topic_ids[topic]
         ]  # fmt: skip
-        self._made_anew += [topic for topic in made_anew if topic in _WHOLE]
-        self._note_unread(topics, known, made_anew, self._recent.furthest(before))
-        self._recent.begin_anew(made_anew)
+        self._recreated += [topic for topic in recreated if topic in _WHOLE]
+        self._note_unread(topics, known, recreated, self._recent.furthest(before))
+        self._recent.on_recreated(recreated)
         consumer.assign(self._next)
         return known.with_topics_of(now, renewed)
 
@@ -192,26 +193,26 @@ class LiveConsumer:
         self,
         topics: TopicFollower,
         known: ClusterIdentity,
-        made_anew: Iterable[str],
+        recreated: Iterable[str],
         positions: dict[TopicPartition, int],
     ) -> None:
         """Once for each topic that is gone."""
         read: dict[TopicAndPartition, int] = {
             at: max(n, self._gone.get(at, 0)) for at, n in (self._gone | positions).items()
         }
-        for topic in made_anew:
+        for topic in recreated:
             if topic in _WHOLE:
                 log.warning("console: %s was made anew: it says its state again", topic)
                 continue
             unread = topics.unread(topic, known.topic_ids[topic], read)
-            shown = self._recent.shown_beyond(topic, read)
-            count = max(0, sum(unread.counts.values()) - shown)
+            read_before = self._recent.read_beyond(topic, read)
+            count = max(0, sum(unread.counts.values()) - read_before)
             if count or not unread.is_all:
                 log.warning(
                     "console: %s was made anew: %s%d records of the former one were not shown",
                     topic, "" if unread.is_all else "at least ", count,
                 )  # fmt: skip
-        self._gone = {at: n for at, n in self._gone.items() if at.topic not in made_anew}
+        self._gone = {at: n for at, n in self._gone.items() if at.topic not in recreated}
 
     def _set_unavailable(self, away: str) -> None:
         if bool(away) != bool(self.unavailable):
@@ -222,15 +223,15 @@ class LiveConsumer:
         self, consumer: Consumer, topics: TopicFollower, known: ClusterIdentity | None
     ) -> None:
         """Assign partitions to begin with, jump where a data partition is too far behind. What has
-        come since is `_begin_anew`'s."""
+        come since is `_restart_recreated`'s."""
         try:
             there = consumer.partitions_of_all(_TOPICS)
             self._drop_deleted(there)
             missing = there - self._next.keys()
-            anew = self._made_anew_since(topics, known, missing)
+            recreated = self._recreated_since(topics, known, missing)
             changed = [
                 key for key in sorted(missing)
-                if key.topic not in anew and (known is None or key in known.partitions)
+                if key.topic not in recreated and (known is None or key in known.partitions)
             ]  # fmt: skip
             for key in changed:
                 back = self._gone.pop(key, None)
@@ -242,7 +243,7 @@ class LiveConsumer:
         except BusError as error:
             self._set_unavailable(f"{self._servers}: {error.detail}")
 
-    def _made_anew_since(
+    def _recreated_since(
         self, topics: TopicFollower, known: ClusterIdentity | None, missing: set[TopicPartition]
     ) -> frozenset[str]:
         """Of topics that were gone and are there, those that are other ones; all of them where
@@ -299,10 +300,10 @@ class LiveConsumer:
         self._underway.release()
         self._deliver(batch)
 
-    def _parse(self, messages: list[Any]) -> LiveBatch:
-        batch = LiveBatch(counts=self._skipped, made_anew=self._made_anew)
-        self._skipped, self._made_anew = {}, []
-        records: list[Any] = []
+    def _parse(self, messages: list[KafkaMessage]) -> LiveBatch:
+        batch = LiveBatch(counts=self._skipped, recreated=self._recreated)
+        self._skipped, self._recreated = {}, []
+        records: list[KafkaMessage] = []
         for message in messages:
             if message.error() is not None:
                 continue
@@ -333,7 +334,7 @@ class LiveConsumer:
         self._budget -= granted
         return granted
 
-    def _live_record(self, message: Any) -> LiveRecord | None:
+    def _live_record(self, message: KafkaMessage) -> LiveRecord | None:
         headers = dict(message.headers() or ())
         record_id = headers.get(RECORD_ID) or b""
         coordinates = f"{message.topic()}-{message.partition()}-{message.offset()}"
@@ -346,7 +347,7 @@ class LiveConsumer:
         )
 
 
-def _event(batch: LiveBatch, topic: str, message: Any) -> None:
+def _event(batch: LiveBatch, topic: str, message: KafkaMessage) -> None:
     value = message.value()
     if topic == CONTROL_WATCHLIST:
         rule_id = (message.key() or b"").decode("utf-8", "replace")
@@ -357,7 +358,7 @@ def _event(batch: LiveBatch, topic: str, message: Any) -> None:
     if topic == CONTROL_MIRROR_TAILS:
         part = decode_diverged_range(value)
         if part is not None:
-            batch.tails.append(part)
+            batch.diverged_ranges.append(part)
         return
     try:
         if topic == EVENT_ALARM:

@@ -70,8 +70,8 @@ class LiveHub:
     def _on_batch(self, batch: LiveBatch) -> None:
         now_ms = self._now_ms()
         live = self.live
-        for topic in batch.made_anew:
-            self._apply(live.on_made_anew, topic)
+        for topic in batch.recreated:
+            self._apply(live.on_recreated, topic)
         self._apply(live.on_counts, batch.counts)
         self._apply(live.on_records, batch.records, now_ms)
         for alarm in batch.alarms:
@@ -80,9 +80,9 @@ class LiveHub:
             self._apply(live.on_incident, incident)
         for rule_id, command in batch.commands:
             self._apply(live.on_command, rule_id, command)
-        for part in batch.tails:
-            self._apply(live.tails.apply, part)
-        if batch.tails and live.tails.not_held and not self._has_warned:
+        for part in batch.diverged_ranges:
+            self._apply(live.diverged_ids.apply, part)
+        if batch.diverged_ranges and live.diverged_ids.not_held and not self._has_warned:
             self._has_warned = True
             log.warning("%s: too many records; rows are not all marked", CONTROL_MIRROR_TAILS)
 

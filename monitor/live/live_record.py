@@ -7,7 +7,6 @@ Never: validation (that is `ingest`), a rejected record's reasons.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -93,7 +92,7 @@ def _stored_kind(kind: DataKind, target_class: str) -> str:
     return person if target_class == person else mover
 
 
-def _english(body: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, str]:
+def _english(body: Mapping[str, object], keys: Mapping[str, str]) -> dict[str, str]:
     return {
         keys[key]: _text(value)
         for key, value in body.items()

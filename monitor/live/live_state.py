@@ -65,7 +65,7 @@ class LiveState:
         self.rows: deque[LiveRecord] = deque(maxlen=rows)
         self.rates: deque[RatePoint] = deque(maxlen=RATE_SECONDS)
         self.rules = RuleTable()
-        self.tails = DivergedIds()
+        self.diverged_ids = DivergedIds()
         self._alarms: OrderedDict[str, Alarm] = OrderedDict()
         self._known_alarms: OrderedDict[str, None] = OrderedDict()
         self._incidents: OrderedDict[str, Incident] = OrderedDict()
@@ -89,13 +89,13 @@ class LiveState:
         """Incidents without an end yet."""
         return [i for i in self._incidents.values() if i.state == "open"]
 
-    def on_made_anew(self, topic: str) -> None:
+    def on_recreated(self, topic: str) -> None:
         """A topic that says a whole state was made anew: it says it again, from nothing."""
         if topic == CONTROL_WATCHLIST:
             self.rules = RuleTable()
             self._pending.rules_changed = True
         elif topic == CONTROL_MIRROR_TAILS:
-            self.tails = DivergedIds()
+            self.diverged_ids = DivergedIds()
 
     def on_counts(self, counts: dict[str, int]) -> None:
         """Messages per data topic that passed, looked into or not."""

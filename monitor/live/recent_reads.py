@@ -26,14 +26,14 @@ class RecentReads:
     two looks before: a message that was read while a look was under way is known by the next."""
 
     def __init__(self) -> None:
-        self._look: ClusterIdentity | None = None
+        self._identity: ClusterIdentity | None = None
         self._reads: deque[set[Read]] = deque([set()], maxlen=3)
         self._again: set[Read] = set()
 
-    def on_look(self, look: ClusterIdentity | None) -> None:
+    def on_identity(self, identity: ClusterIdentity | None) -> None:
         """The newest look; the same object as long as there is no newer one."""
-        if look is not self._look:
-            self._look = look
+        if identity is not self._identity:
+            self._identity = identity
             self._reads.append(set())
 
     def is_first(self, place: TopicPartition, offset: int, at_ms: int) -> bool:
@@ -53,7 +53,7 @@ class RecentReads:
             found[place] = max(found.get(place, 0), offset + 1)
         return found
 
-    def shown_beyond(self, topic: str, positions: Mapping[TopicAndPartition, int]) -> int:
+    def read_beyond(self, topic: str, positions: Mapping[TopicAndPartition, int]) -> int:
         """Of a topic that is being read from its start: how many messages at these positions or
         behind them were read before."""
         return sum(
@@ -61,7 +61,7 @@ class RecentReads:
             for place, offset, _ in self._again
         )
 
-    def begin_anew(self, topics: Collection[str]) -> None:
+    def on_recreated(self, topics: Collection[str]) -> None:
         """These are read from their start; what was read of them since the last look comes again,
         unless it was of the former one."""
         self._again = {one for one in chain.from_iterable(self._reads) if one[0].topic in topics}

@@ -66,7 +66,10 @@ class RegisterWrites:
     def _send(self, changes: Entries, author: str) -> None:
         before = self._register.version
         try:
-            send_entries(self._site, self._bus, changes.values(), author, CLIENT_ID, SEND_SECONDS)
+            send_entries(
+                self._site, self._bus, changes.values(), author, CLIENT_ID,
+                self._register.next_version, SEND_SECONDS,
+            )  # fmt: skip
         except BusError as error:
             raise RegisterUnavailable(str(error)) from error
         self._register.wait_for_change(before, SEEN_SECONDS)

@@ -41,14 +41,19 @@ class RuleTable:
     """
 
     def __init__(self) -> None:
+        self._floor = -1
         self._newest: dict[str, bytes | WatchCommand] = {}
         self._order: list[_Place] = []
         self._ends: list[tuple[int, _Place]] = []
 
     def apply(self, command: WatchCommand) -> bool:
-        """Take a command; False when a later version is already known."""
+        """Take a command; False when it changes no rule: a later one is known, or it is too old."""
+        if command.op == "floor":
+            self._floor = max(self._floor, command.version)
+        if command.version <= self._floor:
+            return False
         rule_id, known = command.rule_id, self.get(command.rule_id)
-        if known is not None and known.version >= command.version:
+        if known is not None and (_rank(known) > _rank(command) or known == command):
             return False
         self._take_out(known)
         self._newest[rule_id] = _held(command)
@@ -59,9 +64,12 @@ class RuleTable:
         return True
 
     def forget(self, rule_id: str) -> None:
-        """A tombstone on the topic: nothing is known of the rule any more."""
-        self._take_out(self.get(rule_id))
-        self._newest.pop(rule_id, None)
+        """A tombstone on the topic: nothing is known of the rule any more, unless what is known is
+        above the floor, where no tombstone means anything."""
+        known = self.get(rule_id)
+        if known is not None and known.version <= self._floor:
+            self._take_out(known)
+            del self._newest[rule_id]
 
     def get(self, rule_id: str) -> WatchCommand | None:
         """The newest command of a rule, removed or not."""
@@ -99,13 +107,18 @@ class RuleTable:
     def next_version(self, rule_id: str, now_ms: int) -> int:
         """A version that wins over what is known, even when a clock went back."""
         known = self.get(rule_id)
-        return max(now_ms, known.version + 1 if known else 0)
+        return max(now_ms, known.version + 1 if known else 0, self._floor + 1)
 
     def _take_out(self, known: WatchCommand | None) -> None:
         if known is not None and known.op == "put":
             _remove(self._order, _place(known))
             if known.valid_until_ms > 0:
                 _remove(self._ends, (known.valid_until_ms, _place(known)))
+
+
+def _rank(command: WatchCommand) -> tuple[int, bool]:
+    """Of two commands of one version the removal wins, of two puts the later one."""
+    return command.version, command.op == "remove"
 
 
 def _held(command: WatchCommand) -> bytes | WatchCommand:

@@ -31,12 +31,12 @@ def one_per_driver(
 
 
 def _merged(
-    mine: list[Condition], is_open: Callable[[str, str], bool], is_told: bool
+    mine: list[Condition], is_open: Callable[[str, str], bool], is_reported: bool
 ) -> dict[str, Condition]:
     bad = [one for one in mine if one.is_bad]
     if not bad:
         return {}
-    if is_told:  # the driver itself was suspended: that is said of it
+    if is_reported:  # the driver itself was suspended: that is said of it
         return {one.subject: replace(one, is_bad=None) for one in bad}
     first = next((one for one in mine if is_open(STANDING, one.subject)), bad[0])
     worst = first if first.is_bad else bad[0]

@@ -23,7 +23,7 @@ class WatchMetrics:
             "databus_watch_open_incidents", "Incidents without an end.", ["kind"],
             registry=self.registry,
         )  # fmt: skip
-        self._told = Counter(
+        self._notified = Counter(
             "databus_watch_incidents", "Incidents that were told, by their beginning or end.",
             ["kind", "state"], registry=self.registry,
         )  # fmt: skip
@@ -39,7 +39,7 @@ class WatchMetrics:
     def changed(self, incidents: Iterable[Incident]) -> None:
         """They begin or end."""
         for one in incidents:
-            self._told.labels(one.kind, one.state).inc()
+            self._notified.labels(one.kind, one.state).inc()
 
     def open(self, incidents: Iterable[Incident]) -> None:
         """All that are open now."""

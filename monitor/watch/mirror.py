@@ -58,10 +58,10 @@ class MirrorJudge:
 def _topics_with_another_log(found: MirrorReport) -> dict[str, dict[str, str]]:
     """With why, and the command that goes on."""
     status = found.status
-    said = [(one.topic, one.state, one.detail) for one in status.topics]
-    said += [(one.topic, one.state, one.detail) for one in status.partitions]
+    states = [(one.topic, one.state, one.detail) for one in status.topics]
+    states += [(one.topic, one.state, one.detail) for one in status.partitions]
     named: dict[str, dict[str, str]] = {}
-    for topic, state, detail in said:
+    for topic, state, detail in states:
         if state in ANOTHER_LOG:
             why = ": ".join(filter(None, (ANOTHER_LOG[state], detail)))
             remedy = f"databus mirror copy-anew {topic}"
@@ -80,6 +80,6 @@ def _detail(found: list[ReplicaDifference]) -> dict[str, str]:
 
 
 def _pictures_detail(found: PictureStatus) -> dict[str, str]:
-    shown = [*found.differing, *found.other][:MAX_RANGES]
+    names = [*found.differing, *found.other][:MAX_RANGES]
     why = "altered since they were copied" if found.differing else "another picture was there"
-    return {"names": ", ".join(shown), "why": why}
+    return {"names": ", ".join(names), "why": why}

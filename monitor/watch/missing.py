@@ -51,7 +51,7 @@ class MissingJudge:
         ended = [name for name in self._known if name not in details]
         self._known = dict.fromkeys([*ended, *details][-MAX_KNOWN:])
         return [
-            *(Condition("missing", name, True, BOUND_MS, told) for name, told in details.items()),
+            *(Condition("missing", name, True, BOUND_MS, text) for name, text in details.items()),
             *(Condition("missing", name, False, BOUND_MS) for name in ended),
         ]
 

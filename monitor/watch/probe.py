@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -35,7 +35,7 @@ class Probe(Generic[Answer]):
         """Until cancelled."""
         pool = ThreadPoolExecutor(1, thread_name_prefix=f"probe {self.name}")
         loop = asyncio.get_running_loop()
-        pending: asyncio.Future[Any] | None = None
+        pending: asyncio.Future[Answer] | None = None
         try:
             while True:
                 if pending is None:
@@ -52,7 +52,7 @@ class Probe(Generic[Answer]):
                 pending.add_done_callback(_is_too_late)
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _report(self, done: asyncio.Future[Any]) -> None:
+    def _report(self, done: asyncio.Future[Answer]) -> None:
         """Any exception of what was asked is its fault: a reader may raise what it likes."""
         error = done.exception()
         if error is None:
@@ -63,7 +63,7 @@ class Probe(Generic[Answer]):
             raise error
 
 
-def _is_too_late(answer: asyncio.Future[Any]) -> None:
+def _is_too_late(answer: asyncio.Future[Answer]) -> None:
     """Takes the answer to a question that a stop has cut short, so that asyncio reports none."""
     if not answer.cancelled():
         answer.exception()

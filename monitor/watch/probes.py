@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,12 @@ from bus.runtime.tasks import spawn
 from bus.settings import BusSettings
 from ingest.store.port import Position
 from ingest.store.positions import valid_positions
+from monitor.ports import ProcessStatus
 from monitor.settings import WatchSettings
 from monitor.watch.judge import EDGE, UsedSpace, WatchJudge, positions_of
 from monitor.watch.metrics import WatchMetrics
 from monitor.watch.ports import WatchPorts
-from monitor.watch.probe import Probe
+from monitor.watch.probe import Answer, Probe
 from monitor.watch.progress import StageOffsets
 from monitor.watch.questions import (
     MAX_BROKERS,
@@ -46,7 +47,7 @@ from monitor.watch.questions import (
 
 log = logging.getLogger(__name__)
 
-SAY_S = 60.0  # a question without an answer is logged so often
+LOG_EVERY_S = 60.0  # a question without an answer is logged so often
 FRESH_S = 15.0  # positions older than this are not compared with the ends of now
 SITE_KEYS_S = 10.0  # two hundred keys of a broker; an operator waits minutes, not seconds
 MINUTES_S = 60.0
@@ -74,7 +75,7 @@ class WatchProbes:
         self._metrics = metrics
         self._brokers: dict[Address, bool] = {}  # whether each answers
         self._positions: dict[str, tuple[float, list[Position]]] = {}
-        self._said_s: dict[str, float] = {}
+        self._logged_s: dict[str, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._closers: list[Callable[[], None]] = []
 
@@ -125,7 +126,7 @@ class WatchProbes:
         minutes = MinutesQuestion(
             self._ports.open_records, wall_clock.now_ms, settle_ms=SETTLE_MS, minutes=MINUTES_BACK
         )
-        probe: Probe[Any] = Probe(
+        probe = Probe(
             "minutes", minutes.ask, self._on_minutes,
             partial(self._unanswered, "minutes"),
             interval_s=MINUTES_S, timeout_s=MINUTES_TIMEOUT_S,
@@ -151,13 +152,13 @@ class WatchProbes:
     def _probe_part(
         self,
         name: str,
-        ask: Callable[[], Any],
-        on_answer: Callable[[Any], None],
+        ask: Callable[[], Answer],
+        on_answer: Callable[[Answer], None],
         on_fault: Callable[[str], None] = lambda _: None,
     ) -> None:
         """A part that is away while it does not answer."""
 
-        def answered(answer: Any) -> None:
+        def answered(answer: Answer) -> None:
             on_answer(answer)
             self._judge.on_parts(name, {name: ""})
 
@@ -167,7 +168,7 @@ class WatchProbes:
 
         self._probe(name, ask, answered, failed)
 
-    def _probe_address(self, name: str, ask: Callable[[], Any]) -> None:
+    def _probe_address(self, name: str, ask: Callable[[], object]) -> None:
         """A part that is away while it does not answer; of drivers, the judge knows which."""
         if name not in self._judge.pages:
             self._probe_part(name, ask, lambda _: None)
@@ -178,23 +179,23 @@ class WatchProbes:
     def _probe(
         self,
         name: str,
-        ask: Callable[[], Any],
-        on_answer: Callable[[Any], None],
+        ask: Callable[[], Answer],
+        on_answer: Callable[[Answer], None],
         on_fault: Callable[[str], None] | None = None,
         interval_s: float = 0.0,
     ) -> None:
-        def answered(answer: Any) -> None:
+        def answered(answer: Answer) -> None:
             self._metrics.answered(name)
             on_answer(answer)
 
-        probe: Probe[Any] = Probe(
+        probe = Probe(
             name, ask, answered, on_fault or partial(self._unanswered, name),
             interval_s=interval_s or self._settings.probe_interval_s,
             timeout_s=self._settings.probe_timeout_s,
         )
         self._spawn(f"probe {name}", probe.run)
 
-    def _spawn(self, name: str, run: Callable[[], Any]) -> None:
+    def _spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(spawn(run(), name=name))
 
     # -- answers -----------------------------------------------------------------------------
@@ -236,10 +237,10 @@ class WatchProbes:
         self._judge.on_minutes(found.totals)
         self._judge.on_missing(found.missing)
 
-    def _ask_processes(self) -> Any:
+    def _ask_processes(self) -> list[ProcessStatus]:
         return with_suspended(self._ports.read_processes())
 
-    def _on_processes(self, found: Any) -> None:
+    def _on_processes(self, found: list[ProcessStatus]) -> None:
         self._judge.on_processes(found)
 
     def _on_spool(self, edge: str, found: EdgeSpool) -> None:
@@ -258,6 +259,6 @@ class WatchProbes:
     def _unanswered(self, name: str, why: str) -> None:
         """No part by itself: what depends on the answer is not judged. Logged once a minute."""
         now_s = time.monotonic()
-        if now_s - self._said_s.get(name, -SAY_S) >= SAY_S:
-            self._said_s[name] = now_s
+        if now_s - self._logged_s.get(name, -LOG_EVERY_S) >= LOG_EVERY_S:
+            self._logged_s[name] = now_s
             log.info("%s could not be asked: %s", name, why)

@@ -70,7 +70,7 @@ def _detail(key: _Key, course: _GroupCourse) -> dict[str, str]:
         "requests": str(sum(group.requests for group in groups.values())), "peers": str(peers),
     }  # fmt: skip
     if named:
-        shown = named[:FIRST_PEERS]
-        more = [f"+{peers - len(shown)}"] if peers > len(shown) else []
-        detail["first"] = ", ".join([*shown, *more])
+        first = named[:FIRST_PEERS]
+        more = [f"+{peers - len(first)}"] if peers > len(first) else []
+        detail["first"] = ", ".join([*first, *more])
     return detail

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any
 
 import msgspec
 
-from bus.client.followed_topics import positions_anew
+from bus.client.followed_topics import renewed_positions
 from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.message import KafkaMessage
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicPartition
 from bus.contracts.topics import DATA_TOPICS
@@ -105,7 +105,7 @@ class SenderConsumer:
         known: ClusterIdentity | None = None
         try:
             while not self._stopping.is_set():
-                known = self._begin_anew(consumer, topics, known)
+                known = self._restart_recreated(consumer, topics, known)
                 if time.monotonic() - refreshed_s >= REFRESH_S:
                     self._refresh(consumer)
                     refreshed_s = time.monotonic()
@@ -117,14 +117,14 @@ class SenderConsumer:
             topics.close()
             consumer.close()
 
-    def _begin_anew(
+    def _restart_recreated(
         self, consumer: Consumer, topics: TopicFollower, known: ClusterIdentity | None
     ) -> ClusterIdentity | None:
         """Topics that were made anew are read from their start. Returns what is read by now."""
         now = topics.identity
         if known is None or now is None or not (renewed := topics.renewed(known, DATA_TOPICS)):
             return known or now
-        self._next = positions_anew(self._next, known, now, renewed, TopicPartition)
+        self._next = renewed_positions(self._next, known, now, renewed, TopicPartition)
         consumer.assign(self._next)
         return known.with_topics_of(now, renewed)
 
@@ -164,7 +164,7 @@ class SenderConsumer:
             for origin, count in found.items():
                 self._sightings[origin] = self._sightings.get(origin, 0) + count
 
-    def _count(self, messages: list[Any]) -> Sightings:
+    def _count(self, messages: list[KafkaMessage]) -> Sightings:
         found: Sightings = {}
         for message in messages:
             if message.error() is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -189,7 +189,7 @@ class WatchService:
             await notifier.close()
         await self._keeper.close()
 
-    def _spawn(self, name: str, run: Callable[[], Any]) -> None:
+    def _spawn(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._tasks.append(spawn(run(), name=name))
 
 

@@ -41,7 +41,7 @@ sends every half minute is overdue by so much before the site is. Within the min
 """
 TOGETHER_MS = 10 * MINUTE_MS  # those who fall silent within this time may have one cause
 MOSTLY = 0.8
-SHOWN_DEVICES = 10  # addresses in an incident of many
+LISTED_DEVICES = 10  # addresses in an incident of many
 CHECK_MS = HOUR_MS  # at the latest; a habit may have changed
 SHIFT_MS = 10_000  # a clock that was set by less moves no bound by more
 
@@ -106,11 +106,11 @@ class SilenceJudge:
                 continue
             if server:
                 sender.server = server
-            self._heard(sender, count)
+            self._on_records(sender, count)
             for one in self.senders.above(sender):
                 above[one] = above.get(one, 0) + count
         for one, count in above.items():
-            self._heard(one, count)
+            self._on_records(one, count)
 
     def judge(self) -> list[Incident]:
         """What has opened and ended by now."""
@@ -137,7 +137,7 @@ class SilenceJudge:
 
     # -- hearing -----------------------------------------------------------------------------
 
-    def _heard(self, sender: RecordSender, count: int) -> None:
+    def _on_records(self, sender: RecordSender, count: int) -> None:
         self.senders.record(sender, count)
         if sender.is_silent:
             self._end_silence(sender)
@@ -318,5 +318,5 @@ def _members_detail(members: Iterable[RecordSender]) -> dict[str, str]:
     found = sorted(one.address for one in members if one.scope == DEVICE)
     if len(found) < 2:
         return {}
-    shown = " ".join(found[:SHOWN_DEVICES]) + (" …" if len(found) > SHOWN_DEVICES else "")
-    return {"devices": str(len(found)), "addresses": shown}
+    listed = " ".join(found[:LISTED_DEVICES]) + (" …" if len(found) > LISTED_DEVICES else "")
+    return {"devices": str(len(found)), "addresses": listed}

@@ -170,7 +170,7 @@ async def test_the_console_shows_once_what_it_read_before_it_knew_that_the_topic
 ) -> None:
     """At the place where it stood on the former one, or from the start of a shorter one; it reads
     the new one from its start as soon as it knows."""
-    may_look, looked, look = threading.Event(), threading.Event(), TopicFollower._look
+    may_look, looked, look = threading.Event(), threading.Event(), TopicFollower._poll
 
     def look_unless_held(follower: TopicFollower) -> None:
         may_look.wait()
@@ -178,8 +178,8 @@ async def test_the_console_shows_once_what_it_read_before_it_knew_that_the_topic
         looked.set()
 
     monkeypatch.setattr(live_consumer, "REFRESH_SECONDS", 1e9)  # the first; another would look, too
-    monkeypatch.setattr(TopicFollower, "_look", look_unless_held)
-    monkeypatch.setattr(TopicFollower, "_look_at_ends", lambda _: None)
+    monkeypatch.setattr(TopicFollower, "_poll", look_unless_held)
+    monkeypatch.setattr(TopicFollower, "_poll_ends", lambda _: None)
     may_look.set()
     hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())

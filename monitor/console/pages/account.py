@@ -25,7 +25,7 @@ def build(view: View) -> None:
         facts(
             [
                 (t("column.name"), view.principal.name),
-                (t("column.roles"), roles_shown(t, view.principal.roles)),
+                (t("column.roles"), roles_text(t, view.principal.roles)),
             ]
         )
     if view.principal.is_guest:
@@ -34,7 +34,7 @@ def build(view: View) -> None:
         OwnPasswordForm(view)
 
 
-def roles_shown(t: Texts, roles: frozenset[AccountRole]) -> str:
+def roles_text(t: Texts, roles: frozenset[AccountRole]) -> str:
     """Roles in words, in their usual order."""
     return t("list.comma").join(t(f"account.role_{r.value}") for r in AccountRole if r in roles)
 

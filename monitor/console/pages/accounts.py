@@ -16,7 +16,7 @@ from monitor.api.views import clock
 from monitor.console.elements import facts, grid, panel
 from monitor.console.layout import View
 from monitor.console.notices import notify_fault
-from monitor.console.pages.account import roles_shown
+from monitor.console.pages.account import roles_text
 from monitor.console.password_fields import FORM_STYLE, NewPasswordFields, fault_text, is_changed
 from monitor.console.rows import Row, column
 from monitor.i18n import Texts
@@ -173,15 +173,15 @@ class AccountCard:
             self._end("accounts.unlocked")
 
     async def _change(
-        self, change: Callable[[], Awaitable[None]], said: str, beside: dict[str, Any]
+        self, change: Callable[[], Awaitable[None]], text_key: str, beside: dict[str, Any]
     ) -> None:
         if not may(self._view):
             return
         if await is_changed(self._view.t, change(), beside, self._password.first):
-            self._end(said)
+            self._end(text_key)
 
-    def _end(self, said: str) -> None:
-        ui.notify(self._view.t(said, name=self._name), type="positive")
+    def _end(self, text_key: str) -> None:
+        ui.notify(self._view.t(text_key, name=self._name), type="positive")
         self._show()
         self._dialog.close()
 
@@ -214,7 +214,7 @@ def _row(one: dict[str, Any], view: View) -> Row:
     return {
         "id": one["name"],
         "name": one["name"],
-        "roles": roles_shown(view.t, frozenset(map(AccountRole, one["roles"]))),
+        "roles": roles_text(view.t, frozenset(map(AccountRole, one["roles"]))),
         "last_log_in": _last(one, view),
         "lock": _lock(one, view.t),
         "is_locked": one["locked_for_s"] > 0,
@@ -226,7 +226,7 @@ def _last(one: dict[str, Any], view: View) -> str:
     return at or view.t("accounts.never")
 
 
-def _lock(one: dict[str, Any], t: Texts) -> str:
+def _lock(one: dict[str, object], t: Texts) -> str:
     seconds = one["locked_for_s"]
     return t("accounts.locked", seconds=seconds) if seconds else t("accounts.open")
 

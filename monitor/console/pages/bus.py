@@ -6,15 +6,24 @@ import json
 
 from nicegui import ui
 
-from monitor.api.platform import backlogs
+from monitor.api.platform import backlogs, cleaners
 from monitor.cluster.bus_overview import BusOverview, BusUnavailable, GroupOverview, TopicOverview
+from monitor.cluster.cleaner_status import (
+    BrokerCleaner,
+    CleanedPartition,
+    why_uncleanable,
+    worst_first,
+)
 from monitor.console.elements import grid, panel
 from monitor.console.layout import View
+from monitor.console.mirror_rows import duration
 from monitor.console.notices import FaultNotice
 from monitor.console.rows import Row, column
 
 REFRESH_SECONDS = 5.0
 DAY_MS = 86_400_000
+MAX_CLEANED_SHOWN = 100
+"""The worst ones; the command `cleaner status` shows all."""
 
 
 def build(view: View) -> None:
@@ -51,6 +60,13 @@ class BusPage:
             self._groups = grid(
                 t, _group_columns(view), label=t("bus.groups"), height="230px", rowData=[]
             )
+        with panel(t("bus.cleaner")) as bar:
+            with bar:
+                ui.element("div").classes("grow")
+                self._cleaner_state = ui.label("").classes("soft small")
+            self._cleaned = grid(
+                t, _cleaned_columns(view), label=t("bus.cleaner"), height="230px", rowData=[]
+            )
         self._internal.set_value(view.address["internal"] == "1")
         self._internal.on_value_change(
             lambda e: view.address.go({"internal": "1" if e.value else ""})
@@ -69,6 +85,7 @@ class BusPage:
         except BusUnavailable:
             return  # the notice on top says it, and the last picture stays
         rows = await backlogs(self._view.services, snapshot)
+        self._show_cleaners(await cleaners(self._view.services))
         self._show_faults(snapshot)
         topics = [t for t in snapshot.topics if self._view.address["internal"] or not t.internal]
         _update(self._topics, [_topic_row(one, self._view) for one in topics])
@@ -99,6 +116,16 @@ class BusPage:
                 for b in snapshot.brokers
             ],
         )
+
+    def _show_cleaners(self, found: list[BrokerCleaner]) -> None:
+        t = self._view.t
+        silent = ", ".join(str(one.broker) for one in found if not one.answers)
+        dying = ", ".join(str(one.broker) for one in found if one.dies)
+        said = [t("bus.cleaner_silent", brokers=silent)] if silent else []
+        said += [t("bus.cleaner_dies", brokers=dying)] if dying else []
+        self._cleaner_state.set_text("; ".join(said))
+        rows = worst_first(found)[:MAX_CLEANED_SHOWN]
+        _update(self._cleaned, [_cleaned_row(one, self._view) for one in rows])
 
     def _show_faults(self, snapshot: BusOverview) -> None:
         t = self._view.t
@@ -176,6 +203,46 @@ def _broker_columns(view: View) -> list[Row]:
         column(t, "address", "address", flex=2, minWidth=140),
         column(t, "role", "role", flex=1, minWidth=90),
     ]
+
+
+def _cleaned_columns(view: View) -> list[Row]:
+    t = view.t
+    return [
+        column(t, "topic", "topic", flex=2, minWidth=170, cellClass="strong"),
+        column(t, "partition", "partition", number=True, width=90),
+        column(t, "broker", "broker", number=True, width=80),
+        column(t, "dirty", "dirty", renderer="percent", number=True, width=90),
+        column(t, "oldest_dirty", "oldest", width=150),
+        column(t, "last_clean", "cleaned", width=150),
+        column(t, "state", "state", flex=3, minWidth=120, tooltipField="state"),
+    ]
+
+
+def _cleaned_row(one: CleanedPartition, view: View) -> Row:
+    return {
+        "id": f"{one.broker}|{one.topic}|{one.partition}",
+        "topic": one.topic,
+        "partition": one.partition,
+        "broker": one.broker,
+        "dirty": one.dirty_percent,
+        "oldest": _ago(one.oldest_dirty_ms, view),
+        "cleaned": _ago(one.last_clean_ms, view),
+        "state": _cleaned_state(one, view),
+    }
+
+
+def _cleaned_state(one: CleanedPartition, view: View) -> str:
+    if not one.uncleanable:
+        return ""
+    cause = why_uncleanable(one, view.t)
+    if one.uncleanable_ms is None:
+        return view.t("bus.uncleanable", cause=cause)
+    since = duration(one.uncleanable_ms / 1000, view.t)
+    return view.t("bus.uncleanable_for", duration=since, cause=cause)
+
+
+def _ago(age_ms: int | None, view: View) -> str:
+    return "" if age_ms is None else duration(age_ms / 1000, view.t)
 
 
 def _group_columns(view: View) -> list[Row]:

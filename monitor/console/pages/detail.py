@@ -120,8 +120,8 @@ class DetailPanel:
                 )
                 return
             register, zone = services.register.read(), services.site.tz
-            tail_epoch = services.tail_epoch(record_id)
-            self._show_record(record_detail(rows[0], register, zone, tail_epoch))
+            diverged_epoch = services.diverged_epoch(record_id)
+            self._show_record(record_detail(rows[0], register, zone, diverged_epoch))
 
     def _show_record(self, row: Row) -> None:
         t = self._view.t
@@ -238,7 +238,7 @@ class DetailPanel:
                 ui.label(t("detail.gone")).classes("notice")
                 return
             register, zone = services.register.read(), services.site.tz
-            row = rejected_row(found, register, zone, services.tail_epoch(record_id))
+            row = rejected_row(found, register, zone, services.diverged_epoch(record_id))
             self._mark(row)
             words = {group: t.word(group, row[group]) for group in ("reason", "kind")}
             words["field"] = key_text(row["field"], t)

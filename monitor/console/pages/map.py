@@ -62,19 +62,20 @@ class Targets:
 
     def __init__(self, view: View, city: CityMap) -> None:
         self._view, self._city = view, city
-        self._shown = view.address["target"]
+        self._target_id = view.address["target"]
         with panel(view.t("map.targets")) as bar:
             with bar:
                 ui.element("div").classes("grow")
                 ui.button(view.t("map.fit"), color=None, on_click=city.fit).classes("header-button")
-            self._follow = ui.checkbox(view.t("map.follow"), value=not self._shown).props("dense")
+            follows = not self._target_id
+            self._follow = ui.checkbox(view.t("map.follow"), value=follows).props("dense")
             self._list = ui.element("div").classes("targets")
 
     def follow(self) -> None:
         """Show what is known and grow with every alarm."""
         self._retarget()
         self._follow.on_value_change(
-            lambda e: self._choose("" if e.value else self._shown)
+            lambda e: self._choose("" if e.value else self._target_id)
         )
         self._view.address.watch(("target", "plate"), self._retarget)
         self._view.feed.updates.subscribe(self._on_update)
@@ -90,7 +91,7 @@ class Targets:
     def _retarget(self) -> None:
         target, alarms = self._view.address["target"], self._view.services.hub.live.alarms
         self._follow.set_value(not target and not self._is_of_a_plate)
-        self._shown = target or (alarms[-1].rule_id if alarms else "")
+        self._target_id = target or (alarms[-1].rule_id if alarms else "")
         self._draw_track()
         self._draw_list()
 
@@ -102,16 +103,16 @@ class Targets:
         newest = update.delta.alarms[-1]
         if self._is_of_a_plate:
             pass
-        elif self._follow.value and newest.rule_id != self._shown:
-            self._shown = newest.rule_id
+        elif self._follow.value and newest.rule_id != self._target_id:
+            self._target_id = newest.rule_id
             self._draw_track()
         else:
             self._grow(update.delta.alarms)
         self._draw_list()
 
     def _grow(self, alarms: tuple[Alarm, ...]) -> None:
-        track = self._view.services.hub.live.trajectory(self._shown)
-        fresh = [a for a in alarms if a.rule_id == self._shown]
+        track = self._view.services.hub.live.trajectory(self._target_id)
+        fresh = [a for a in alarms if a.rule_id == self._target_id]
         if fresh and track[-len(fresh) :] == sorted(fresh, key=_order):
             for alarm in sorted(fresh, key=_order):
                 self._city.grow(self._stop(alarm))
@@ -121,7 +122,7 @@ class Targets:
     def _draw_track(self) -> None:
         if self._is_of_a_plate:
             return
-        track = self._view.services.hub.live.trajectory(self._shown)
+        track = self._view.services.hub.live.trajectory(self._target_id)
         self._city.track([self._stop(alarm) for alarm in track[-MAX_STOPS:]])
 
     def _stop(self, alarm: Alarm) -> dict[str, str]:
@@ -144,7 +145,7 @@ class Targets:
 
     def _target(self, alarm: Alarm, count: int) -> None:
         t = self._view.t
-        pressed = str(alarm.rule_id == self._shown and not self._is_of_a_plate).lower()
+        pressed = str(alarm.rule_id == self._target_id and not self._is_of_a_plate).lower()
         with (
             ui.element("button").classes("target").props(f"type=button aria-pressed={pressed}") as b
         ):
@@ -193,7 +194,7 @@ class CheckpointPanel:
 
     def __init__(self, view: View, city: CityMap) -> None:
         self._view, self._city = view, city
-        self._told: dict[str, str] = {}
+        self._sent_states: dict[str, str] = {}
         t = view.t
         with panel(t("map.checkpoints"), "list"):
             with ui.element("div").classes("legend small"):
@@ -260,10 +261,10 @@ class CheckpointPanel:
 
     def _announce_states(self) -> None:
         states = self._states()
-        changed = [(k, v) for k, v in states.items() if self._told.get(k) != v]
+        changed = [(k, v) for k, v in states.items() if self._sent_states.get(k) != v]
         if not changed:
             return
-        self._told = states
+        self._sent_states = states
         self._city.set_states(changed)
         fresh = {k for k, _ in changed}
         rows = [row for row in self._rows() if row["id"] in fresh]

@@ -31,7 +31,7 @@ class MetadataTreePage:
     def __init__(self, view: View) -> None:
         self._view = view
         self._last: MetadataView | None = None
-        self._shown = ""
+        self._drawn = ""
         t = view.t
         self._fault = ui.label("").classes("notice").props("role=status")
         self._fault.set_visibility(False)
@@ -85,9 +85,9 @@ class MetadataTreePage:
         find = self._view.address["find"].lower()
         nodes = tree_nodes(self._last.tree, find, self._view.t)
         text = json.dumps(nodes)
-        if text == self._shown:
+        if text == self._drawn:
             return
-        self._shown = text
+        self._drawn = text
         self._tree.props["nodes"] = nodes
         self._tree.update()
         if find:

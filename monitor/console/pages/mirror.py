@@ -55,7 +55,7 @@ class MirrorPage:
                 self._tile(key)
         with ui.element("div") as self._remedy_panel, panel(t("mirror.remedies")):
             self._remedies = ui.element("div")
-        self._shown_remedies: object = None
+        self._drawn_remedies: object = None
         with ui.element("div") as self._difference_panel, panel(t("mirror.what_differs")):
             columns = _difference_columns(view)
             self._differences = grid(
@@ -68,11 +68,11 @@ class MirrorPage:
             self._charts = {key: self._curve(key) for key in CURVES}
         with ui.element("div") as self._group_panel, panel(t("mirror.groups")):
             self._groups = ui.element("div")
-        self._shown_groups: object = None
-        with ui.element("div") as self._tail_panel, panel(t("mirror.own_tails")):
-            self._tails = ui.element("div")
-        self._shown_tails: object = None
-        self._tail_panel.set_visibility(False)
+        self._drawn_groups: object = None
+        with ui.element("div") as self._diverged_panel, panel(t("mirror.own_tails")):
+            self._diverged = ui.element("div")
+        self._drawn_diverged: object = None
+        self._diverged_panel.set_visibility(False)
         for part in self._parts:
             part.set_visibility(False)
         ui.timer(REFRESH_SECONDS, self.show)
@@ -102,7 +102,7 @@ class MirrorPage:
     async def show(self) -> None:
         """Ask and draw."""
         t = self._view.t
-        self._show_tails()
+        self._show_diverged()
         try:
             report = await mirror_report(self._view.services.console.mirror)
         except MirrorUnavailable as error:
@@ -146,13 +146,13 @@ class MirrorPage:
             return t("mirror.old", age=duration((at_ms - status.at_ms) / 1000, t)), ""
         if status.unreachable:
             return t("mirror.unreachable"), status.unreachable
-        kept = status.proof.unavailable
-        return (t("mirror.not_kept"), kept) if kept else ("", "")
+        why = status.proof.unavailable
+        return (t("mirror.not_kept"), why) if why else ("", "")
 
     def _show_remedies(self, found: list[tuple[StateRemedy, list[str]]]) -> None:
-        if found == self._shown_remedies:
+        if found == self._drawn_remedies:
             return  # what somebody reads does not jump
-        self._shown_remedies = found
+        self._drawn_remedies = found
         language = self._view.t.language
         self._remedies.clear()
         with self._remedies, ui.element("dl").classes("facts"):
@@ -163,15 +163,15 @@ class MirrorPage:
                     ui.label(f"{listed(places)}: {state.meaning(language)}").classes("strong")
                     ui.label(state.remedy(language))
 
-    def _show_tails(self) -> None:
+    def _show_diverged(self) -> None:
         """This console knows it itself, whether the mirror answers or not."""
-        found = diverged_id_facts(self._view.services.hub.live.tails, self._view.t)
-        self._tail_panel.set_visibility(bool(found))
-        if found == self._shown_tails:
+        found = diverged_id_facts(self._view.services.hub.live.diverged_ids, self._view.t)
+        self._diverged_panel.set_visibility(bool(found))
+        if found == self._drawn_diverged:
             return
-        self._shown_tails = found
-        self._tails.clear()
-        with self._tails:
+        self._drawn_diverged = found
+        self._diverged.clear()
+        with self._diverged:
             facts(found)
 
     def _show_groups(self, report: MirrorReport) -> None:
@@ -179,10 +179,10 @@ class MirrorPage:
         t = self._view.t
         edges = edge_facts(report, t)
         pictures = picture_facts(report, t, self._view.services.site.tz)
-        shown = groups, compared, edges, pictures
-        if shown == self._shown_groups:
+        found = groups, compared, edges, pictures
+        if found == self._drawn_groups:
             return
-        self._shown_groups = shown
+        self._drawn_groups = found
         self._groups.clear()
         with self._groups:
             if groups:

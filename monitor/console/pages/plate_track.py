@@ -33,7 +33,7 @@ class PlateTrack:
 
     def __init__(self, view: View, city: CityMap) -> None:
         self._view, self._city = view, city
-        self._shown: list[PlateStop] | None = None
+        self._drawn: list[PlateStop] | None = None
         self._asked = 0
         self._box = ui.element("section").classes("panel chosen")
         t = view.t
@@ -73,7 +73,7 @@ class PlateTrack:
 
     async def _follow(self) -> None:
         """The address has changed, or the page is new."""
-        address, self._shown = self._view.address, None
+        address, self._drawn = self._view.address, None
         plate = address["plate"]
         self._box.set_visibility(bool(plate))
         if not plate:
@@ -114,8 +114,8 @@ class PlateTrack:
         except QueryUnavailable:
             return  # the notice on top says it
         stops = stops_of(rows)
-        if asked == self._asked and stops != self._shown:  # else something else is asked meanwhile
-            self._shown = stops
+        if asked == self._asked and stops != self._drawn:  # else something else is asked meanwhile
+            self._drawn = stops
             self._draw(stops, len(rows), bool(more))
 
     def _draw(self, stops: list[PlateStop], sightings: int, more: bool) -> None:
@@ -126,8 +126,8 @@ class PlateTrack:
                 for s in stops
             ]
         )
-        said = "plate.newest" if more else "plate.sightings" if stops else "plate.nowhere"
-        self._note.set_text(t(said, count=sightings, stops=len(stops)))
+        text_key = "plate.newest" if more else "plate.sightings" if stops else "plate.nowhere"
+        self._note.set_text(t(text_key, count=sightings, stops=len(stops)))
         self._list.clear()
         with self._list:
             for stop in reversed(stops):

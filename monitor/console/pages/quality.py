@@ -108,7 +108,7 @@ class QualityPage:
                 partly=f"{totals['partly_read']:,}",
             )
         )
-        self._tell_disagreement(totals["disagree"])
+        self._note_disagreement(totals["disagree"])
         devices = found.rows(self._view.services.register.read())
         rows = [
             {
@@ -127,7 +127,7 @@ class QualityPage:
         places = {name: CURVE_COLUMNS.index(name) for name in CURVES}
         redraw(self._chart, {n: [[r[0], r[at]] for r in curve] for n, at in places.items()})
 
-    def _tell_disagreement(self, by: dict[str, int]) -> None:
+    def _note_disagreement(self, by: dict[str, int]) -> None:
         """What each counts by itself does not add up: somebody counts wrongly."""
         self._wrong.set_visibility(any(by.values()))
         numbers = {name: f"{number:+,}" for name, number in by.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nicegui import ui
 
 from monitor.api.sender_faults import SendersOfEdges, senders_of_edges
@@ -56,15 +54,15 @@ class SenderFaultsPanel:
     async def show(self) -> None:
         """Ask and draw."""
         found = await senders_of_edges(self._view.services.console)
-        self._tell_away(found)
+        self._note_unavailable(found)
         self._refused.run_grid_method("setGridOption", "rowData", self._refused_rows(found))
         self._warned.run_grid_method("setGridOption", "rowData", self._warned_rows(found))
 
-    def _tell_away(self, found: SendersOfEdges) -> None:
+    def _note_unavailable(self, found: SendersOfEdges) -> None:
         why = "; ".join(f"{edge}: {text}" for edge, text in found.away.items())
         self._away.show(self._view.t("quality.edges_away") if why else "", why)
 
-    def _refused_rows(self, found: SendersOfEdges) -> list[dict[str, Any]]:
+    def _refused_rows(self, found: SendersOfEdges) -> list[dict[str, object]]:
         zone, reasons = self._view.services.site.tz, self._view.t.group("refusal")
         return [
             {
@@ -77,7 +75,7 @@ class SenderFaultsPanel:
             for edge, one in found.refused[:MAX_ROWS]
         ]  # fmt: skip
 
-    def _warned_rows(self, found: SendersOfEdges) -> list[dict[str, Any]]:
+    def _warned_rows(self, found: SendersOfEdges) -> list[dict[str, object]]:
         zone, is_chinese = self._view.services.site.tz, self._view.t.language == "zh"
         return [
             {

@@ -14,7 +14,7 @@ from nicegui.events import UploadEventArguments
 from bus.domain.kinds import KINDS
 from bus.domain.register_formats import FORMATS
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.register import MAX_FILE_BYTES, MAX_TOLD, change_rows, fault_row
+from monitor.api.register import MAX_FILE_BYTES, MAX_LISTED, change_rows, fault_row
 from monitor.api.register_rows import KINDS_OF_PLACE
 from monitor.console.elements import grid, load_rows, paged_grid, panel, source
 from monitor.console.layout import View
@@ -186,11 +186,11 @@ class RegisterImportForm:
             if not outcome.changes:
                 ui.label(t("register.same")).classes("notice")
                 return
-            said = t(
+            summary = t(
                 "register.would", add=counts["add"], change=counts["change"],
                 remove=counts["remove"],
             )  # fmt: skip
-            ui.label(said).classes("strong" if not counts["remove"] else "strong bad")
+            ui.label(summary).classes("strong" if not counts["remove"] else "strong bad")
             ui.button(t("register.apply"), on_click=self._apply).props(
                 "unelevated padding='6px 22px'"
             )
@@ -203,7 +203,7 @@ class RegisterImportForm:
                 "place_kind": t(f"register.{one['kind']}"),
                 "entry": one["entry"],
             }
-            for one in made[:MAX_TOLD]
+            for one in made[:MAX_LISTED]
         ]
         columns = [
             column(t, "change", "change", width=130, cellClass="strong"),
@@ -217,7 +217,7 @@ class RegisterImportForm:
         ui.label(t("register.faults", count=len(outcome.faults))).classes("notice")
         rows = [
             {"line": one["line"] or "", "fault": one["text_zh" if t.language == "zh" else "text"]}
-            for one in map(fault_row, outcome.faults[:MAX_TOLD])
+            for one in map(fault_row, outcome.faults[:MAX_LISTED])
         ]
         columns = [
             column(t, "line", "line", width=90, number=True),

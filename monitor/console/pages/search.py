@@ -106,7 +106,7 @@ def _record_columns(view: View) -> list[Row]:
         value_column(t, attribute="vehicle_brand", width=110),
         column(t, "camera", "camera_ip", width=120),
         column(t, "latency", "latency_ms", renderer="duration", number=True, width=90),
-        *([mark] if view.services.hub.live.tails.counts() else []),
+        *([mark] if view.services.hub.live.diverged_ids.counts() else []),
     ]
 
 

@@ -235,7 +235,7 @@ async def test_an_end_that_was_said_and_not_stored_is_not_said_again(
         await until(partial(stored, world), {"first": "open"})
         bind(broker, None)
         await until(partial(stored, world), {"first": "closed"})
-        assert failed
+        await until(lambda: bool(failed), True)  # the topic may have been read before
         carry(world, 8, "second")
         await until(partial(stored, world), {"first": "closed", "second": "closed"})
     assert ends(world) == {"first": 1, "second": 1}

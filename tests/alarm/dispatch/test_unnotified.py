@@ -60,7 +60,7 @@ def test_an_alarm_of_another_site_is_not_called_notified_here(operations: Operat
 def test_those_behind_a_thousand_that_wait_are_found_and_these_later(
     operations: OperationsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unnotified, "LOOKED_AT", 3)
+    monkeypatch.setattr(unnotified, "SCANNED_ROWS", 3)
     operations.apply(BatchChanges(alarms=[alarm(number) for number in range(1, 9)]))
     settle(operations, "log", "sent")
     waiting = operations.notices.due("mail", 1 << 40, 100)

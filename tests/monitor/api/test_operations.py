@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from alarm.cli import mount
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
+from alarm.rules import RuleSet
 from bus.contracts.alarms import Incident
 from bus.contracts.commands import WatchCommand
 from bus.notify.acknowledgements import Acknowledgements
@@ -155,6 +156,7 @@ async def test_api_and_command_line_refuse_the_same_rules_and_say_why(
     nobody."""
     sent: list[WatchCommand] = []
     monkeypatch.setattr("alarm.cli._send", lambda _, command: sent.append(command))
+    monkeypatch.setattr("alarm.cli._rules", lambda _: RuleSet())
     monkeypatch.setattr("monitor.live.command_sender.DELIVERY_SECONDS", 0.2)
     app = typer.Typer()
     mount(app)
@@ -184,6 +186,7 @@ async def test_the_cluster_is_away_and_says_so(as_role: Any, services: ConsoleSe
     assert told["picture"] is None
     assert told["events"] == []
     assert "127.0.0.1:1" in told["away"]
+    assert (await as_role().get("/api/cleaner")).json() == {"brokers": []}
     metadata = (await as_role().get("/api/metadata")).json()
     assert metadata["tree"] == {}
     assert "127.0.0.1:1" in metadata["fault"]

@@ -110,7 +110,7 @@ async def test_rows_of_this_site_s_own_tail_have_its_site_epoch_in_list_detail_a
     """All others have 0; so have rejected ones."""
     rejected = (await all_pages(as_role(), "/api/rejected"))[0]["record_id"]
     own = {"r-000001", "r-000007", rejected}
-    services.hub.live.tails.apply(
+    services.hub.live.diverged_ids.apply(
         DivergedRange(
             epoch=3, topic="data.vehicle", partition=0, offset=0, end_offset=9, ids=(*own, "not-stored")
         )

@@ -127,13 +127,13 @@ async def test_what_only_this_site_had_is_known_from_the_topics_beginning_and_as
     for value in (b"{", None, encode_diverged_range(first), b"\xff"):
         to.produce(CONTROL_MIRROR_TAILS, key=first.key, value=value)
     assert to.flush(20) == 0
-    await until(lambda: live.tail_epoch("own-0") == 2)
+    await until(lambda: live.diverged_epoch("own-0") == 2)
     to.produce(CONTROL_MIRROR_TAILS, key=later.key, value=encode_diverged_range(later))
     assert to.flush(20) == 0
-    await until(lambda: live.tail_epoch("own-1") == 2)
+    await until(lambda: live.diverged_epoch("own-1") == 2)
     second = make_services(data_path, filled[1], topics)
     hub = asyncio.create_task(second.hub.run())
-    await until(lambda: second.hub.live.tails.counts() == {2: 2})
+    await until(lambda: second.hub.live.diverged_ids.counts() == {2: 2})
     hub.cancel()
     await asyncio.gather(hub, return_exceptions=True)
 

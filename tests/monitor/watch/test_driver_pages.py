@@ -12,7 +12,7 @@ from deploy.settings.composed import load
 from monitor.watch.driver_pages import DriverPages
 
 STALE_MS = 30_000
-ALONE = [f"streams-{name}" for name in ("ingest", "watchlist", "quality", "latency")]
+ALONE = [f"streams-{name}" for name in ("ingest", "watchlist", "meters")]
 NO = "refused"
 
 

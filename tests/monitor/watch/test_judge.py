@@ -40,19 +40,19 @@ class JudgedMinutes:
         return [f"{one.kind}:{one.detail['subject']}:{one.state}" for one in found]
 
 
-def test_the_driver_of_one_application_is_away_and_what_it_does_does_not_stand_besides() -> None:
-    """On a Spark cluster each has a driver of its own; only drivers with other names were judged."""
+def test_a_driver_of_some_applications_is_away_and_what_it_does_does_not_stand_besides() -> None:
+    """On a Spark cluster there are three; only drivers with other names were judged."""
     world, state = JudgedMinutes(), ["running"]
 
     def answer() -> None:
-        world.judge.on_processes([ProcessStatus(role="streams-quality", state=state[0])])
+        world.judge.on_processes([ProcessStatus(role="streams-meters", state=state[0])])
         end = 100 if state[0] == "running" else 500 + world.now_ms - BEGIN
         place = ("meter.quality", 0)
         world.judge.on_stage(StageOffsets("quality", {place: 100}, {place: end}, {place: 0}))
 
     assert world.passes(20, answer) == []
     state[0] = "restarting"
-    assert world.passes(60, answer) == ["away:streams-quality:open"]
+    assert world.passes(60, answer) == ["away:streams-meters:open"]
 
 
 def test_without_a_supervisor_a_driver_is_away_when_its_page_does_not_answer() -> None:
