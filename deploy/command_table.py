@@ -122,6 +122,11 @@ COMMANDS = (
     ),
     CommandRow("groups", "bus.cli.groups", "Consumer groups: list, describe, reset, delete."),
     CommandRow(
+        "cleaner",
+        "deploy.product.cleaner_cli",
+        "The brokers' log cleaners: what is dirty, what cannot be cleaned.",
+    ),
+    CommandRow(
         "register",
         "bus.cli.register",
         "The deployment register: districts, checkpoints, devices, roads.",
@@ -137,6 +142,7 @@ COMMANDS = (
         "Print records as they come; Ctrl-C stops. Begins at the end unless told otherwise.",
     ),
     CommandRow("broker", "broker.cli", "The Kafka-compatible broker by itself."),
+    CommandRow("log", "broker.log_cli", "The files of a partition: dump."),
     CommandRow(
         "records",
         "ingest.cli",

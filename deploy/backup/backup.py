@@ -204,12 +204,12 @@ def _control(settings: Settings) -> tuple[dict[str, bytes], list[str]]:
         state = read_control(settings)
     except BusError as error:
         rules, whose = _recorded_rules(settings)
-        said = (
+        summary = (
             f"the bus does not answer ({error}): the rules are those that {whose}, the register is "
             "the site's own file, which `register` does not change; make another backup when the "
             "bus is back"
         )
-        return ({RULES: encode_rules(rules)} if rules else {}), [said]
+        return ({RULES: encode_rules(rules)} if rules else {}), [summary]
     register = register_text(state)
     return {RULES: encode_rules(state.rules)} | ({REGISTER: register} if register else {}), []
 

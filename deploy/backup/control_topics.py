@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -26,7 +26,9 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.register import Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, TOPICS
+from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.register_changes import changes, entries_of, register_of
+from bus.domain.table_versions import TableVersions
 from bus.errors import BusError, ErrorCode
 from deploy.settings.composed import Settings
 
@@ -42,7 +44,8 @@ RULES, REGISTER = "rules.json", "register.json"
 
 
 class ControlState(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands on the control topics. `register` is None while its topic is empty."""
+    """What stands on the control topics: the rules in force and their version floor. `register` is
+    None while its topic is empty."""
 
     rules: list[WatchCommand]
     register: Register | None
@@ -64,6 +67,8 @@ def read_control(settings: Settings) -> ControlState:
         with closing(_watchlist(settings)) as reader:
             reader.catch_up()
             rules = [rule.command for _, rule in sorted(reader.rules.rules.items())]
+            if reader.rules.versions.floor >= 0:
+                rules.append(_floor(reader.rules.versions.floor))
     except (CatchUpTimeout, ClusterUnavailable) as error:
         raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{CONTROL_WATCHLIST}: {error}") from error
     with closing(_register(settings)) as follower:
@@ -111,17 +116,28 @@ def _put_rules(settings: Settings, data: bytes) -> int:
     wanted = msgspec.json.decode(data, type=list[WatchCommand])
     with closing(_watchlist(settings)) as reader:
         reader.catch_up()
-        lacking = [one for one in wanted if one.rule_id not in reader.rules.newest]
+        missing = lacking(wanted, reader.rules.versions)
     send_all(
         settings.bus,
         CLIENT_ID,
         CONTROL_WATCHLIST,
-        (KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in lacking),
+        (KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in missing),
         headers=[(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, settings.site.name)],
         timeout_s=SEND_S,
         what="rules",
     )
-    return len(lacking)
+    return len(missing)
+
+
+def _floor(version: int) -> WatchCommand:
+    return WatchCommand(rule_id=FLOOR_KEY, op="floor", version=version)
+
+
+def lacking(wanted: Iterable[WatchCommand], versions: TableVersions) -> list[WatchCommand]:
+    """What the topic does not know, the floor last; at or below its own floor it knows all: what it
+    lacks there was removed since."""
+    found = [one for one in wanted if one.rule_id not in versions and one.version > versions.floor]
+    return sorted(found, key=lambda one: one.op == "floor")
 
 
 def _put_register(settings: Settings, data: bytes) -> int:
@@ -129,8 +145,10 @@ def _put_register(settings: Settings, data: bytes) -> int:
     with closing(_register(settings)) as follower:
         if follower.entries():
             return 0
-    planned = changes({}, wanted)
-    send_entries(settings.site, settings.bus, planned.values(), AUTHOR, CLIENT_ID)
+        planned = changes({}, wanted)
+        send_entries(
+            settings.site, settings.bus, planned.values(), AUTHOR, CLIENT_ID, follower.next_version
+        )
     return len(planned)
 
 

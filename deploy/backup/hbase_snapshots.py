@@ -32,7 +32,7 @@ from ingest.store.port import StoreError
 SHELL = "hbase shell -n"
 SHELL_S = 300.0  # for one step; JRuby takes six seconds to begin on an idle machine, a flush longer
 ANSWER_S = 10.0  # how long an ingest that has something to write may take for its batch
-_TOLD = 20  # lines of the shell that are shown with an error
+_LISTED_LINES = 20  # lines of the shell that are shown with an error
 
 
 class TableSnapshots(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class HbaseShell:
                 stdin.write("\n".join([*statements, ready]) + "\n")
                 stdin.flush()
         except OSError as error:
-            raise OperatorError(f"HBase's shell has ended: {self._said([])}") from error
+            raise OperatorError(f"HBase's shell has ended: {self._last_lines([])}") from error
         return self._until(mark)
 
     def _until(self, mark: str) -> list[str]:
@@ -101,18 +101,18 @@ class HbaseShell:
                 line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 raise OperatorError(
-                    f"HBase's shell has not answered for {SHELL_S:.0f} s: {self._said(found)}"
+                    f"HBase's shell has not answered for {SHELL_S:.0f} s: {self._last_lines(found)}"
                 ) from None
             if line is None:
-                raise OperatorError(f"HBase's shell has ended: {self._said(found)}")
+                raise OperatorError(f"HBase's shell has ended: {self._last_lines(found)}")
             if mark in line:
                 if any("ERROR" in one for one in found):
-                    raise OperatorError(f"HBase's shell: {self._said(found)}")
+                    raise OperatorError(f"HBase's shell: {self._last_lines(found)}")
                 return found
             found.append(line)
 
-    def _said(self, found: Sequence[str]) -> str:
-        return " / ".join(line for line in found[-_TOLD:] if line.strip()) or "nothing"
+    def _last_lines(self, found: Sequence[str]) -> str:
+        return " / ".join(line for line in found[-_LISTED_LINES:] if line.strip()) or "nothing"
 
     def _read(self) -> None:
         for line in self._process.stdout or ():

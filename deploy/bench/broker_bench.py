@@ -5,10 +5,7 @@ In: how often. Out: samples so far after every round. Never: both brokers runnin
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from deploy.bench.program import answer_of_program, module_command
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import Target, apache_kafka, our_broker
-from deploy.errors import OperatorError
-from deploy.paths import PROJECT_ROOT
 
 SECONDS = 5.0
 CLIENT_TIMEOUT_S = 300
@@ -160,12 +156,5 @@ def _client(target: Target, program: str, *words: str) -> dict[str, Any]:
 
 
 def _run(target: Target, module: str, *words: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", module, "--bootstrap", target.bootstrap]
-    done = subprocess.run(
-        [*command, *words], cwd=PROJECT_ROOT, capture_output=True, text=True,
-        timeout=CLIENT_TIMEOUT_S, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise OperatorError(f"the load program failed on {target.name}: {done.stderr[-400:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    command = module_command(module, "--bootstrap", target.bootstrap, *words)
+    return answer_of_program(command, f"{module} on {target.name}", CLIENT_TIMEOUT_S)

@@ -11,6 +11,7 @@ import typer
 
 from bus.cli.show import AsJson
 from deploy.cluster.layout import ControllerKind
+from deploy.errors import OperatorError
 
 
 def mount(app: typer.Typer) -> None:
@@ -26,29 +27,52 @@ def bench(
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     only: Annotated[
-        str, typer.Option(help="`cluster`: single,ack,…; `ingest`: a,b,edge,…; `mirror`: cpu,…")
+        str, typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `mirror`: cpu,…; `cleaner`: …")
     ] = "",
     size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
+    days: Annotated[float, typer.Option(help="With `cleaner`: length of the month.")] = 30,
     small: Annotated[
         bool, typer.Option(help="With `cluster`: quick and rough, to try the bench itself.")
     ] = False,
     controller: Annotated[
         ControllerKind, typer.Option(help="With `cluster`: who keeps our metadata.")
     ] = ControllerKind.KRAFT,
+    profile: Annotated[
+        bool, typer.Option(help="With `ingest`: where the time and CPU of a batch go instead.")
+    ] = False,
+    rates: Annotated[
+        str, typer.Option(help="With --profile: records a second, one after the other.")
+    ] = "0,100",
+    seconds: Annotated[
+        int, typer.Option(help="With --profile: how long each rate is measured.")
+    ] = 30,
+    steps: Annotated[
+        bool, typer.Option(help="With --profile: by Spark's event log, which costs some CPU.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.
 
     `bench cluster` compares three brokers with three nodes of Apache Kafka instead; `bench ingest`
-    follows records and alarms from capture to store, on one machine and on a city's servers;
+    follows records and alarms from capture to store, on one machine and on a city's servers, and
+    with `--profile --only b` (or `a`) shows where the time goes there;
     `bench mirror` runs our mirror and MirrorMaker 2 between the same brokers: two of ours, and for
-    `--only apache-cpu,apache-delay,apache-memory` two of Apache Kafka.
+    `--only apache-cpu,apache-delay,apache-memory` two of Apache Kafka. `bench cleaner` compares
+    the log cleaners, on the same segments; `--only month` is what thirty days of the product leave
+    of its compacted topics, in virtual time.
     """
     from deploy.bench import run as work
 
     work.stop_on_signals()
     if figure == ["mirror"]:
         raise typer.Exit(work.run_mirror(only, repeat=repeat, write=write, as_json=as_json))
+    if figure == ["cleaner"]:
+        status = work.run_cleaner(only, repeat=repeat, days=days, write=write, as_json=as_json)
+        raise typer.Exit(status)
+    if profile:
+        if figure != ["ingest"]:
+            raise OperatorError("--profile goes with `bench ingest`")
+        raise typer.Exit(work.run_profile(only, rates, seconds, steps=steps, as_json=as_json))
     if figure == ["ingest"]:
         raise typer.Exit(work.run_ingest(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["cluster"]:

@@ -59,7 +59,7 @@ def connect_unread(host: str, port: int) -> socket.socket:
     return made
 
 
-async def unread(words: argparse.Namespace) -> dict[str, Any]:
+async def unread(words: argparse.Namespace) -> dict[str, object]:
     """So many connections, each with so many fetches, none of which is ever read."""
     places = [_place(text) for text in words.at]
     held: list[tuple[socket.socket, tuple[str, int, int]]] = []
@@ -110,7 +110,7 @@ class Flooder(asyncio.Protocol):
                 self._transport.write(self._data)
 
 
-async def flood(words: argparse.Namespace) -> dict[str, Any]:
+async def flood(words: argparse.Namespace) -> dict[str, object]:
     """So many connections, each with so many requests in one write, again and again."""
     places = [_place(text) for text in words.at]
     data = api_versions(words.requests)

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import json
 import os
+import random
 import select
 import sys
 import time
@@ -33,11 +34,13 @@ def produce(words: argparse.Namespace) -> dict[str, Any]:
     """As many records as the broker acknowledges (acks=all) in the time, `--batch` to a batch."""
     producer = Producer(_producer_settings(words))
     value = os.urandom(words.record_bytes)
+    dice = random.Random(7)
     sent, start = 0, time.perf_counter()
     deadline = start + words.seconds
     while time.perf_counter() < deadline and sent < words.limit:
         try:
-            producer.produce(words.topic, value)
+            key = b"%08d" % dice.randrange(words.keys) if words.keys else None
+            producer.produce(words.topic, value, key)
             sent += 1
         except BufferError:
             producer.poll(0.001)
@@ -130,10 +133,12 @@ def consume(words: argparse.Namespace) -> dict[str, Any]:
     return {"records": records, "records_per_s": records / seconds, "bytes_per_s": octets / seconds}
 
 
-def create(words: argparse.Namespace) -> dict[str, Any]:
+def create(words: argparse.Namespace) -> dict[str, object]:
     """The topic all others use."""
     admin = AdminClient({"bootstrap.servers": words.bootstrap, "log_level": 0})
-    made = admin.create_topics([NewTopic(words.topic, words.partitions, words.replication)])
+    config = dict(each.split("=", 1) for each in words.config)
+    topic = NewTopic(words.topic, words.partitions, words.replication, config=config)
+    made = admin.create_topics([topic])
     made[words.topic].result(ADMIN_TIMEOUT_S)
     return {"topic": words.topic}
 
@@ -147,7 +152,7 @@ def percentiles(values: list[float]) -> dict[str, float]:
     }
 
 
-def _producer_settings(words: argparse.Namespace) -> dict[str, Any]:
+def _producer_settings(words: argparse.Namespace) -> dict[str, object]:
     common = {
         "bootstrap.servers": words.bootstrap,
         "log_level": 0,
@@ -167,7 +172,7 @@ def _producer_settings(words: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-PROGRAMS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+PROGRAMS: dict[str, Callable[[argparse.Namespace], dict[str, object]]] = {
     "create": create,
     "produce": produce,
     "acknowledge": acknowledge,
@@ -188,6 +193,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--partitions", type=int, default=PARTITIONS)
     parser.add_argument("--replication", type=int, default=1, help="-1: the brokers' default")
     parser.add_argument("--record-bytes", type=int, default=1024)
+    parser.add_argument("--keys", type=int, default=0, help="so many keys, drawn; 0: no key")
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
     words = parser.parse_args(arguments)
     print(json.dumps(PROGRAMS[words.program](words)), flush=True)
 

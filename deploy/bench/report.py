@@ -54,7 +54,6 @@ CAMERAS = (
 )
 
 _ONE, _CITY = "one machine", "a city's servers"
-_WARM_CITY = f"{_CITY} after four minutes"
 
 INGEST = (
     *(
@@ -63,15 +62,34 @@ INGEST = (
         for name, where, title, must, aim in (
             ("a-stored-500", _ONE, "500/s: captured → commit seen, p99", 0.3, 0.2),
             ("a-stored-1000", _ONE, "1,000/s: captured → commit seen, p99", 0.6, 0.3),
-            ("b-stored-1000", _WARM_CITY, "1,000/s: captured → commit seen, p99", 1.5, 0.8),
+            ("b-start", _CITY, "command → first record stored", 90, 45),
+            ("b-first-stored", _CITY, "first two minutes, 100/s: captured → commit seen, p99",
+             3, 1.5),
+            ("b-first-alarm", _CITY, "the same: captured → on event.alarm, p99", 2, 0.8),
+            ("b-stored-100-p50", _CITY, "then, 100/s: captured → commit seen, p50", 0.4, 0.2),
+            ("b-stored-100", _CITY, "the same, p99", 0.9, 0.4),
+            ("b-stored-500", _CITY, "500/s: captured → commit seen, p99", 1.5, 0.8),
+            ("b-stored-1000", _CITY, "1,000/s: captured → commit seen, p99", 3, 1.5),
             ("a-alarm-500-p50", _ONE, "500/s: captured → on event.alarm, p50", 0.3, 0.15),
             ("a-alarm-500-p99", _ONE, "500/s: captured → on event.alarm, p99", 0.5, 0.25),
             ("a-alarm-1000-p50", _ONE, "1,000/s: captured → on event.alarm, p50", 0.3, 0.15),
             ("a-alarm-1000-p99", _ONE, "1,000/s: captured → on event.alarm, p99", 0.5, 0.25),
-            ("b-alarm-1000-p50", _WARM_CITY, "1,000/s: captured → on event.alarm, p50", 0.5, 0.25),
-            ("b-alarm-1000-p99", _WARM_CITY, "1,000/s: captured → on event.alarm, p99", 0.9, 0.5),
+            ("b-alarm-500-p50", _CITY, "500/s: captured → on event.alarm, p50", 0.3, 0.12),
+            ("b-alarm-500-p99", _CITY, "500/s: captured → on event.alarm, p99", 0.7, 0.3),
+            ("b-alarm-1000-p50", _CITY, "1,000/s: captured → on event.alarm, p50", 0.5, 0.2),
+            ("b-alarm-1000-p99", _CITY, "1,000/s: captured → on event.alarm, p99", 0.9, 0.5),
             ("gap-1", _ONE, "kill -9 of the driver: longest time between alarms", 15, 8),
             ("gap-2", _ONE, "the same with a second watch list beside it", 1, 0.3),
+        )
+    ),
+    *(
+        Figure(name=f"ingest-b-{name}", title=f"{_CITY}: {title}", unit=unit, must=must, aim=aim,
+               compared=False, less_is_better=True)
+        for name, title, unit, must, aim in (
+            ("idle", "CPU of all drivers and executors that have nothing to do", "cores",
+             0.25, 0.08),
+            ("batch-ingest", "CPU of a batch of one record, ingest and store", "s", 0.25, 0.08),
+            ("batch-watchlist", "CPU of a batch of one record, watch list", "s", 0.1, 0.03),
         )
     ),
     Figure(name="ingest-a-backlog", title=f"{_ONE}: catch-up of 1 M records in SQLite",
@@ -114,9 +132,9 @@ INGEST = (
            less_is_better=True),
     *(
         Figure(name=f"ingest-broker-{victim}-{kind}", unit="s", must=0.8, aim=0.3, compared=False,
-               title=f"three brokers ({shown}), kill -9 of {whom}: longest time between alarms, "
+               title=f"three brokers ({title}), kill -9 of {whom}: longest time between alarms, "
                "the worst run", less_is_better=True, worst=True)
-        for kind, shown in (("kraft", "KRaft"), ("zookeeper", "ZooKeeper"))
+        for kind, title in (("kraft", "KRaft"), ("zookeeper", "ZooKeeper"))
         for victim, whom in (
             ("leader", "the leader of event.alarm"),
             ("coordinator", "the dispatcher's coordinator"),
@@ -133,6 +151,38 @@ INGEST = (
             ("hbase", "HBase is dead"),
         )
     ),
+)  # fmt: skip
+
+CLEANER = (
+    Figure(name="cleaner-plain", title="1 GB of 1 KiB records, 10 % live: cleaned", unit="MB/s",
+           must=0.4, aim=0.8, compared=True),
+    Figure(name="cleaner-zstd", title="the same, zstd", unit="MB/s", must=0.4, aim=0.8,
+           compared=True),
+    Figure(name="cleaner-offsets", title="100-byte records, each a batch, 1 % live: cleaned",
+           unit="records/s", must=0.3, aim=0.6, compared=True),
+    Figure(name="cleaner-memory", title="the cleaner's own memory with a buffer of 128 MiB",
+           unit="MB", must=174, aim=174, compared=False, less_is_better=True),
+    Figure(name="cleaner-ack", title="produce ack p99 while 2 GB are cleaned", unit="× without",
+           must=1.3, aim=1.1, compared=False, less_is_better=True),
+    Figure(name="cleaner-broker-memory", title="the same: what the broker's process has more",
+           unit="MB", must=10, aim=10, compared=False, less_is_better=True),
+    Figure(name="cleaner-load", title="a group partition of 200,000 live keys: loaded",
+           unit="s", must=3, aim=1, compared=False, less_is_better=True),
+    Figure(name="cleaner-load-piece", title="the same: the loop held at a time, by CPU time",
+           unit="ms", must=5, aim=5, compared=False, less_is_better=True),
+    Figure(name="cleaner-swap-piece", title="500 segments planned and swapped: the same",
+           unit="ms", must=1, aim=1, compared=False, less_is_better=True),
+    Figure(name="cleaner-month-offsets", unit="MB", must=64, aim=64, compared=False,
+           title="30 days, 20 commits/s (virtual time): __consumer_offsets at most",
+           less_is_better=True),
+    Figure(name="cleaner-month-tables", unit="MiB", must=4, aim=4, compared=False,
+           title="the same: the largest control topic, beyond three times what lives in it",
+           less_is_better=True),
+    Figure(name="cleaner-month-start", unit="× day one", must=1.1, aim=1.1, compared=False,
+           title="the same: CPU of reading all of them at a start", less_is_better=True),
+    Figure(name="cleaner-month-cpu", unit="s", must=300, aim=300, compared=False,
+           title="the same: CPU of this bench, which writes and cleans all of it",
+           less_is_better=True),
 )  # fmt: skip
 
 FIGURES: dict[str, Figure] = {
@@ -221,6 +271,7 @@ FIGURES: dict[str, Figure] = {
                title="the same: looks at which a broker was fenced or the controller another",
                must=0, aim=0, compared=False, less_is_better=True),
         *INGEST,
+        *CLEANER,
         Figure(name="mirror-cpu", unit="records/s", must=2, aim=4, compared=True,
                title="mirror and MirrorMaker 2: records per CPU second, 1 M of 0.3 kB, zstd"),
         Figure(name="mirror-delay", unit="ms", must=0.5, aim=0.2, compared=True,

@@ -10,18 +10,23 @@ import datetime
 import json
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypedDict
 
 import msgspec
 from rich.table import Table
 
 from bus.cli.show import screen
 from deploy.bench import broker_bench, console_bench, flow_bench
+from deploy.bench.cleaner import measure as cleaner
+from deploy.bench.cleaner import month
 from deploy.bench.cluster import measure as cluster
 from deploy.bench.cluster.size import Size
 from deploy.bench.ingest import measure as ingest
 from deploy.bench.machine import facts
 from deploy.bench.mirror import measure as mirror
+from deploy.bench.profile import measure as profile
+from deploy.bench.profile import tables as profile_tables
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
@@ -43,7 +48,7 @@ def _stop(number: int, _frame: object) -> None:
 
 def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:
     """Measure; every target has a folder and ports of its own."""
-    apart = (cluster.PREFIX, ingest.PREFIX, mirror.PREFIX)
+    apart = (cleaner.PREFIX, cluster.PREFIX, ingest.PREFIX, mirror.PREFIX)
     one_broker = [name for name in FIGURES if not name.startswith(apart)]
     for name in names:
         if name not in one_broker:
@@ -76,10 +81,32 @@ def run_ingest(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
     return _finish(found, names, write=write, as_json=as_json)
 
 
+def run_profile(only: str, rates: str, seconds: int, *, steps: bool, as_json: bool) -> int:
+    """Where the time and CPU of a batch go, at each rate. Kept nowhere: decision 0087 has some."""
+    arrangement = profile.parse_arrangement(only or "b")
+    wanted = profile.parse_rates(rates)
+    found = profile.profiled(arrangement, wanted, seconds, steps, _say)
+    if as_json:
+        print(json.dumps({"machine": facts(), "rates": msgspec.to_builtins(found)}))
+        return 0
+    for one in profile_tables.tables(found):
+        screen().print(one)
+    return 0
+
+
 def run_mirror(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
     """Our mirror beside MirrorMaker 2."""
     names = mirror.chosen(only)
     found = mirror.measure(names, repeat, _say)
+    return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_cleaner(only: str, *, repeat: int, days: float, write: bool, as_json: bool) -> int:
+    """Our cleaner beside Apache Kafka's, and ours over a month."""
+    if write and days != month.DAYS:
+        raise OperatorError("only whole months are kept in docs/benchmarks.md")
+    names = cleaner.chosen(only)
+    found = cleaner.measure(names, repeat, _say, days)
     return _finish(found, names, write=write, as_json=as_json)
 
 
@@ -110,12 +137,21 @@ def _measure(names: Sequence[str], repeat: int) -> Iterator[Samples]:
 
 def table(rows: Sequence[ReportRow]) -> Table:
     """For people."""
-    shown = Table(title="measured now, on this machine", title_justify="left")
+    table = Table(title="measured now, on this machine", title_justify="left")
     for heading in ("figure", "runs", "ours", "Apache Kafka", "ratio", "must", "aim", ""):
-        shown.add_column(heading, justify="left" if heading == "figure" else "right")
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
     for each in rows:
-        shown.add_row(*cells(each))
-    return shown
+        table.add_row(*cells(each))
+    return table
+
+
+class StoredResult(TypedDict):
+    """One figure in the file of results: its cells as texts, and the runs that they are of."""
+
+    measured: str
+    cells: Sequence[str]
+    runs: Mapping[str, Sequence[float]]
+    machine: Mapping[str, str]
 
 
 def cells(each: ReportRow) -> tuple[str, ...]:
@@ -141,20 +177,23 @@ def number(value: float) -> str:
 
 def keep(rows: Sequence[ReportRow]) -> None:
     """Put the rows into the kept results, and rewrite the page from all that are kept."""
-    kept = json.loads(BENCHMARKS.read_text(encoding="utf-8")) if BENCHMARKS.exists() else {}
+    results: dict[str, StoredResult] = (
+        json.loads(BENCHMARKS.read_text(encoding="utf-8")) if BENCHMARKS.exists() else {}
+    )
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     for each in rows:
-        kept[each.figure.name] = {
+        results[each.figure.name] = {
             "measured": today,
             "cells": cells(each),
             "runs": {"ours": each.ours_runs, "kafka": each.kafka_runs},
             "machine": facts(),
         }
-    BENCHMARKS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    DOCUMENT.write_text(page(kept), encoding="utf-8")
+    text = json.dumps(results, indent=1, ensure_ascii=False)
+    BENCHMARKS.write_text(text + "\n", encoding="utf-8")
+    DOCUMENT.write_text(page(results), encoding="utf-8")
 
 
-def page(kept: dict[str, dict[str, object]]) -> str:
+def page(results: Mapping[str, StoredResult]) -> str:
     """The text of docs/benchmarks.md."""
     lines = [
         "# Benchmarks",
@@ -168,22 +207,23 @@ def page(kept: dict[str, dict[str, object]]) -> str:
         "| figure | runs | ours | Apache Kafka | ratio | must | aim | reached | measured |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    machines: list[object] = []
+    machines: list[Mapping[str, str]] = []
     for name in FIGURES:
-        if name in kept:
-            texts, day, machine = (kept[name][key] for key in ("cells", "measured", "machine"))
+        if name in results:
+            result = results[name]
+            machine = result["machine"]
             if machine not in machines:
                 machines.append(machine)
             where = f" ({machines.index(machine) + 1})"
-            lines.append(f"| {' | '.join(texts)} | {day}{where} |")  # type: ignore[arg-type]
-    missing = [FIGURES[name].title for name in FIGURES if name not in kept]
+            lines.append(f"| {' | '.join(result['cells'])} | {result['measured']}{where} |")
+    missing = [FIGURES[name].title for name in FIGURES if name not in results]
     if missing:
         lines += ["", "Not measured yet: " + "; ".join(missing) + "."]
     if machines:
         lines += ["", "The machines, by the number beside the day:", ""]
     for number, machine in enumerate(machines, start=1):
-        told = ", ".join(f"{key}: {value}" for key, value in machine.items())  # type: ignore[attr-defined]
-        lines.append(f"{number}. {told}")
+        text = ", ".join(f"{key}: {value}" for key, value in machine.items())
+        lines.append(f"{number}. {text}")
     return "\n".join(lines) + "\n"
 
 

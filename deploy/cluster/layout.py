@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 HOST = "127.0.0.1"
 FIRST_PORT = 9092
@@ -81,7 +80,7 @@ class ClusterPlan:
         return ",".join(node.address for node in self.nodes)
 
 
-def plan_options(plan: ClusterPlan) -> dict[str, Any]:
+def plan_options(plan: ClusterPlan) -> dict[str, object]:
     """The words that made a plan, as `plan` takes them."""
     ours = bool(plan.zookeepers)
     return {

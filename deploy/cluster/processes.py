@@ -24,11 +24,11 @@ PORT_OPTION = "--port"
 
 def cluster_settings(settings: Settings, plan: ClusterPlan) -> Settings:
     """The same settings for clients of this cluster."""
-    shown = ",".join(
+    brokers = ",".join(
         f"{node.node_id}=http://{HOST}:{node.metrics_port}/metrics"
         for node in plan.nodes
     )
-    changes = {"bus.bootstrap_servers": plan.bootstrap, "console.brokers": shown}
+    changes = {"bus.bootstrap_servers": plan.bootstrap, "console.brokers": brokers}
     if plan.controller is ControllerKind.ZOOKEEPER:
         changes["console.zookeeper"] = plan.nodes[0].properties["zookeeper.connect"]
     return with_changes(settings, changes)

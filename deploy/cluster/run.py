@@ -6,8 +6,6 @@ product: `demo --brokers` starts that on such a cluster.
 
 from __future__ import annotations
 
-from typing import Any
-
 from deploy.cluster.layout import ClusterPlan, plan_options
 from deploy.cluster.processes import cluster_processes
 from deploy.settings.composed import Settings
@@ -30,18 +28,18 @@ def detach(settings: Settings, plan: ClusterPlan, words: list[str]) -> int:
     return status
 
 
-def about(plan: ClusterPlan) -> dict[str, Any]:
+def about(plan: ClusterPlan) -> dict[str, object]:
     """What `cluster status` has to know of a cluster that runs, for the supervisor's state."""
     return {"cluster": plan_options(plan)}
 
 
 def addresses(plan: ClusterPlan) -> list[str]:
     """Where everything answers, in words."""
-    said = [f"bootstrap servers: {plan.bootstrap}"]
+    lines = [f"bootstrap servers: {plan.bootstrap}"]
     for node in plan.nodes:
         controller = f", controller on {node.controller_port}" if node.controller_port else ""
-        said.append(
+        lines.append(
             f"{node.name}: {node.address}{controller}, metrics http://127.0.0.1:{node.metrics_port}/metrics"
         )
-    said += [f"{server.name}: 127.0.0.1:{server.port}" for server in plan.zookeepers]
-    return said
+    lines += [f"{server.name}: 127.0.0.1:{server.port}" for server in plan.zookeepers]
+    return lines

@@ -104,7 +104,7 @@ def _process(name: str, address: str, state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _broker_columns(node_id: int, seen: ClusterStatus) -> dict[str, Any]:
+def _broker_columns(node_id: int, seen: ClusterStatus) -> dict[str, object]:
     partitions = list(seen.partitions)
     return {
         "registered": node_id in seen.alive,

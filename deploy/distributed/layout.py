@@ -17,8 +17,8 @@ MAX_WORKERS = 8
 MAX_REGION_SERVERS = 8
 THRIFT_SERVERS = 2  # one may die while the other serves
 EXECUTOR_MEMORY = "512m"
-CORES: dict[str, int] = {"watchlist": 2, "ingest": 2, "latency": 1, "quality": 1}
-"""Cores of each application, with one executor for each: what reads records gets two, so that the
+CORES: dict[str, int] = {"watchlist": 2, "ingest": 2, "meters": 1}
+"""Cores of each driver, with one executor for each: what reads records gets two, so that the
 records are worked on by more than one worker; what reads meters is content with one."""
 
 

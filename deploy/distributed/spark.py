@@ -53,8 +53,7 @@ def spark_environment() -> dict[str, str]:
 def spark_processes(
     settings: Settings, plan: SparkPlan, store: tuple[str, ...] = ()
 ) -> list[Child]:
-    """The master, the workers, and a driver for each application; `store`: what the one that writes
-    it waits for."""
+    """The master, the workers, the drivers; `store`: what the one that writes it waits for."""
     workers = [_worker(plan, number) for number in range(plan.workers)]
     return [_master(plan), *workers, *(_driver(settings, plan, name, store) for name in CORES)]
 
@@ -93,15 +92,13 @@ def _daemon(name: str, port: int, words: list[str], needs: tuple[str, ...]) -> C
     )
 
 
-def _driver(
-    settings: Settings, plan: SparkPlan, application: str, store: tuple[str, ...]
-) -> Child:
-    words = ["deploy.distributed.submit", application, str(CORES[application])]
+def _driver(settings: Settings, plan: SparkPlan, name: str, store: tuple[str, ...]) -> Child:
+    words = ["deploy.distributed.submit", name, str(CORES[name])]
     return Child(
-        name=driver_name(application),
+        name=driver_name(name),
         command=(sys.executable, "-m", *words, *settings.arguments),
         environment=spark_environment(),
-        needs=(*plan.names, *(store if application == WRITER else ())),
+        needs=(*plan.names, *(store if name == WRITER else ())),
         ready_line=ROLES["streams"].ready_line,
         stop_timeout_s=ROLES["streams"].stop_timeout_s,
     )

@@ -1,7 +1,8 @@
-"""One application as a driver of its own, by Spark's own `spark-submit`.
+"""One driver of a Spark cluster, by Spark's own `spark-submit`.
 
-    python -m deploy.distributed.submit APPLICATION CORES [--config FILE] [--set NAME=VALUE]…
-In: an application, its cores, the words of the settings. Out: this process becomes `spark-submit`.
+    python -m deploy.distributed.submit DRIVER CORES [--config FILE] [--set NAME=VALUE]…
+In: a driver of `APART`, its cores, the words of the settings. Out: this process becomes
+`spark-submit`.
 Never: anything an operator cannot type: docs/spark-cluster.md has the same command in full.
 """
 
@@ -18,18 +19,19 @@ from deploy.distributed.layout import EXECUTOR_MEMORY
 from deploy.distributed.spark import spark_home
 from deploy.paths import PROJECT_ROOT
 from deploy.roles.run import end_with_the_supervisor, job_settings
+from deploy.roles.table import driver_name
 from deploy.settings.composed import Settings, load_arguments
 from spark_apps.session.session import java_options
-from spark_apps.settings import JobSettings
+from spark_apps.settings import APART, JobSettings
 
 DRIVER = PROJECT_ROOT / "spark_apps" / "driver.py"
 
 
-def command_of(job: JobSettings, path: Path, application: str, cores: int) -> list[str]:
+def command_of(job: JobSettings, path: Path, driver: str, cores: int) -> list[str]:
     """The words of `spark-submit`; `path` holds the settings as JSON."""
     streams = job.streams
     options = {
-        "spark.app.name": f"streams-{application}",
+        "spark.app.name": driver_name(driver),
         "spark.cores.max": streams.conf.get("spark.cores.max", cores),
         "spark.executor.cores": 1,
         "spark.executor.memory": EXECUTOR_MEMORY,
@@ -42,15 +44,16 @@ def command_of(job: JobSettings, path: Path, application: str, cores: int) -> li
     words += ["--jars", streams.jars.replace(":", ","), "--py-files", streams.py_files]
     for key, value in options.items():
         words += ["--conf", f"{key}={value}"]
-    return [*words, str(DRIVER), "--settings", str(path), "--application", application]
+    words += [str(DRIVER), "--settings", str(path)]
+    return words + [word for name in APART[driver] for word in ("--application", name)]
 
 
-def prepare(settings: Settings, application: str) -> tuple[JobSettings, Path]:
+def prepare(settings: Settings, driver: str) -> tuple[JobSettings, Path]:
     """The settings of the driver, and the file that holds them: secrets are for its owner only."""
     folder = settings.site.data_path / "spark"
     folder.mkdir(parents=True, exist_ok=True)
-    job = job_settings(settings, folder / f"packages-{application}.zip")
-    path = folder / f"{application}.json"
+    job = job_settings(settings, folder / f"packages-{driver}.zip")
+    path = folder / f"{driver}.json"
     partial = path.with_suffix(".partial")
     with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(msgspec.json.encode(job))
@@ -60,10 +63,10 @@ def prepare(settings: Settings, application: str) -> tuple[JobSettings, Path]:
 
 def main(words: list[str]) -> None:
     """Become `spark-submit`; ends with the supervisor that started it."""
-    application, cores, *arguments = words
+    driver, cores, *arguments = words
     end_with_the_supervisor()
-    job, path = prepare(load_arguments(arguments), application)
-    command = command_of(job, path, application, int(cores))
+    job, path = prepare(load_arguments(arguments), driver)
+    command = command_of(job, path, driver, int(cores))
     os.execv(command[0], command)
 
 

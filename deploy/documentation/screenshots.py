@@ -45,7 +45,7 @@ class PageShot(NamedTuple):
 
     page: str
     theme: str
-    shown: tuple[str, ...]
+    visible: tuple[str, ...]
     click: str = ""
     query: str = ""
 
@@ -117,24 +117,24 @@ def _picture(context: BrowserContext, url: str, shot: PageShot, language: str) -
     )  # fmt: skip
     page = context.new_page()
     page.goto(f"{url}/{shot.page}{shot.query}")
-    _wait_until_shown(page, shot)
+    _wait_until_visible(page, shot)
     picture = page.screenshot()
     page.close()
     return picture
 
 
-def _wait_until_shown(page: Page, shot: PageShot) -> None:
+def _wait_until_visible(page: Page, shot: PageShot) -> None:
     """And until it has stood for a while: on a busy machine a page may load once more by itself."""
     for _ in range(TRIES):
         _wait_once(page, shot)
         page.wait_for_timeout(DRAWN_MS)
-        if page.locator(SKELETON).is_hidden() and page.locator(shot.shown[-1]).first.is_visible():
+        if page.locator(SKELETON).is_hidden() and page.locator(shot.visible[-1]).first.is_visible():
             return
     raise OperatorError(f"the page {shot.page} loads again and again")
 
 
 def _wait_once(page: Page, shot: PageShot) -> None:
-    *before, last = shot.shown
+    *before, last = shot.visible
     page.locator(SKELETON).wait_for(state="hidden")
     for selector in before:
         page.locator(selector).first.wait_for()

@@ -153,8 +153,8 @@ def _longest(
 ) -> list[str]:
     """The longest ones; with a bound all that are longer."""
     every = sorted((one for file in files for one in chosen(file)), key=lambda one: -one.lines)
-    shown = [one for one in every if one.lines > above] if above else every[:LONGEST_LISTED]
-    return [f"`{one.name}`: {one.lines} lines" for one in shown]
+    longest = [one for one in every if one.lines > above] if above else every[:LONGEST_LISTED]
+    return [f"`{one.name}`: {one.lines} lines" for one in longest]
 
 
 def _groups(groups: Iterable[Circle]) -> list[str]:

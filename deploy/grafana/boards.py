@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 SCHEMA_VERSION = 39
@@ -135,7 +135,7 @@ BOARDS: dict[str, tuple[str, list[Panel]]] = {
 }  # fmt: skip
 
 
-def board(name: str) -> dict[str, Any]:
+def board(name: str) -> dict[str, object]:
     """One board as Grafana imports it."""
     title, panels = BOARDS[name]
     return {
@@ -160,7 +160,7 @@ def board(name: str) -> dict[str, Any]:
     }
 
 
-def _panel(number: int, panel: Panel) -> dict[str, Any]:
+def _panel(number: int, panel: Panel) -> dict[str, object]:
     row, column = divmod(number, COLUMNS)
     return {
         "id": number + 1,

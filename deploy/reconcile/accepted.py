@@ -45,8 +45,8 @@ def accept(
         raise OperatorError("records still come; accept a difference when none do")
     differs = {flow.kind: flow.difference for flow in account.flows if flow.difference}
     if kind not in differs or str(differs[kind]) != number.removeprefix("+"):
-        told = ", ".join(f"{name}:{count:+d}" for name, count in differs.items()) or "nothing"
-        raise OperatorError(f"{stated} is not what the account differs by; that is {told}")
+        text = ", ".join(f"{name}:{count:+d}" for name, count in differs.items()) or "nothing"
+        raise OperatorError(f"{stated} is not what the account differs by; that is {text}")
     made = AcceptedDifference(
         kind=kind, difference=differs[kind], by=by, reason=reason, at_ms=now_ms()
     )

@@ -88,7 +88,7 @@ class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
     clock_off: int = 0  # records left out of the latency: their device's clock is wrong
     # Records still come: what senders counted and what is stored are of different moments.
     is_alive: bool = False
-    edges_told: bool = True  # False: edges may say later that they took more of these
+    edges_reported: bool = True  # False: edges may say later that they took more of these
     accepted: int = 0  # of `difference`, by people
     differences: Sequence[Difference] = ()  # the largest first
 
@@ -190,7 +190,7 @@ def _reconciled_flow(totals: FlowTotals) -> FlowReconciliation:
         sent=totals.counted + totals.uncounted,
         arrived=totals.on_topic + totals.edge_rejected,
         directly=max(0, totals.on_topic + totals.edge_rejected - totals.by_edges),
-        directly_at_most=not totals.edges_told,
+        directly_at_most=not totals.edges_reported,
         valid=totals.stored + totals.duplicates,
         stored=totals.stored,
         rejected=dict(totals.rejected),
@@ -242,10 +242,10 @@ def _identities(totals: FlowTotals) -> str:
     if not totals.difference:
         return ""
     kept = totals.stored + sum(totals.rejected.values())
-    told = "; ".join(one.text for one in totals.differences[:SHOWN_IDS])
+    text = "; ".join(one.text for one in totals.differences[:SHOWN_IDS])
     return (
         f"stored and rejected are {kept} records, {kept - totals.difference} are due; "
-        f"{totals.difference:+d}{' (' + told + ')' if told else ''}"
+        f"{totals.difference:+d}{' (' + text + ')' if text else ''}"
     )
 
 
@@ -258,8 +258,8 @@ def _reasons(totals: FlowTotals) -> str:
         for reason in sorted({*totals.rejected, *totals.truth.rejected})
         if totals.rejected.get(reason, 0) != totals.truth.rejected.get(reason, 0)
     }
-    told = ", ".join(f"{has} {reason} and not {must}" for reason, (has, must) in wrong.items())
-    return f"rejected {told}" if told else ""
+    text = ", ".join(f"{has} {reason} and not {must}" for reason, (has, must) in wrong.items())
+    return f"rejected {text}" if text else ""
 
 
 def _edges(totals: FlowTotals) -> str:

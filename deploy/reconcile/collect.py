@@ -34,7 +34,7 @@ from deploy.reconcile.balance import (
     Reconciliation,
     balance,
 )
-from deploy.reconcile.edge_status import edge_untold
+from deploy.reconcile.edge_status import edge_unreported
 from deploy.reconcile.topic_totals import PutAside, TopicTotals, read_topic_totals, read_up_to
 from deploy.settings.composed import Settings
 from ingest.senders.simulator.ground_truth import (
@@ -57,7 +57,7 @@ CLOCK_OFF_MS = 15 * 60_000  # nothing takes a quarter of an hour, or less than n
 PAGE = 1000
 MAX_DIFFERENCES = 1_000  # minutes of devices that are named
 PASS_S, PASS_POLL_S = 15.0, 0.2  # ingest needs a second for what is on the bus, or it stands still
-TOLD_S, TOLD_POLL_S = 10.0, 0.3  # an edge tells a second after the last record
+REPORTED_S, REPORTED_POLL_S = 10.0, 0.3  # an edge tells a second after the last record
 MOMENT_TRIES = 50  # ingest commits ten times a second, reading the counts takes a millisecond
 
 
@@ -73,7 +73,7 @@ class _Totals:
     put_aside: Mapping[str, PutAside]
     truth: TruthTotals
     is_alive: bool
-    edges_told: bool
+    edges_reported: bool
 
 
 def reconcile(
@@ -89,7 +89,7 @@ def reconcile(
         truth.withdraw(line)
     reader = open_records(settings)
     try:
-        told = _wait_until_told(settings)
+        are_reported = _wait_until_reported(settings)
         begun = read_topic_totals(settings.bus, TOPICS)
         _wait_until_passed(reader, begun)
         counts, positions = _of_one_moment(reader)
@@ -104,7 +104,7 @@ def reconcile(
             put_aside=bus.put_aside(INGEST, positions),
             truth=truth,
             is_alive=is_alive,
-            edges_told=told and not is_alive,
+            edges_reported=are_reported and not is_alive,
         )
         found = [line for line in truth.unconfirmed if _is_there(line, reader)]
         flows = [_flow(topic, totals, found, accepted) for topic in DATA_TOPICS]
@@ -151,7 +151,7 @@ def _flow(
         latency_p99_ms=p99_ms,
         clock_off=off,
         is_alive=totals.is_alive,
-        edges_told=totals.edges_told,
+        edges_reported=totals.edges_reported,
         accepted=sum(one.difference for one in accepted if one.kind == topic),
         differences=_differences(totals.cells, kinds),
     )
@@ -200,16 +200,16 @@ def _with_senders(flow: FlowTotals, senders: Senders) -> FlowTotals:
     return msgspec.structs.replace(flow, differences=named)
 
 
-def _wait_until_told(settings: Settings) -> bool:
+def _wait_until_reported(settings: Settings) -> bool:
     """Until this machine's edge has told what it took, or the bound. False while records come, and
     where no edge answers: then more may be told later."""
-    deadline, ends = time.monotonic() + TOLD_S, None
-    while untold := edge_untold(settings):
+    deadline, ends = time.monotonic() + REPORTED_S, None
+    while unreported := edge_unreported(settings):
         before, ends = ends, _data_ends(read_topic_totals(settings.bus, DATA_TOPICS))
         if before not in (None, ends) or time.monotonic() > deadline:
             return False
-        time.sleep(TOLD_POLL_S)
-    return untold == 0
+        time.sleep(REPORTED_POLL_S)
+    return unreported == 0
 
 
 def _wait_until_passed(reader: RecordReader, bus: TopicTotals) -> None:

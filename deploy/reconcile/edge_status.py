@@ -21,7 +21,7 @@ def edge_backlog(settings: Settings) -> int | None:
     return _count(settings, "backlog")
 
 
-def edge_untold(settings: Settings) -> int | None:
+def edge_unreported(settings: Settings) -> int | None:
     """Records in it that `meter.arrived` does not tell of yet."""
     return _count(settings, "untold")
 

@@ -133,6 +133,10 @@ def read_up_to(bus: BusSettings, topic: str, ends: dict[int, int]) -> Iterator[C
                     yield received
                     if received.offset + 1 >= ends[received.partition]:
                         left.pop(received.partition, None)
+            # Behind the last record may stand what is none: a marker, or what a cleaner has left.
+            for place, end in consumer.ends_met.items():
+                if end >= ends[place.partition]:
+                    left.pop(place.partition, None)
 
 
 def _polled(consumer: Consumer, topic: str) -> list[ConsumedRecord]:

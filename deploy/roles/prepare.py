@@ -28,15 +28,17 @@ def prepare(settings: Settings) -> None:
 
 
 def make_topics(bus: BusSettings, mirror: MirrorSettings | None = None) -> None:
-    """All topics of the contract, those that are there left alone; waits for the bus to come up. At
-    the second site the mirror makes those that it copies: one that is there already is none."""
+    """All topics of the contract; those that are there get what a later contract has added. Waits
+    for the bus to come up. At the second site the mirror makes those that it copies: one that is
+    there already is none."""
     admin = Admin(bus, client_id="databus")
     try:
         admin.wait_until_up(TOPICS_TIMEOUT_S)
         topics = list(TOPICS.values())
         if mirror is not None and _is_second_site(admin, mirror):
             topics = [topic for topic in topics if not mirror.selection.selects(topic.name)]
-        admin.ensure_topics(topics)
+        made = admin.ensure_topics(topics)
+        admin.add_configs(topic for topic in topics if topic.name not in made)
     except BusError as error:
         raise OperatorError(f"the topics could not be made: {error}") from error
     finally:

@@ -23,12 +23,14 @@ from spark_apps.settings import ALARMS, StreamsSettings
 
 INGEST = "ingest"
 """The stage whose positions are in the record store; those of the others are committed offsets."""
+METERS = "meters"
+"""The driver of both that read meters."""
 STAGES = (
     StageTopics(INGEST, STREAMS, (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED),
                 driver_name(INGEST)),
     StageTopics(ALARMS, STREAMS, MATCHED_TOPICS, driver_name(ALARMS)),
-    StageTopics("quality", STREAMS, (METER_QUALITY,), driver_name("quality")),
-    StageTopics("latency", STREAMS, (METER_LATENCY,), driver_name("latency")),
+    StageTopics("quality", STREAMS, (METER_QUALITY,), driver_name(METERS)),
+    StageTopics("latency", STREAMS, (METER_LATENCY,), driver_name(METERS)),
 )  # fmt: skip
 """As one driver does them all."""
 

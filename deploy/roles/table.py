@@ -21,9 +21,9 @@ STREAMS, ALARM_STREAMS = "streams", "streams-watchlist"
 MIRROR = "mirror"
 
 
-def driver_name(application: str) -> str:
-    """What supervisor, log folder and watch call the driver of one application alone."""
-    return f"{STREAMS}-{application}"
+def driver_name(driver: str) -> str:
+    """What supervisor, log folder and watch call one of the drivers of a Spark cluster."""
+    return f"{STREAMS}-{driver}"
 
 
 def broker_endpoint(settings: Settings) -> ServiceEndpoint:
@@ -93,7 +93,6 @@ ROLES: dict[str, ServiceRole] = {
 }  # fmt: skip
 PRODUCT = ("broker", "edge", STREAMS, "dispatcher", "console", "watch")  # what `up` starts
 DEMO = (*PRODUCT, "city")
-OPTIONAL = (ALARM_STREAMS, MIRROR)  # where the settings, or an operator, want it
 
 
 def roles_of(settings: Settings, names: Iterable[str]) -> list[str]:

@@ -21,6 +21,7 @@ from monitor.settings import WatchSettings
 from monitor.watch.driver_pages import StageTopics
 from monitor.watch.judge import is_edge
 from monitor.watch.ports import WatchPorts
+from spark_apps.settings import APART
 
 DISPATCHER = StageTopics(DISPATCHERS, "dispatcher", (EVENT_CANDIDATE,))
 RECORDER = StageTopics("recorder", "dispatcher", (EVENT_ALARM, EVENT_INCIDENT))
@@ -52,7 +53,7 @@ def _pages(settings: Settings) -> dict[str, str]:
     streams, dispatcher = settings.streams, settings.dispatcher
     ports = {
         DISPATCHER.role: dispatcher.metrics_port,
-        **{driver_name(name): streams.page_port([name]) for name in streams.applications},
+        **{driver_name(name): streams.page_port(few) for name, few in APART.items()},
         STREAMS: streams.page_port(streams.applications_of(alarms_alone=False)),
     }
     hosts = {DISPATCHER.role: dispatcher.metrics_host}

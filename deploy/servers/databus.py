@@ -103,7 +103,7 @@ class BrokerProcess:
 
     def _first_line(self, timeout_s: float) -> str:
         out = self.process.stdout
-        if out is None or not wait([out], timeout_s):  # type: ignore[list-item]
+        if out is None or not wait([out.fileno()], timeout_s):
             raise self._failure()
         return out.readline()
 

@@ -155,7 +155,7 @@ class RunningCluster:
     def logs(self) -> str:
         """The end of every node's log, for a failure's text."""
         return "\n".join(
-            f"--- node {node_id}\n{_tail(node.directory)}"
+            f"--- node {node_id}\n{_log_end(node.directory)}"
             for node_id, node in sorted(self.plan.items())
         )
 
@@ -330,7 +330,7 @@ def _start(nodes: list[PlannedNode], cluster_id: str) -> RunningCluster:
     except BrokerStartError as error:
         for one in begun:
             one.kill()
-        others = "\n".join(f"--- node {one.node_id}\n{_tail(one.directory)}" for one in nodes)
+        others = "\n".join(f"--- node {one.node_id}\n{_log_end(one.directory)}" for one in nodes)
         raise BrokerStartError(f"{error}\n{others}") from error
     except BaseException:
         for one in begun:
@@ -356,6 +356,6 @@ def _spawn(node: PlannedNode) -> BrokerProcess:
     )
 
 
-def _tail(directory: Path, size: int = 4000) -> str:
+def _log_end(directory: Path, size: int = 4000) -> str:
     path = log_path(directory)
     return path.read_text(encoding="utf-8", errors="replace")[-size:] if path.exists() else ""

@@ -59,11 +59,11 @@ class DelayedLink:
 
     def cut(self) -> None:
         """Nothing passes from now on, without a word to either end."""
-        self._say("cut")
+        self._send("cut")
 
     def heal(self) -> None:
         """Packets pass again."""
-        self._say("heal")
+        self._send("heal")
 
     def close(self) -> None:
         """End it; processes at the far end must have ended."""
@@ -80,7 +80,7 @@ class DelayedLink:
     ) -> None:  # fmt: skip
         self.close()
 
-    def _say(self, word: str) -> None:
+    def _send(self, word: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
@@ -163,10 +163,10 @@ def main(words: list[str]) -> None:
         wait_s = None if due is None else max(0.0, due - time.monotonic())
         ready, _, _ = select.select([*devices, commands], [], [], wait_s)
         if commands in ready:
-            said = os.read(commands, 100).decode().split()
-            if not said:
+            command = os.read(commands, 100).decode().split()
+            if not command:
                 return
-            is_cut = said[-1] == "cut"
+            is_cut = command[-1] == "cut"
         now_s = time.monotonic()
         for one in queues:
             one.receive(now_s, is_cut=is_cut)

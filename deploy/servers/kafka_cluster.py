@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from deploy.servers.kafka import format_storage, launch_broker, new_cluster_id, started
@@ -85,7 +86,7 @@ def start_kafka_cluster(
             format_storage(properties, jars, cluster_id)
             cluster.nodes[number] = launch_broker(home, port, heap)
         for node in cluster.nodes.values():
-            node.wait_until(lambda node=node: started(node))  # type: ignore[misc]
+            node.wait_until(partial(started, node))
     except BaseException:
         cluster.stop()
         raise

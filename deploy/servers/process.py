@@ -19,7 +19,7 @@ from deploy.setup.java import ensure_java
 READY_TIMEOUT_S = 60  # three seconds on an idle machine; two cores full of tests are slower
 STOP_TIMEOUT_S = 15
 POLL_S = 0.1
-_DICE = random.SystemRandom()
+_RNG = random.SystemRandom()
 """Tests that run side by side may have the same seed."""
 
 
@@ -33,7 +33,7 @@ def free_range(size: int) -> int:
     at its start. Below those that the system gives out: a client that looks for a server that was
     killed must not find a socket that Spark's JVM has opened for its own Python meanwhile."""
     while True:
-        first = _DICE.randrange(20_000, 32_000 - size)
+        first = _RNG.randrange(20_000, 32_000 - size)
         if all(_is_free(first + number) for number in range(size)):
             return first
 

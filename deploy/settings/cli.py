@@ -7,7 +7,6 @@ Never: a secret.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import typer
 
@@ -21,9 +20,9 @@ def mount(app: typer.Typer) -> None:
 
 def config(ctx: typer.Context, as_json: AsJson = False) -> None:
     """The settings in force by section, after file, variables and flags; `***` is a secret."""
-    from deploy.settings.shown import shown_tables
+    from deploy.settings.shown import masked_tables
 
-    tables = shown_tables(ctx.obj)
+    tables = masked_tables(ctx.obj)
     if as_json:
         typer.echo(json.dumps(tables, ensure_ascii=False))
         return
@@ -35,7 +34,7 @@ def config(ctx: typer.Context, as_json: AsJson = False) -> None:
         typer.echo("")
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     """A value as `databus.toml` writes it."""
     if isinstance(value, dict):
         rows = (f"{json.dumps(k, ensure_ascii=False)} = {_toml(v)}" for k, v in value.items())

@@ -55,7 +55,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "retention": RetentionSettings,
     "mirror": MirrorSettings,
 }
-SECRET_SHOWN = "***"  # what `config` prints for a secret that is set; no value of any key
+SECRET_MASK = "***"  # what `config` prints for a secret that is set; no value of any key
 SECTIONS = (
     "broker",
     *SECTION_CLASSES,
@@ -135,7 +135,7 @@ def compose(
             raise SettingsError(f"{entry.where}: {unknown('section', entry.section, SECTIONS)}")
         if _is_masked(entry.plain):
             raise SettingsError(
-                f"{entry.where}: {SECRET_SHOWN} is how `config` shows a secret; write the secret"
+                f"{entry.where}: {SECRET_MASK} is how `config` shows a secret; write the secret"
             )
         by_section[entry.section].append(entry)
     sections: dict[str, Any] = {
@@ -190,7 +190,7 @@ def _is_masked(value: Any) -> bool:
     """Whether a value comes from what `config` printed: its stars would become the token."""
     if isinstance(value, dict):
         return any(_is_masked(each) for each in value.values())
-    return isinstance(value, str) and (value == SECRET_SHOWN or f":{SECRET_SHOWN}@" in value)
+    return isinstance(value, str) and (value == SECRET_MASK or f":{SECRET_MASK}@" in value)
 
 
 def _kafka_value(entry: SettingEntry) -> str:

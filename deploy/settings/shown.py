@@ -13,32 +13,32 @@ from msgspec import inspect
 
 from broker.config.keys import BROKER_KEYS
 from broker.settings import PROCESS_KEYS
-from deploy.settings.composed import SECRET_SHOWN, SECTION_CLASSES, Settings, as_tables
+from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
 
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
 
 
-def shown_tables(settings: Settings) -> dict[str, dict[str, Any]]:
+def masked_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """`as_tables` with `***` for each secret that is set, and for passwords within addresses."""
     tables = as_tables(settings)
-    shown: dict[str, dict[str, Any]] = {}
+    masked: dict[str, dict[str, Any]] = {}
     for section, cls in SECTION_CLASSES.items():
         kinds = inspect.type_info(cls)
         assert isinstance(kinds, inspect.StructType)
-        shown[section] = {
+        masked[section] = {
             field.name: _masked(field.type, tables[section][field.name]) for field in kinds.fields
         }
-    shown["broker"] = {
-        key: SECRET_SHOWN if _is_secret(key) else _without_password(value)
+    masked["broker"] = {
+        key: SECRET_MASK if _is_secret(key) else _without_password(value)
         for key, value in tables["broker"].items()
     }
-    return shown
+    return masked
 
 
 def _masked(kind: inspect.Type, value: Any) -> Any:
     match kind:
         case inspect.Metadata(extra={"secret": True}):
-            return SECRET_SHOWN if value else value
+            return SECRET_MASK if value else value
         case inspect.DictType(value_type=each):
             return {name: _masked(each, row) for name, row in value.items()}
         case inspect.StrType():
@@ -56,4 +56,4 @@ def _is_secret(key: str) -> bool:
 
 def _without_password(text: str) -> str:
     """`s3://name:password@host` without the password."""
-    return _URL_PASSWORD.sub(rf"\1:{SECRET_SHOWN}@", text)
+    return _URL_PASSWORD.sub(rf"\1:{SECRET_MASK}@", text)

@@ -142,9 +142,9 @@ def _environment_key(section: str, key: str) -> str:
     return key.replace("_", ".") if section == "broker" else key
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
     """TOML reads `log.segment.bytes = 1` as nested tables; Kafka's key is the whole path."""
-    pairs: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, object]] = []
     for key, value in table.items():
         if isinstance(value, dict):
             pairs += _flat(value, f"{prefix}{key}.")
@@ -153,7 +153,7 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
     return pairs
 
 
-def kafka_text(value: Any) -> str:
+def kafka_text(value: object) -> str:
     """A TOML value as Kafka writes it in a file of properties."""
     if isinstance(value, bool):
         return str(value).lower()

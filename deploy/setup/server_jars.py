@@ -1,4 +1,4 @@
-"""The jars of the servers that demos, tests and benches start: each set is a pom beside this file.
+"""The jars of what demos, tests and benches start or compare with: each set is a pom beside this.
 
 In: nothing. Out: paths, fetched if the cache does not hold them; else `Unavailable`. Never: a start
 of a server.
@@ -29,6 +29,11 @@ ZOOKEEPER_NEEDS = (
 def kafka_jars() -> list[Path]:
     """Apache Kafka 4.4 and its tools."""
     return jars_of(HERE / "kafka.xml", "testserver-kafka")
+
+
+def zookeeper_era_jars() -> list[Path]:
+    """Apache Kafka's clients of 3.9, the last with the requests of its brokers under ZooKeeper."""
+    return jars_of(HERE / "kafka-clients-3.9.xml", "kafka-clients-3.9")
 
 
 def metadata_shell_jars() -> list[Path]:

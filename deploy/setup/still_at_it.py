@@ -21,16 +21,16 @@ def say(sentence: str) -> None:
 
 @contextmanager
 def still_at_it(
-    what: str, every_s: float = EVERY_S, tell: Callable[[str], None] = say
+    what: str, every_s: float = EVERY_S, print_line: Callable[[str], None] = say
 ) -> Iterator[None]:
     """Say what runs, and again how long it has, until the block ends."""
     ended, begun_s = threading.Event(), time.monotonic()
 
     def repeat() -> None:
         while not ended.wait(every_s):
-            tell(f"{what} … {time.monotonic() - begun_s:.0f} s")
+            print_line(f"{what} … {time.monotonic() - begun_s:.0f} s")
 
-    tell(what)
+    print_line(what)
     thread = threading.Thread(target=repeat, name="still at it", daemon=True)
     thread.start()
     try:

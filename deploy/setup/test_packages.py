@@ -6,6 +6,7 @@ Never: a failure hidden: what cannot be installed is named, and the tests that n
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -51,6 +52,9 @@ TOOLS = (
 )
 FONTS = Path("/usr/share/fonts/opentype/noto")  # Chinese in the browser's pictures
 FONT_PACKAGES = ("fonts-noto-cjk", "google-noto-sans-cjk-fonts")
+ATOMIC = "libatomic.so.1"
+"""What steers the browser is a Node.js that needs it, and no package of Debian asks for it."""
+ATOMIC_PACKAGES = ("libatomic1", "libatomic")
 
 
 def ensure_test_packages() -> None:
@@ -81,4 +85,14 @@ def ensure_test_tools() -> None:
                 "the tests that need it are skipped")  # fmt: skip
     if not FONTS.exists():
         install([FONT_PACKAGES[0]], [FONT_PACKAGES[1]])
+    if not _loads(ATOMIC):
+        install([ATOMIC_PACKAGES[0]], [ATOMIC_PACKAGES[1]])
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 

@@ -26,9 +26,9 @@ FIGURES: Mapping[str, str] = {
 """Which figure of the bench measures which cost."""
 
 
-def measured_costs(kept: Path) -> tuple[RecordCosts, dict[str, str]]:
+def measured_costs(path: Path) -> tuple[RecordCosts, dict[str, str]]:
     """The costs, and by name the day on which one was measured; without the file, none was."""
-    results = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
+    results = json.loads(path.read_text("utf-8")) if path.exists() else {}
     found = {cost: results[figure] for cost, figure in FIGURES.items() if figure in results}
     values = {cost: round(statistics.median(row["runs"]["ours"]), 1) for cost, row in found.items()}
     days = {cost: str(row["measured"]) for cost, row in found.items()}

@@ -115,23 +115,23 @@ def size(demand: Demand, costs: RecordCosts = RecordCosts()) -> list[Need]:
 
 
 def _records(demand: Demand, average: float, peak: float) -> Need:
-    told = (
+    reckoning = (
         f"{demand.cameras:,} cameras × {demand.rate:g}/s = {average:,.0f}/s on average; "
         f"× {demand.peak:g} at the peak"
     )
-    return Need("records at the peak", math.ceil(peak), "a second", told)
+    return Need("records at the peak", math.ceil(peak), "a second", reckoning)
 
 
 def _edges(demand: Demand, costs: RecordCosts, peak: float) -> Need:
     """An edge is one process: its rate is measured as a whole, more cores do not raise it."""
     edges = peak / (costs.edge_rate * demand.busy)
-    told = f"{peak:,.0f}/s / ({costs.edge_rate:,.0f}/s × {demand.busy:g}) = {edges:.1f}"
-    return Need("edges", max(2, math.ceil(edges)), "processes", told + "; 2 at least")
+    reckoning = f"{peak:,.0f}/s / ({costs.edge_rate:,.0f}/s × {demand.busy:g}) = {edges:.1f}"
+    return Need("edges", max(2, math.ceil(edges)), "processes", reckoning + "; 2 at least")
 
 
 def _memory(what: str, count: int, each_mb: float) -> Need:
-    told = f"{count:,} × {each_mb:,.0f} MB"
-    return Need(f"memory of {what}", math.ceil(count * each_mb / 1_000), "GB", told)
+    reckoning = f"{count:,} × {each_mb:,.0f} MB"
+    return Need(f"memory of {what}", math.ceil(count * each_mb / 1_000), "GB", reckoning)
 
 
 def _brokers(
@@ -140,13 +140,13 @@ def _brokers(
     cost_us = costs.broker_us + (demand.copies - 1) * costs.copy_us
     by_cpu = peak * cost_us / 1e6 / usable
     by_disk = bus_gib(demand, costs, average) / (0.7 * demand.disk_per_server_gib)
-    told = (
+    reckoning = (
         f"by CPU {peak:,.0f}/s × ({costs.broker_us:g} + {demand.copies - 1} × "
         f"{costs.copy_us:g}) µs / {usable:g} cores = {by_cpu:.1f}; by disk {by_disk:.1f}; "
         f"{demand.copies} copies need as many"
     )
     count = max(demand.copies, math.ceil(by_cpu), math.ceil(by_disk))
-    return Need("brokers", count, "servers", told)
+    return Need("brokers", count, "servers", reckoning)
 
 
 def _partitions(costs: RecordCosts, peak: float) -> Need:
@@ -158,16 +158,17 @@ def _partitions(costs: RecordCosts, peak: float) -> Need:
 
 def _executors(costs: RecordCosts, peak: float) -> Need:
     cores = peak * costs.executor_us / 1e6
-    told = (
+    reckoning = (
         f"{peak:,.0f}/s × {costs.executor_us:g} µs = {cores:.1f} cores, "
         "twice that to catch up after an outage; 2 at least"
     )
-    return Need("executors of ingest and watch list", max(2, math.ceil(2 * cores)), "cores", told)
+    count = max(2, math.ceil(2 * cores))
+    return Need("executors of ingest and watch list", count, "cores", reckoning)
 
 
 def _meters() -> Need:
     """They read what ingest has added up, not records."""
-    return Need("executors of latency and quality", 2, "cores", "1 × 2 applications")
+    return Need("executors of latency and quality", 1, "cores", "1 × 1 driver of both")
 
 
 def _store(
@@ -177,7 +178,7 @@ def _store(
     by_cpu = peak * costs.region_us / 1e6 / usable
     by_disk = gib / (0.7 * demand.disk_per_server_gib)
     count = max(3, math.ceil(by_cpu), math.ceil(by_disk))
-    told = (
+    reckoning = (
         f"by CPU {peak:,.0f}/s × {costs.region_us:g} µs / {usable:g} cores = {by_cpu:.1f}; "
         f"by disk {by_disk:.1f}; 3 at least"
     )
@@ -186,7 +187,7 @@ def _store(
         f"{demand.copies} copies"
     )
     return [
-        Need("region servers", count, "servers", told),
+        Need("region servers", count, "servers", reckoning),
         Need("disk of the record store", math.ceil(gib), "GiB", disk),
     ]
 

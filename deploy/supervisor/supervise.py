@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
@@ -59,7 +58,7 @@ async def supervise(
     processes: Sequence[Child],
     folder: Path,
     announcements: Sequence[str] = (),
-    about: Mapping[str, Any] = MappingProxyType({}),
+    about: Mapping[str, object] = MappingProxyType({}),
 ) -> int:
     """Keep these processes alive until asked to stop; `announcements` are printed once all
     answer."""
@@ -68,13 +67,13 @@ async def supervise(
     stop_on_signals(asked)
     await supervisor.start()
     try:
-        said = False
+        has_announced = False
         while not asked.is_set() and not supervisor.failed:
-            if supervisor.all_ready and not said:
+            if supervisor.all_ready and not has_announced:
                 for sentence in announcements:
                     line.say(sentence)
                 line.say(f"all roles run; logs: {folder / 'log'}; stop: Ctrl-C or 'databus down'")
-                said = True
+                has_announced = True
             line.show(describe(supervisor))
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(asked.wait(), TICK_S)

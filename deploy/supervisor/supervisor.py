@@ -209,7 +209,7 @@ class Supervisor:
             spec.endpoint.accepts_connections
         ):
             await asyncio.sleep(POLL_S)
-        while spec.ready_line and not _says(log_path, log_start, spec.ready_line):
+        while spec.ready_line and not _has_line(log_path, log_start, spec.ready_line):
             await asyncio.sleep(POLL_S)
         self._set_state(child, RoleState.RUNNING)
 
@@ -246,7 +246,7 @@ class Supervisor:
                 rotate_log(path)
 
 
-def _says(log_path: Path, start: int, line: str) -> bool:
+def _has_line(log_path: Path, start: int, line: str) -> bool:
     """Whether a process has written these words since it was started."""
     with open(log_path, "rb") as log:
         log.seek(start if log_path.stat().st_size >= start else 0)  # cut by rotation meanwhile

@@ -40,12 +40,12 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def new_seeds() -> Iterator[int]:
     """Another one for each run."""
-    dice = random.SystemRandom()
+    rng = random.SystemRandom()
     while True:
-        yield dice.randrange(1 << 32)
+        yield rng.randrange(1 << 32)
 
 
-def keeper(tests: Sequence[str], record: Path = RECORD) -> Callable[[RepeatedRun], None]:
+def recorder_of(tests: Sequence[str], record: Path = RECORD) -> Callable[[RepeatedRun], None]:
     """Appends a line for each run of these tests."""
 
     def keep(run: RepeatedRun) -> None:

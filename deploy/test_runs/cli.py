@@ -71,6 +71,9 @@ def simulate(
     sites: Annotated[
         int, typer.Option(min=1, max=2, help="2: a cluster each, a mirror, an edge.")
     ] = 1,
+    tables: Annotated[
+        bool, typer.Option(help="With a compacted topic that is cleaned; one site.")
+    ] = False,
     trace: Annotated[bool, typer.Option(help="Print all that happens in them.")] = False,
     jobs: Annotated[int, typer.Option(help="Worlds at a time.")] = 1,
 ) -> None:
@@ -83,4 +86,5 @@ def simulate(
     words = ["--seeds", seeds, "--controller", controller, "--jobs", str(jobs), *ctx.args]
     words += ["--sites", str(sites)]
     words += [] if seed is None else ["--seed", str(seed)]
+    words += ["--tables"] if tables else []
     raise typer.Exit(work.run(words + (["--trace"] if trace else [])))

@@ -35,14 +35,14 @@ class Outcomes:
         return ", ".join(f"{counts[name]} {name}" for name in ("passed", "failed", "skipped"))
 
     def write(self, path: Path) -> None:
-        said = {"counts": dict(self.counts), "failures": self.failures, "seconds": self.seconds}
-        path.write_text(json.dumps(said), encoding="utf-8")
+        stored = {"counts": dict(self.counts), "failures": self.failures, "seconds": self.seconds}
+        path.write_text(json.dumps(stored), encoding="utf-8")
 
 
 def read_outcomes(path: Path) -> Outcomes:
     """None of anything where the run ended before it could write."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Outcomes({}, {}, {})
-    return Outcomes(said["counts"], said["failures"], said["seconds"])
+    return Outcomes(stored["counts"], stored["failures"], stored["seconds"])

@@ -80,7 +80,7 @@ def run(wanted: Wanted) -> int:
         return _call(call, environment, one)[0]
 
     if wanted.repeat:
-        return repeat(once, wanted.repeat, by_hand.new_seeds(), by_hand.keeper(words))
+        return repeat(once, wanted.repeat, by_hand.new_seeds(), by_hand.recorder_of(words))
     if wanted.stress:
         with stress.load():
             return repeat(once, wanted.stress, count(seed))
@@ -122,6 +122,6 @@ def _call(call: Sequence[str], environment: Mapping[str, str], seed: int) -> tup
     """One run of pytest with this seed: its status and what it wrote down."""
     with tempfile.TemporaryDirectory(prefix="databus-tests-") as folder:
         outcomes = Path(folder) / "outcomes.json"
-        told = {**environment, "DATABUS_SEED": str(seed), OUTCOMES_VARIABLE: str(outcomes)}
-        done = subprocess.run(call, cwd=PROJECT_ROOT, env=told, check=False)
+        variables = {**environment, "DATABUS_SEED": str(seed), OUTCOMES_VARIABLE: str(outcomes)}
+        done = subprocess.run(call, cwd=PROJECT_ROOT, env=variables, check=False)
         return done.returncode, read_outcomes(outcomes)

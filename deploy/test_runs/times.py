@@ -19,7 +19,7 @@ from deploy.test_runs.turn import Turn
 TIMES = PROJECT_ROOT / "tests" / "times.json"
 PAGE = PROJECT_ROOT / "docs" / "test-times.md"
 LONG_TEST_S = 5.0  # shorter tests are kept as part of their file only
-SHOWN_FILES = 40
+LISTED_FILES = 40
 HEAD = """# Where the time of the tests goes
 
 Written by `./databus test --write-times`; not by hand. Seconds of one worker, as measured when
@@ -48,8 +48,8 @@ class Times:
 def read_times() -> Times:
     if not TIMES.exists():
         return Times({}, {})
-    said = json.loads(TIMES.read_text(encoding="utf-8"))
-    return Times(said["files"], said["tests"])
+    stored = json.loads(TIMES.read_text(encoding="utf-8"))
+    return Times(stored["files"], stored["tests"])
 
 
 def merged(old: Times, seconds: Mapping[str, float]) -> Times:
@@ -76,16 +76,17 @@ def page(times: Times, run: str) -> str:
     whole = sum(times.files.values())
     lines = [HEAD, f"Last measured: {run}. Sum of all files: {whole:.0f} s.", ""]
     lines += _table("folder", folders, whole)
-    lines += ["", f"The {SHOWN_FILES} longest files:", ""]
-    lines += _table("file", dict(_longest(times.files)[:SHOWN_FILES]), whole)
+    lines += ["", f"The {LISTED_FILES} longest files:", ""]
+    lines += _table("file", dict(_longest(times.files)[:LISTED_FILES]), whole)
     return "\n".join(lines) + "\n"
 
 
 def write_page(outcomes: Outcomes, turn: Turn) -> None:
     """Merge what the run measured into the file and write the page from it."""
     times = merged(read_times(), outcomes.seconds)
-    said = {"files": dict(sorted(times.files.items())), "tests": dict(sorted(times.tests.items()))}
-    TIMES.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    files, tests = (dict(sorted(each.items())) for each in (times.files, times.tests))
+    stored = {"files": files, "tests": tests}
+    TIMES.write_text(json.dumps(stored, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     PAGE.write_text(page(times, f"turn {turn.number}"), encoding="utf-8")
     print(f"databus: wrote {_names((TIMES, PAGE))}", flush=True)
 

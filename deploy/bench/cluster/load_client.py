@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
 from deploy.bench.cluster.targets import ClusterTarget
+from deploy.bench.program import answer_of_program, module_command
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 
@@ -19,14 +19,8 @@ TIMEOUT_S = 900.0
 
 def run(target: ClusterTarget, program: str, *words: str) -> dict[str, Any]:
     """One program to its end."""
-    done = subprocess.run(
-        _command(target, program, *words),
-        cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise OperatorError(f"{program} failed on {target.name}: {done.stderr[-400:]}")
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    command = _command(target, program, *words)
+    return answer_of_program(command, f"{program} on {target.name}", TIMEOUT_S)
 
 
 class GapWriter:
@@ -61,5 +55,4 @@ class GapWriter:
 
 
 def _command(target: ClusterTarget, program: str, *words: str) -> list[str]:
-    module = [sys.executable, "-m", "deploy.bench.load", program]
-    return [*module, "--bootstrap", target.bootstrap, *words]
+    return module_command("deploy.bench.load", program, "--bootstrap", target.bootstrap, *words)

@@ -75,12 +75,12 @@ def measure(
         recorder = SampleRecorder(wanted, repeat, say)
         for _ in range(repeat if wanted else 0):
             for start in (ours, kafka_cluster):
-                work = partial(_side, start, group, wanted, size, recorder, say)
+                work = partial(_measure_cluster, start, group, wanted, size, recorder, say)
                 attempt(", ".join(wanted), work, say)
             yield from recorder.samples()
 
 
-def _side(
+def _measure_cluster(
     start: Start, group: Group, names: Sequence[str], size: Size, recorder: SampleRecorder, say: Say
 ) -> None:
     """One cluster in a fresh folder."""

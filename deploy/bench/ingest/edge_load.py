@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 
@@ -22,8 +20,8 @@ from bus.settings import SiteSettings
 from deploy.bench.ingest.devices import devices
 from deploy.bench.ingest.product import Arrangement, running
 from deploy.bench.ingest.role_processes import role_cpu_s
+from deploy.bench.program import answer_of_program, module_command
 from deploy.errors import OperatorError
-from deploy.paths import PROJECT_ROOT
 
 CONNECTIONS = 50
 RECORDS_PER_REQUEST = 10
@@ -50,14 +48,8 @@ def measured() -> dict[str, float]:
 
 
 def _run(port: str, *words: str) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-m", "deploy.bench.ingest.edge_load", "--port", port, *words],
-        cwd=PROJECT_ROOT, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise OperatorError(f"the load on the edge failed: {done.stderr[-400:]}")
-    answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    command = module_command("deploy.bench.ingest.edge_load", "--port", port, *words)
+    return answer_of_program(command, "the load on the edge", 120)
 
 
 def requests(seen: Sequence[dict[str, object]]) -> Iterator[bytes]:

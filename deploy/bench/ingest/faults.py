@@ -29,7 +29,7 @@ RATE, HIT_EVERY = 500, 25
 LAST_S = 5.0  # for the alarms of the last records
 FIRST_TIMEOUT_S = 60.0
 DISK_BYTES = 512 << 20
-KEPT = 0.95  # of the planted hits of a span must be on the topic
+LEAST_SHARE = 0.95  # of the planted hits of a span must be on the topic
 
 Fault = Callable[[], AbstractContextManager[object]]
 
@@ -80,7 +80,7 @@ def times_around(
         [seen - captured for captured, seen in raised if captured >= fault_ms],
     )
     last_ms = max((captured for captured, _ in raised), default=0)
-    expected = KEPT * hits_per_s * min(span_s, max(0, last_ms - fault_ms) / 1000)
+    expected = LEAST_SHARE * hits_per_s * min(span_s, max(0, last_ms - fault_ms) / 1000)
     if len(found.during) < max(1, expected) or last_ms < fault_ms + span_s * 500:
         raise OperatorError(f"only {len(found.during)} alarms came during the fault")
     return found
@@ -96,7 +96,7 @@ def _wait_for_the_first(raised: list[tuple[int, int]]) -> None:
 
 def driver_dead() -> dict[str, float]:
     """kill -9 of the driver of ingest, whenever the supervisor has started it again."""
-    return {"ingest-fault-driver": _ratio(lambda product: _kept_dead(product, "streams"))}
+    return {"ingest-fault-driver": _ratio(lambda product: _held_dead(product, "streams"))}
 
 
 def disk_full() -> dict[str, float]:
@@ -147,7 +147,7 @@ def _ratio(fault: Callable[[Product], AbstractContextManager[object]], *settings
 
 
 @contextlib.contextmanager
-def _kept_dead(product: Product, role: str) -> Iterator[None]:
+def _held_dead(product: Product, role: str) -> Iterator[None]:
     ended = threading.Event()
 
     def work() -> None:

@@ -13,17 +13,13 @@ from functools import partial
 from pathlib import Path
 
 from deploy.bench.backlog import produce_backlog
-from deploy.bench.flow_times import (
-    percentile_s,
-    rate_of_commits,
-    stored_records,
-    stored_rows,
-)
+from deploy.bench.flow_times import rate_of_commits
 from deploy.bench.ingest import (
     broker_death,
     edge_load,
     executors,
     faults,
+    latencies,
     plates,
     register_start,
     topic_made_anew,
@@ -35,25 +31,18 @@ from deploy.bench.ingest.role_processes import (
     resident_mb,
     standing_still,
 )
-from deploy.bench.ingest.sending import answer_of, start_devices, want_plate
-from deploy.bench.ingest.watchers import alarms, commits, moment_of
+from deploy.bench.ingest.sending import HIT_EVERY, answer_of, start_devices, want_plate
+from deploy.bench.ingest.watchers import alarms
 from deploy.bench.report import FIGURES, Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, role
 from deploy.errors import OperatorError
 from deploy.roles.table import ROLES
 from deploy.settings.sources import unknown
-from ingest.store.port import Query
 
 PREFIX = "ingest-"
-WARM_UP_S = {Arrangement.A: 40, Arrangement.B: 240}
-"""A city's JVMs, on the cores of one machine, need minutes until they and their backlog of the
-first half minute are where they stay."""
-MEASURED_S = 60
 CATCH_UP = 1_000_000
-STORED_TIMEOUT_S = 60.0
 MINUTE_S, EARLY_MINUTE, LATE_MINUTE, MEMORY_RATE = 60, 10, 60, 500
-HIT_EVERY = 50  # records: one of the wanted car
 GAP_RATE = 10  # planted hits a second
 GAP_BEFORE_S, GAP_AFTER_S = 30, 90
 
@@ -81,29 +70,6 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
                 elif name not in FIGURES:  # a step of a figure
                     say(f"    {name}: {value:.4g}")
             yield from recorder.samples()
-
-
-def latencies(arrangement: Arrangement, rate: int) -> dict[str, float]:
-    """Captured → the commit is seen, and captured → on `event.alarm`, in seconds."""
-    with running(arrangement) as product:
-        want_plate(product)
-        with commits(product) as seen, alarms(product.bootstrap) as raised:
-            warm_up_s = WARM_UP_S[arrangement]
-            since_ms = _feed(product, rate, warm_up_s + MEASURED_S) + warm_up_s * 1000
-        stored = [
-            moment - row.captured_at_ms
-            for row in stored_rows(product.store_url, Query())
-            if row.captured_at_ms >= since_ms
-            and (moment := moment_of(seen, row.stored_at_ms)) is not None
-        ]
-        told = [moment - captured for captured, moment in raised if captured >= since_ms]
-        _check_alarms(len(told), rate)
-    name = f"{PREFIX}{arrangement.value}"
-    return {
-        f"{name}-stored-{rate}": percentile_s(stored, 99),
-        f"{name}-alarm-{rate}-p50": percentile_s(told, 50),
-        f"{name}-alarm-{rate}-p99": percentile_s(told, 99),
-    }
 
 
 def catch_up(arrangement: Arrangement) -> dict[str, float]:
@@ -174,36 +140,15 @@ def _gap_after_kill(product: Product) -> float:
     return max(gaps) / 1000
 
 
-def _feed(product: Product, rate: int, seconds: int) -> int:
-    """Send for a time, until all is stored; when it began, in epoch ms."""
-    began_ms = int(time.time() * 1000)
-    answer = answer_of(_send(product, rate, seconds))
-    if answer["unconfirmed"] or answer["sent"] < 0.98 * rate * seconds:
-        raise OperatorError(f"the bus did not take the load: {answer}")
-    deadline = time.monotonic() + STORED_TIMEOUT_S
-    while (now := stored_records(product.store_url)) < answer["sent"]:
-        if time.monotonic() > deadline:
-            raise OperatorError(f"{now} of {answer['sent']} records were stored in time")
-        time.sleep(0.5)
-    return began_ms
-
-
-def _check_alarms(raised: int, rate: int) -> None:
-    """An alarm that is missing would be left out of the percentile."""
-    wanted = rate * MEASURED_S // HIT_EVERY
-    if raised < wanted * 0.98:
-        raise OperatorError(f"{raised} of about {wanted} alarms were raised in time")
-
-
 def _send(
     product: Product, rate: int, seconds: int, hit_every: int = HIT_EVERY
 ) -> subprocess.Popen[str]:
     return start_devices(product.bootstrap, rate=rate, seconds=seconds, hit_every=hit_every)
 
 
-def _of(arrangement: Arrangement, rate: int) -> tuple[str, ...]:
-    name = f"{PREFIX}{arrangement.value}"
-    return f"{name}-stored-{rate}", f"{name}-alarm-{rate}-p50", f"{name}-alarm-{rate}-p99"
+def _of_one_machine(rate: int) -> tuple[str, ...]:
+    name = f"{latencies.A}-"
+    return f"{name}stored-{rate}", f"{name}alarm-{rate}-p50", f"{name}alarm-{rate}-p99"
 
 
 EXECUTORS = (
@@ -214,9 +159,9 @@ EXECUTORS = (
 Program = tuple[str, tuple[str, ...], Callable[[], dict[str, float]]]
 
 PROGRAMS: tuple[Program, ...] = (
-    ("A at 500/s", _of(Arrangement.A, 500), partial(latencies, Arrangement.A, 500)),
-    ("A at 1,000/s", _of(Arrangement.A, 1000), partial(latencies, Arrangement.A, 1000)),
-    ("B at 1,000/s", _of(Arrangement.B, 1000), partial(latencies, Arrangement.B, 1000)),
+    ("A at 500/s", _of_one_machine(500), partial(latencies.of_one_machine, 500)),
+    ("A at 1,000/s", _of_one_machine(1000), partial(latencies.of_one_machine, 1000)),
+    ("B from its start on", latencies.CITY, latencies.of_a_city),
     ("a backlog in SQLite", (f"{PREFIX}a-backlog",), partial(catch_up, Arrangement.A)),
     ("a backlog in HBase", (f"{PREFIX}b-backlog",), partial(catch_up, Arrangement.B)),
     ("two executors", EXECUTORS, executors.measured),

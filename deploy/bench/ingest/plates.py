@@ -55,25 +55,25 @@ def _measured(url: str, records: int) -> float:
 
 
 def _fill(url: str, records: int, start_ms: int) -> None:
-    store, dice = open_store(url, "write"), random.Random(1)
+    store, rng = open_store(url, "write"), random.Random(1)
     for first in range(0, records, PER_BATCH):
         end = min(first + PER_BATCH, records)
         place = Position(
             application="bench", cluster_id="bench", topic="data.vehicle", topic_id="bench",
             partition=0, start_offset=first, end_offset=end,
         )  # fmt: skip
-        store.apply(StoreBatch(rows=list(_rows(first, end, records, start_ms, dice))), [place])
+        store.apply(StoreBatch(rows=list(_rows(first, end, records, start_ms, rng))), [place])
     store.close()
 
 
 def _rows(
-    first: int, end: int, records: int, start_ms: int, dice: random.Random
+    first: int, end: int, records: int, start_ms: int, rng: random.Random
 ) -> Iterator[RecordRow]:
     """Spread evenly over the month, by time."""
     for number in range(first, end):
         captured_at_ms = start_ms + DAYS_MS * number // records
-        plate = f"京{dice.randrange(records // SEEN):06d}"
-        camera = dice.randrange(2_000)
+        plate = f"京{rng.randrange(records // SEEN):06d}"
+        camera = rng.randrange(2_000)
         yield RecordRow(
             record_id=f"bench-{number}", kind="vehicle", checkpoint_id=f"c{camera % 500}",
             district_id=f"d{camera % 10}", camera_ip=f"10.0.{camera // 250}.{camera % 250}",
@@ -83,8 +83,8 @@ def _rows(
 
 
 def _asked(url: str, start_ms: int, plates: int) -> float:
-    reader, dice, took = open_store(url), random.Random(2), []
-    for plate in dice.sample(range(plates), QUESTIONS):
+    reader, rng, took = open_store(url), random.Random(2), []
+    for plate in rng.sample(range(plates), QUESTIONS):
         began = time.monotonic()
         query = Query(kind="vehicle", plate=f"京{plate:06d}", captured_from_ms=start_ms)
         reader.query(query, PageRequest(limit=100))

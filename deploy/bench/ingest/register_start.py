@@ -34,7 +34,9 @@ def measured() -> dict[str, float]:
             bus = BusSettings(bootstrap_servers=broker.bootstrap)
             make_topics(bus)
             for entries in (_register(), _edits()):
-                send_entries(SiteSettings(), bus, entries, "bench", CLIENT_ID)
+                send_entries(
+                    SiteSettings(), bus, entries, "bench", CLIENT_ID, lambda _, at_ms: at_ms
+                )
             began = time.monotonic()
             follower = RegisterFollower(bus, folder / "none.json", CLIENT_ID).start()
             try:
@@ -76,8 +78,8 @@ def _register() -> list[RegisterEntry]:
 
 def _edits() -> list[RegisterEntry]:
     """Checkpoints that get another name, one after the other."""
-    dice = random.Random(1)
-    numbers = [dice.randrange(DEVICES // PER_CHECKPOINT) for _ in range(EDITS)]
+    rng = random.Random(1)
+    numbers = [rng.randrange(DEVICES // PER_CHECKPOINT) for _ in range(EDITS)]
     return [
         RegisterEntry(
             kind="checkpoint", id=f"c{number}", checkpoint=_checkpoint(number, f"西路{edit}")

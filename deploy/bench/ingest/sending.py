@@ -15,7 +15,10 @@ from deploy.bench.ingest.product import Product
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 
+HIT_EVERY = 50  # records: one of the wanted car
 ANSWER_TIMEOUT_S = 600.0
+TAKEN_SHARE = 0.98
+"""Of what was to be sent: a bus that takes less is measured at another rate."""
 
 
 def want_plate(product: Product) -> None:
@@ -43,4 +46,13 @@ def answer_of(
     if process.returncode != 0:
         raise OperatorError(f"the devices failed: {errors[-400:]}")
     answer: dict[str, int] = json.loads(output.splitlines()[-1])
+    return answer
+
+
+def answer_of_load(process: subprocess.Popen[str], rate: float, seconds: float) -> dict[str, int]:
+    """The same, of devices that were to send at a rate. Raises OperatorError if the bus has not
+    taken it all; the last record may not have been due."""
+    answer = answer_of(process)
+    if answer["unconfirmed"] or answer["sent"] + 1 < TAKEN_SHARE * rate * seconds:
+        raise OperatorError(f"the bus did not take the load: {answer}")
     return answer

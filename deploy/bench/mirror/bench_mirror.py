@@ -5,7 +5,6 @@ In: folders. Out: running processes, addresses. Never: a pair that two mirrors h
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from types import MappingProxyType
 
 from bus.client.admin import commands
 from bus.client.wire.sync_client import SyncClient
-from deploy.errors import OperatorError
+from deploy.bench.program import answer_of_program
 from deploy.paths import PROJECT_ROOT
 from deploy.servers.databus_cluster import RunningCluster, start_cluster
 from deploy.servers.kafka import start_kafka
@@ -147,7 +146,7 @@ def pair_of_apache(folder: Path) -> Iterator[BrokerPair]:
 class MirroringRun:
     """A mirror that copies, warm. `folder`: of its own."""
 
-    side: BenchMirror
+    bench_mirror: BenchMirror
     pair: BrokerPair
     folder: Path
     process: subprocess.Popen[bytes]
@@ -158,7 +157,7 @@ OpenPair = Callable[[Path], AbstractContextManager[BrokerPair]]
 
 @contextmanager
 def mirroring(
-    side: BenchMirror,
+    bench_mirror: BenchMirror,
     open_pair: OpenPair,
     *,
     warm_s: int,
@@ -172,10 +171,10 @@ def mirroring(
         with SyncClient(pair.source, "bench") as client:
             commands.create_topic(client, TOPIC, partitions=partitions)
         folder = Path(name) / "mirror"
-        process = side.start(folder, pair, settings)
+        process = bench_mirror.start(folder, pair, settings)
         try:
-            load("warm", pair, side.topic, 100, warm_s, busy)
-            yield MirroringRun(side, pair, folder, process)
+            load("warm", pair, bench_mirror.topic, 100, warm_s, busy)
+            yield MirroringRun(bench_mirror, pair, folder, process)
         finally:
             end(process)
 
@@ -184,14 +183,8 @@ def load(
     what: str, pair: BrokerPair, topic: str, count: int, seconds: int, *more: int
 ) -> dict[str, float]:
     """The one client program, in a process of its own, to its end."""
-    done = subprocess.run(
-        load_command(what, pair, topic, count, seconds, *more), cwd=PROJECT_ROOT,
-        capture_output=True, text=True, timeout=WAIT_S + 2 * seconds, check=False,
-    )  # fmt: skip
-    if done.returncode != 0:
-        raise OperatorError(f"{what}: {done.stderr[-300:]}")
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    command = load_command(what, pair, topic, count, seconds, *more)
+    return answer_of_program(command, what, WAIT_S + 2 * seconds)
 
 
 def load_command(

@@ -33,13 +33,13 @@ MANY_PARTITIONS, BUSY_PARTITIONS = 1000, 100
 
 
 def run_bench_mirror(
-    side: BenchMirror, open_pair: OpenPair, wanted: Sequence[str]
+    bench_mirror: BenchMirror, open_pair: OpenPair, wanted: Sequence[str]
 ) -> dict[str, float]:
     """The figures of one side, on a pair of brokers of its own."""
     found = {}
-    with mirroring(side, open_pair, warm_s=WARM_S) as run:
+    with mirroring(bench_mirror, open_pair, warm_s=WARM_S) as run:
         before = _cpu_s(run.process)
-        load("backlog", run.pair, side.topic, RECORDS, 0)
+        load("backlog", run.pair, bench_mirror.topic, RECORDS, 0)
         found[CPU] = RECORDS / max(_cpu_s(run.process) - before, 0.01)
         if DELAY in wanted:
             found[DELAY] = _delay(run, PARTITIONS)
@@ -59,8 +59,8 @@ def _delay_of(partitions: int, busy: int) -> float:
 
 
 def _delay(run: MirroringRun, busy: int) -> float:
-    load("rate", run.pair, run.side.topic, RATE, WARM_AT_RATE_S, busy)
-    return load("rate", run.pair, run.side.topic, RATE, RATE_S, busy)["p99_ms"]
+    load("rate", run.pair, run.bench_mirror.topic, RATE, WARM_AT_RATE_S, busy)
+    return load("rate", run.pair, run.bench_mirror.topic, RATE, RATE_S, busy)["p99_ms"]
 
 
 def _cpu_s(process: subprocess.Popen[bytes]) -> float:

@@ -49,7 +49,7 @@ def named_s() -> dict[str, float]:
         load("produce", run.pair, TOPIC, RECORDS, 0)
         _wait(lambda: _is_copied(run.pair), "all is copied")
         end(run.process)
-        with _begun_anew(run) as folder:
+        with _fresh_mirror(run) as folder:
             interval_s = MirrorSettings(source_bootstrap_servers="A").proof_interval_s
             _wait(lambda: _is_compared(folder), "the mirror has compared something")
             time.sleep(random.uniform(0, interval_s))
@@ -60,7 +60,7 @@ def named_s() -> dict[str, float]:
 
 
 @contextmanager
-def _begun_anew(run: MirroringRun) -> Iterator[Path]:
+def _fresh_mirror(run: MirroringRun) -> Iterator[Path]:
     """Another mirror that knows nothing of the first; its folder."""
     folder = run.folder.with_name("anew")
     process: subprocess.Popen[bytes] = OURS.start(folder, run.pair, NONE)

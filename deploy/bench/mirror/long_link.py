@@ -58,7 +58,7 @@ class LongLinkRun:
 
     def records_at_target(self) -> int:
         """In all partitions."""
-        return records_in(self.run.pair.target, self.run.side.topic)
+        return records_in(self.run.pair.target, self.run.bench_mirror.topic)
 
     def records_at_source(self) -> int:
         """In all partitions."""
@@ -69,14 +69,15 @@ class LongLinkRun:
         begin = time.perf_counter()
         while self.records_at_target() < records:
             if time.perf_counter() - begin > WAIT_S:
-                raise OperatorError(f"{self.run.side.title}: {records} records did not come over")
+                title = self.run.bench_mirror.title
+                raise OperatorError(f"{title}: {records} records did not come over")
             time.sleep(POLL_S)
         return time.perf_counter() - begin
 
 
-def records_per_second(side: BenchMirror, settings: Mapping[str, str] = NONE) -> float:
+def records_per_second(bench_mirror: BenchMirror, settings: Mapping[str, str] = NONE) -> float:
     """Of a backlog that lies at the source."""
-    with _running(side, settings) as far:
+    with _running(bench_mirror, settings) as far:
         before = far.records_at_target()
         far.run.process.send_signal(signal.SIGSTOP)
         try:
@@ -117,8 +118,8 @@ def catch_up_after_cut() -> dict[str, float]:
 
 
 @contextmanager
-def _running(side: BenchMirror, settings: Mapping[str, str]) -> Iterator[LongLinkRun]:
+def _running(bench_mirror: BenchMirror, settings: Mapping[str, str]) -> Iterator[LongLinkRun]:
     with DelayedLink(ONE_WAY_S) as link:
         at_far_end = partial(pair_of_ours, host=link.far_address, prefix=link.far)
-        with mirroring(side, at_far_end, warm_s=WARM_S, settings=settings) as run:
+        with mirroring(bench_mirror, at_far_end, warm_s=WARM_S, settings=settings) as run:
             yield LongLinkRun(link, run)

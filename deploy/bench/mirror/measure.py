@@ -68,23 +68,23 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
                 for what in (CPU, DELAY, MEMORY)
                 if any(_figures_of(PREFIX + of + what, names, is_kafka=k) for k in (False, True))
             ]
-            for side in (OURS, MIRROR_MAKER) if wanted else ():
-                work = partial(copying.run_bench_mirror, side, open_pair, wanted)
-                for what, value in (attempt(side.title, work, say) or {}).items():
-                    is_kafka = side is MIRROR_MAKER
+            for mirror in (OURS, MIRROR_MAKER) if wanted else ():
+                work = partial(copying.run_bench_mirror, mirror, open_pair, wanted)
+                for what, value in (attempt(mirror.title, work, say) or {}).items():
+                    is_kafka = mirror is MIRROR_MAKER
                     for name in _figures_of(PREFIX + of + what, names, is_kafka=is_kafka):
-                        recorder.add(name, value, of=side.title, is_kafka=is_kafka)
+                        recorder.add(name, value, of=mirror.title, is_kafka=is_kafka)
             yield from recorder.samples()
-        for name, side in ALIKE.items():
+        for name, mirror in ALIKE.items():
             if name in names:
-                work = partial(copying.run_bench_mirror, side, pair_of_apache, [DELAY])
-                for value in (attempt(side.title, work, say) or {}).values():
-                    is_kafka = side is MIRROR_MAKER_IN_TRANSACTIONS
-                    recorder.add(name, value, of=side.title, is_kafka=is_kafka)
-        for side in (OURS, MIRROR_MAKER) if PREFIX + LINK in names else ():
-            rate = attempt(side.title, partial(long_link.records_per_second, side), say)
+                work = partial(copying.run_bench_mirror, mirror, pair_of_apache, [DELAY])
+                for value in (attempt(mirror.title, work, say) or {}).values():
+                    is_kafka = mirror is MIRROR_MAKER_IN_TRANSACTIONS
+                    recorder.add(name, value, of=mirror.title, is_kafka=is_kafka)
+        for mirror in (OURS, MIRROR_MAKER) if PREFIX + LINK in names else ():
+            rate = attempt(mirror.title, partial(long_link.records_per_second, mirror), say)
             if rate is not None:
-                recorder.add(PREFIX + LINK, rate, of=side.title, is_kafka=side is MIRROR_MAKER)
+                recorder.add(PREFIX + LINK, rate, of=mirror.title, is_kafka=mirror is MIRROR_MAKER)
         for name, alone in OURS_ALONE.items():
             if PREFIX + name in names:
                 for what, value in (attempt(name, alone, say) or {}).items():
@@ -96,7 +96,7 @@ def _figures_of(measured: str, names: Sequence[str], *, is_kafka: bool) -> list[
     """The wanted figures that this value counts for."""
     also = [
         name
-        for name, side in ALIKE.items()
-        if measured == APACHE_DELAY and (side is MIRROR_MAKER_IN_TRANSACTIONS) != is_kafka
+        for name, mirror in ALIKE.items()
+        if measured == APACHE_DELAY and (mirror is MIRROR_MAKER_IN_TRANSACTIONS) != is_kafka
     ]
     return [name for name in [measured, *also] if name in names]

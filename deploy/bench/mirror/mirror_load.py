@@ -21,7 +21,7 @@ from bus.client.admin import queries
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicDescription, TopicPartition
-from bus.client.wire.one_fetch import FetchFrom
+from bus.client.wire.one_fetch import FetchFrom, fetched
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError
 from bus.protocol.apis import ApiKey
@@ -70,11 +70,12 @@ class RecordWatcher:
                 session.fetch((topic.topic_id, place.partition), start)
             while self._left:
                 request = session.next_request(max_bytes=MAX_BYTES, max_wait_ms=MAX_WAIT_MS)
+                assert request is not None, "every partition is wanted again after each answer"
                 answer = client.request_node(topic.partitions[0].leader, ApiKey.FETCH, request)
                 seen_s = time.perf_counter()
                 if session.handle_response(answer.error_code, answer.session_id):
                     for data in (one for named in answer.responses for one in named.partitions):
-                        end = self._on_records(data.records or b"", seen_s)
+                        end = self._on_records(fetched(data.records), seen_s)
                         if end >= 0:
                             start = FetchFrom(self._topic, end)
                             session.fetch((topic.topic_id, data.partition_index), start)
@@ -120,10 +121,10 @@ def records_in(bootstrap: str, topic: str) -> int:
     return sum(end_offsets_of(BusSettings(bootstrap_servers=bootstrap), places).values())
 
 
-def values(dice: random.Random) -> list[bytes]:
+def values(rng: random.Random) -> list[bytes]:
     """Records of a third of a kilobyte that compress as ours do."""
     return [
-        TEXT % dice.randbytes(16).hex().encode() + dice.randbytes(40).hex().encode()
+        TEXT % rng.randbytes(16).hex().encode() + rng.randbytes(40).hex().encode()
         + b'"picture":"http://10.1.2.3:8650/pictures/2026/11/25/09/"' + b" " * 60
         for _ in range(1000)
     ]  # fmt: skip

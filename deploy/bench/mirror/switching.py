@@ -102,8 +102,8 @@ def stored_ms() -> dict[str, float]:
             sys.executable, "-m", "deploy", "--set", f"site.data_dir={folder}", "demo", "--sites",
             "2", "--planned", "--for", DEMO_TIME, "--json",
         ]  # fmt: skip
-        told = _run(command, DEMO_TIMEOUT_S, "the demo of two sites")
-    found = json.loads(told.strip().splitlines()[-1])["first_stored_ms"]
+        output = _run(command, DEMO_TIMEOUT_S, "the demo of two sites")
+    found = json.loads(output.strip().splitlines()[-1])["first_stored_ms"]
     if found is None:
         raise OperatorError("the new primary's store was not seen to go on")
     return {"switch-stored": float(found)}

@@ -45,7 +45,7 @@ class DivergedPartition(msgspec.Struct, frozen=True, kw_only=True):
         """As it stands in texts."""
         return f"{self.topic}-{self.partition}"
 
-    def heard(self) -> list[OwnRecord]:
+    def reported(self) -> list[OwnRecord]:
         """Those that the report must know of."""
         return [one for one in self.records if one.offset < self.heard_end]
 
@@ -55,11 +55,11 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     `at_a`, `at_b`: ids in the stores, or among what they rejected. `folded`: acknowledged records
     whose ids are not known any more, compared in number only. `known_missing`, `sent_again`: of the
     mirror's report, all topics; None where there was no forced switch. Of such a switch also:
-    `tails`, `lost_at_ms` (when A died), `tails_sent_again` (of the records that the report knows to
-    be missing in `tails`, those that edges sent again) and `perhaps_there` (of the others at most
-    so many came as new ones). `pictures`: of B's alarms,
-    at the cameras' edge; `pictures_at_b`: of these in B's own store. `first_stored_ms`: from
-    the last record that A acknowledged until a record that B took itself was in B's store;
+    `diverged`, `lost_at_ms` (when A died), `diverged_sent_again` (of the records that the report
+    knows to be missing in `diverged`, those that edges sent again) and `perhaps_there` (of the
+    others at most so many came as new ones). `pictures`: of B's alarms, at
+    the cameras' edge; `pictures_at_b`: of these in B's own store. `first_stored_ms`: from the last
+    record that A acknowledged until a record that B took itself was in B's store;
     None: not seen."""
 
     acknowledged: Mapping[Via, AbstractSet[str]]
@@ -71,9 +71,9 @@ class SiteRecords(msgspec.Struct, frozen=True, kw_only=True):
     known_missing: int | None = None
     sent_again: int | None = None
     edges_not_heard: Sequence[str] = ()
-    tails: Sequence[DivergedPartition] = ()
+    diverged: Sequence[DivergedPartition] = ()
     lost_at_ms: int = -1
-    tails_sent_again: int = 0
+    diverged_sent_again: int = 0
     perhaps_there: int = 0
     pictures: int = 0
     pictures_at_b: int = 0
@@ -141,7 +141,7 @@ def reconcile_sites(
         faults.append(f"B's store lacks {missing_pictures} pictures of its alarms")
     if records.edges_not_heard:
         faults.append(f"edges that did not say what they sent again: {records.edges_not_heard}")
-    known = {one.record_id for tail in records.tails for one in tail.heard()} & lost
+    known = {one.record_id for part in records.diverged for one in part.reported()} & lost
     return SitesReconciliation(
         by_edge=len(edge), directly=len(direct), stored_a=len(records.at_a),
         stored_b=records.stored_b,
@@ -156,39 +156,41 @@ def reconcile_sites(
 
 def report_faults(records: SiteRecords, lost: AbstractSet[str]) -> list[str]:
     """Where the report of a forced switch is not what both sites hold."""
-    faults = [fault for tail in records.tails for fault in _divergence_faults(tail, records, lost)]
-    own = {one.record_id for tail in records.tails for one in tail.records}
+    faults = [
+        fault for part in records.diverged for fault in _divergence_faults(part, records, lost)
+    ]
+    own = {one.record_id for part in records.diverged for one in part.records}
     if stray := sorted(lost - own):
         faults.append(
             f"B lacks {len(stray)} records that A had not behind the ends of the report: "
             f"{_some(stray)}"
         )
-    heard = [one.record_id for tail in records.tails for one in tail.heard()]
-    missing = sum(record_id not in records.at_b for record_id in heard)
-    said = sum(tail.known_missing for tail in records.tails) - records.tails_sent_again
-    if not 0 <= said - missing <= records.perhaps_there:
+    reported = [one.record_id for part in records.diverged for one in part.reported()]
+    missing = sum(record_id not in records.at_b for record_id in reported)
+    stated = sum(part.known_missing for part in records.diverged) - records.diverged_sent_again
+    if not 0 <= stated - missing <= records.perhaps_there:
         faults.append(
-            f"the report says that {said} records are still missing, up to "
+            f"the report says that {stated} records are still missing, up to "
             f"{records.perhaps_there} of them perhaps not; {missing} are"
         )
     return faults
 
 
 def _divergence_faults(
-    tail: DivergedPartition, records: SiteRecords, lost: AbstractSet[str]
+    part: DivergedPartition, records: SiteRecords, lost: AbstractSet[str]
 ) -> list[str]:
-    heard = len(tail.heard())
+    reported = len(part.reported())
     faults = []
-    if heard != tail.known_missing:
+    if reported != part.known_missing:
         faults.append(
-            f"{tail.name}: the report knows {tail.known_missing} records to be missing, A's disks "
-            f"hold {heard} in these offsets"
+            f"{part.name}: the report knows {part.known_missing} records to be missing, A's disks "
+            f"hold {reported} in these offsets"
         )
-    unheard = [one for one in tail.records[heard:] if one.record_id in lost]
-    if unheard and tail.heard_ms < records.lost_at_ms - HEARD_WITHIN_MS:
-        before = "never" if tail.heard_ms < 0 else f"{records.lost_at_ms - tail.heard_ms} ms before"
+    unheard = [one for one in part.records[reported:] if one.record_id in lost]
+    if unheard and part.heard_ms < records.lost_at_ms - HEARD_WITHIN_MS:
+        before = "never" if part.heard_ms < 0 else f"{records.lost_at_ms - part.heard_ms} ms before"
         faults.append(
-            f"{tail.name}: {len(unheard)} lost records are not in the report, which had heard of "
+            f"{part.name}: {len(unheard)} lost records are not in the report, which had heard of "
             f"it {before} A's end"
         )
     return faults

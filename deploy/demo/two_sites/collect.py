@@ -28,10 +28,10 @@ POLL_S = 0.5
 
 
 def read_records(
-    a: Settings, b: Settings, cameras: Settings, stored_at_switch: int, told: dict[str, Any],
+    a: Settings, b: Settings, cameras: Settings, stored_at_switch: int, report: dict[str, Any],
     first_stored_ms: int | None, lost_at_ms: int,
 ) -> tuple[SiteRecords, Reconciliation]:
-    """`cameras`: of the edge and the city, which writes its truth. `told`: what `mirror report
+    """`cameras`: of the edge and the city, which writes its truth. `report`: what `mirror report
     --json` says. `lost_at_ms`: when A died, -1: it did not. What B lacks is taken out of what is
     due there, so that B's own records balance for what is left."""
     # Those that the edge refused are not in it: B's own account compares them in number.
@@ -39,38 +39,38 @@ def read_records(
     by_id, folded = read_acknowledged(truth_files(city))
     with closing(open_records(a)) as reader:
         at_a = {*stored_ids(reader), *_rejected(reader, by_id.values())}
-    forced = _said(told, FORCED)
-    tails = diverged_partitions(a.site.data_path, forced[0]["partitions"]) if forced else []
-    own = {one.record_id for tail in tails for one in tail.records}
+    forced = _statements(report, FORCED)
+    diverged = diverged_partitions(a.site.data_path, forced[0]["partitions"]) if forced else []
+    own = {one.record_id for tail in diverged for one in tail.records}
     with closing(open_records(b)) as reader:
         stored_b = stored_ids(reader)
         at_b = {*stored_b, *_rejected(reader, by_id.values())}
         at_b |= {each for each in own - at_b if reader.rejected_record(each) is not None}
     lost = [line for record_id, line in by_id.items() if record_id not in at_b]
-    missing = told.get("missing") or {}
+    missing = report.get("missing") or {}
     pictures, pictures_at_b = pictures_of_alarms(b, cameras)
     records = SiteRecords(
         acknowledged=_by_way(by_id), at_a=at_a, at_b=at_b, folded=folded, stored_b=len(stored_b),
         stored_b_at_switch=stored_at_switch, known_missing=missing.get("known_missing"),
         sent_again=missing.get("sent_again"),
-        edges_not_heard=told.get("edges_not_heard", ()), tails=tails, lost_at_ms=lost_at_ms,
-        tails_sent_again=_sent_again(told, {(one.topic, one.partition) for one in tails}),
+        edges_not_heard=report.get("edges_not_heard", ()), diverged=diverged, lost_at_ms=lost_at_ms,
+        diverged_sent_again=_sent_again(report, {(one.topic, one.partition) for one in diverged}),
         perhaps_there=missing.get("perhaps_there", 0), pictures=pictures,
         pictures_at_b=pictures_at_b, first_stored_ms=first_stored_ms,
     )  # fmt: skip
     return records, collect.reconcile(b, city, lost)
 
 
-def _said(told: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+def _statements(report: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
     """The statements of this kind."""
-    return [one for one in told["statements"] if one["kind"] == kind]
+    return [one for one in report["statements"] if one["kind"] == kind]
 
 
-def _sent_again(told: Mapping[str, Any], places: AbstractSet[tuple[str, int]]) -> int:
+def _sent_again(report: Mapping[str, Any], places: AbstractSet[tuple[str, int]]) -> int:
     """Of these partitions, what edges sent again of what was known to be missing."""
     return sum(
         max(each["sent_again"], 0)
-        for one in _said(told, EDGE)
+        for one in _statements(report, EDGE)
         for each in one["partitions"]
         if (each["topic"], each["partition"]) in places
     )

@@ -46,7 +46,7 @@ SWITCH_AT = 0.4
 COPYING_TIMEOUT_S = 120.0
 MOVE_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 120.0
-LOOKED_S = 2.0
+POLL_S = 2.0
 """A's ends are looked at for so long before the switch, so that the last growth is seen."""
 MAX_OFFSET = 1 << 62
 
@@ -120,7 +120,7 @@ class TwoSitesRun:
         self._b_before_switch = stored_count(self._plan.b.settings) or 0
         self._positions.start()
         self._acknowledged.start()
-        await asyncio.sleep(LOOKED_S)
+        await asyncio.sleep(POLL_S)
         if not self._planned:
             self._lost_at_ms = now_ms()
             self._a.kill_all()
@@ -145,11 +145,11 @@ class TwoSitesRun:
         at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
         self._positions.stop()
         await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, hurry)
-        told = await self._command(["mirror", "report", "--json"])
+        output = await self._command(["mirror", "report", "--json"])
         try:
             records, of_b = await asyncio.to_thread(
                 read_records, self._plan.a.settings, at_b, self._plan.cameras,
-                self._b_before_switch, told, self._first_stored_ms(), self._lost_at_ms,
+                self._b_before_switch, output, self._first_stored_ms(), self._lost_at_ms,
             )  # fmt: skip
         except StoreError as error:
             self.line.say(f"no account: {error}")
@@ -177,7 +177,7 @@ class TwoSitesRun:
         words = ["mirror", "switch", "--to", "B", "--json"]
         return words if self._planned else [*words, "--force"]
 
-    async def _command(self, words: list[str]) -> dict[str, Any]:
+    async def _command(self, words: list[str]) -> dict[str, object]:
         """A command of B as an operator gives it, to its end."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "deploy", *self._plan.b.settings.arguments, *words,
@@ -228,13 +228,13 @@ class TwoSitesRun:
         return found.get("active") == "second" and not found.get("moving_to")
 
     async def _until(
-        self, holds: Callable[[], bool], timeout_s: float, shown: Callable[[], str]
+        self, holds: Callable[[], bool], timeout_s: float, text: Callable[[], str]
     ) -> None:
         deadline = time.monotonic() + timeout_s
         while not await asyncio.to_thread(holds):
             if self.asked.is_set() or time.monotonic() > deadline:
-                raise OperatorError(f"not reached in {timeout_s:.0f} s: {shown()}")
-            self.line.show(shown())
+                raise OperatorError(f"not reached in {timeout_s:.0f} s: {text()}")
+            self.line.show(text())
             await asyncio.sleep(TICK_S)
 
 

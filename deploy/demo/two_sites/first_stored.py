@@ -19,7 +19,7 @@ from deploy.open_stores import open_records
 from deploy.settings.composed import Settings
 from ingest.store.port import StoreError
 
-LOOK_S = 0.03
+POLL_S = 0.03
 INGEST = "ingest"
 
 Ends = Mapping[tuple[str, int], int]
@@ -59,7 +59,7 @@ class AcknowledgedEnds:
                 for topic in self._topics
                 for each in admin.describe_topic(topic).partitions
             ]
-            while not self._stopping.wait(LOOK_S):
+            while not self._stopping.wait(POLL_S):
                 found = {(p.topic, p.partition): n for p, n in admin.end_offsets(places).items()}
                 if not self._seen or found != self._seen[-1][1]:
                     self._seen.append((now_ms(), found))
@@ -110,10 +110,10 @@ class StoredPositions:
 
     def _run(self) -> None:
         before: Ends = {}
-        while not self._stopping.wait(LOOK_S):
+        while not self._stopping.wait(POLL_S):
             try:
                 with closing(open_records(self._site)) as reader:
-                    while not self._stopping.wait(LOOK_S):
+                    while not self._stopping.wait(POLL_S):
                         found = {
                             (one.topic, one.partition): one.end_offset
                             for one in reader.positions(INGEST)

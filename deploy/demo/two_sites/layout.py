@@ -11,7 +11,6 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from deploy.cluster.layout import HOST, BrokerNode, ClusterPlan, ControllerKind, plan
 from deploy.cluster.processes import cluster_processes, cluster_settings
@@ -38,11 +37,6 @@ class SitePlan:
     brokers: ClusterPlan
     processes: list[Child]
 
-    @property
-    def mirror_addresses(self) -> str:
-        """Of the brokers' listeners for mirrors."""
-        return ",".join(f"{HOST}:{node.port + MIRROR_PORT}" for node in self.brokers.nodes)
-
 
 @dataclass(frozen=True, slots=True)
 class TwoSitesPlan:
@@ -66,11 +60,11 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
         for number, (name, offset) in enumerate((("a", 0), ("b", SECOND_PORT)), 1)
     }  # fmt: skip
     edge_url = f"http://{HOST}:{settings.edge.port}"
-    mirror: dict[str, Any] = {
-        f"mirror.{side}_bootstrap_servers": ",".join(
+    mirror: dict[str, object] = {
+        f"mirror.{end}_bootstrap_servers": ",".join(
             f"{HOST}:{node.port + MIRROR_PORT}" for node in plans[name].nodes
         )
-        for side, name in (("source", "a"), ("target", "b"))
+        for end, name in (("source", "a"), ("target", "b"))
     }
     mirror["mirror.edge_urls"] = f'["{edge_url}"]'
     b_edge, token = settings.edge.port + MOVED_BY, secrets.token_urlsafe(16)

@@ -63,7 +63,7 @@ def _records(path: Path, topic: str, partition: int, end: int) -> Iterable[OwnRe
 
 
 def _id(record: Record, topic: str, partition: int) -> str:
-    said = dict(record.headers).get(headers.RECORD_ID)
-    text = "" if said is None else bytes(said).decode("utf-8", "replace")
+    header = dict(record.headers).get(headers.RECORD_ID)
+    text = "" if header is None else bytes(header).decode("utf-8", "replace")
     value = None if record.value is None else bytes(record.value)
     return identity_on_bus(text, topic, partition, record.offset, value)

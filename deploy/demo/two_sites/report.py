@@ -74,18 +74,18 @@ def show(found: SitesReconciliation, of_b: Reconciliation, language: str, *, as_
 def lines(found: SitesReconciliation, of_b: Reconciliation, language: str) -> list[str]:
     """What is said, in order."""
     texts = _TEXTS[language]
-    said = [texts["title"]]
+    found_lines = [texts["title"]]
     for name in _NUMBERS:
         value = getattr(found, name)
         if value is not None:
-            said.append("  " + texts[name].format(value))
-    said.append(
+            found_lines.append("  " + texts[name].format(value))
+    found_lines.append(
         "  " + texts["alarms"].format(
             expected=of_b.alarms_expected, raised=of_b.alarms_raised,
             missing=len(of_b.alarms_missing),
         )
     )  # fmt: skip
-    said.append(
+    found_lines.append(
         "  " + texts["pictures"].format(there=found.pictures_at_b, count=found.pictures)
     )
     ways = (
@@ -93,8 +93,10 @@ def lines(found: SitesReconciliation, of_b: Reconciliation, language: str) -> li
         ("via_bus", found.lost_directly),
         ("only_a", found.only_at_a),
     )
-    said += [texts["lost"].format(why=texts[why], id=each) for why, ids in ways for each in ids]
-    said += [texts["fault"].format(fault) for fault in found.faults]
+    found_lines += [
+        texts["lost"].format(why=texts[why], id=each) for why, ids in ways for each in ids
+    ]
+    found_lines += [texts["fault"].format(fault) for fault in found.faults]
     if found.balanced:
-        said.append(texts["balanced"].format(count=len(found.lost)))
-    return said
+        found_lines.append(texts["balanced"].format(count=len(found.lost)))
+    return found_lines

@@ -20,6 +20,7 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import Device, Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, TOPICS
+from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.register_changes import entries_of
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
@@ -277,10 +278,11 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
     before = site(tmp_path / "var", lost.bootstrap)
     (tmp_path / "var").mkdir()
     places(before)["register.json"].write_bytes(encode_register(Register(site="stale")))
+    floor = WatchCommand(rule_id=FLOOR_KEY, op="floor", version=2)
     send_rules(before, RULE, OTHER, msgspec.structs.replace(OTHER, rule_id="gone"),
-               WatchCommand(rule_id="gone", op="remove", version=2))  # fmt: skip
+               WatchCommand(rule_id="gone", op="remove", version=2), floor)  # fmt: skip
     entries = entries_of(REGISTER).values()
-    send_entries(before.site, before.bus, entries, author="wang", client_id="test")
+    send_entries(before.site, before.bus, entries, "wang", "test", lambda _, at_ms: at_ms)
     manifest = backup(before, tmp_path / "saved")
     assert manifest.warnings == []
     assert decode_register((tmp_path / "saved" / "register.json").read_bytes()) == REGISTER
@@ -290,14 +292,14 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
     send_rules(after, WatchCommand(rule_id="other", op="remove", version=9))
     put_back(after, threading.Event())
     state = read_control(after)
-    assert [rule.rule_id for rule in state.rules] == ["r"]
-    assert state.rules == [RULE]
+    assert state.rules == [RULE, floor], "no rule comes back that was removed below the floor"
     assert state.register == REGISTER
     assert list(restored_folder(after).iterdir()) == [], "once"
 
     restore(after, tmp_path / "saved", replace=True)
     changed = Register(devices=(msgspec.structs.replace(REGISTER.devices[0], kind="face"),))
-    send_entries(after.site, after.bus, entries_of(changed).values(), author="", client_id="test")
+    entries = entries_of(changed).values()
+    send_entries(after.site, after.bus, entries, "", "test", lambda _, at_ms: at_ms)
     put_back(after, threading.Event())
     assert read_control(after).register == changed, "a register that is there is not replaced"
 

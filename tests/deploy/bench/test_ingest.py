@@ -10,7 +10,7 @@ from itertools import islice
 import psutil
 import pytest
 
-from deploy.bench.ingest import edge_load, measure
+from deploy.bench.ingest import edge_load, latencies, measure
 from deploy.bench.ingest.broker_death import longest_s
 from deploy.bench.ingest.cpu_quota import held_to
 from deploy.bench.ingest.watchers import moment_of
@@ -57,9 +57,22 @@ def test_requests_are_due_at_their_rate_or_when_the_one_before_was_answered():
 
 def test_missing_alarms_are_no_percentile():
     """Those that were never raised would be left out of it."""
-    measure._check_alarms(measure.MEASURED_S * 500 // measure.HIT_EVERY, 500)
+    minute = latencies.MeasuredWindow(0, 60_000, 500)
+    moments = range(0, 60_000, 100)
+    raised = [(at, 200) for at in moments]
+    assert latencies.Delays([], raised).raised_s(minute, 99) == 0.2
     with pytest.raises(OperatorError, match="alarms were raised"):
-        measure._check_alarms(100, 500)
+        latencies.Delays([], raised[20:]).raised_s(minute, 99)
+
+
+def test_only_what_was_captured_in_a_window_counts_for_it():
+    """A city's servers are measured at one rate after the other, by one list of records."""
+    slow, fast = latencies.MeasuredWindow(0, 60_000, 100), latencies.MeasuredWindow(60_000, 120_000, 1000)
+    stored = [(at, 100) for at in range(0, 60_000, 10)] + [(at, 900) for at in range(60_000, 120_000)]
+    delays = latencies.Delays(stored, [])
+    assert (delays.stored_s(slow, 99), delays.stored_s(fast, 50)) == (0.1, 0.9)
+    with pytest.raises(OperatorError, match="make no percentile"):
+        delays.stored_s(latencies.MeasuredWindow(120_000, 180_000, 100), 99)
 
 
 def test_a_process_gets_no_more_of_a_core_than_it_is_held_to():

@@ -18,7 +18,7 @@ from deploy.settings.composed import Settings, load
 from deploy.supervisor.child import Child
 from ingest.store.open import hbase_statements
 from spark_apps.apps.registry import APPLICATIONS
-from spark_apps.settings import JobSettings, StreamsSettings
+from spark_apps.settings import APART, JobSettings, StreamsSettings
 
 pytestmark = pytest.mark.java
 
@@ -36,8 +36,9 @@ def product(settings: Settings, distributed: DistributedPlan) -> dict[str, Child
     return {child.name: child for child in processes}
 
 
-def test_every_application_has_cores_on_a_cluster() -> None:
-    assert set(CORES) == set(APPLICATIONS)
+def test_every_application_has_a_driver_with_cores_on_a_cluster() -> None:
+    assert CORES.keys() == APART.keys()
+    assert [name for few in APART.values() for name in few] == list(APPLICATIONS)
 
 
 def test_nobody_shares_a_port(settings: Settings) -> None:
@@ -53,7 +54,7 @@ def test_the_city_waits_for_every_driver(settings: Settings) -> None:
     """The drivers stand for the one driver of an embedded Spark, and nothing else changes."""
     children = product(settings, plan(settings.site.data_path, workers=2, region_servers=2))
     assert "streams" not in children
-    drivers = {f"streams-{application}" for application in APPLICATIONS}
+    drivers = {f"streams-{driver}" for driver in APART}
     assert drivers <= set(children)
     assert drivers <= set(children["city"].needs)
     assert {"spark-master", "hbase-region-2", "hbase-thrift-2", "edge", "watch"} <= set(children)
@@ -110,3 +111,9 @@ def test_an_application_is_submitted_with_what_travels() -> None:
     assert options["--py-files"] == "/p.zip"
     assert options["--application"] == "ingest"
     assert "spark.cores.max=2" in words
+
+
+def test_what_reads_meters_shares_a_driver() -> None:
+    words = command_of(JobSettings(), Path("/job.json"), "meters", 1)
+    assert words[-4:] == ["--application", "latency", "--application", "quality"]
+    assert "spark.app.name=streams-meters" in words

@@ -58,7 +58,7 @@ def test_what_no_edge_handed_over_was_written_directly():
 
 def test_what_edges_may_still_tell_is_shown_as_a_bound(capsys: pytest.CaptureFixture[str]):
     """A number that may fall by itself is none; no record at all cannot become fewer."""
-    some, none = changed(by_edges=80, edges_told=False), changed(by_edges=106, edges_told=False)
+    some, none = changed(by_edges=80, edges_reported=False), changed(by_edges=106, edges_reported=False)
     print_reconciliation(balance([some], AlarmTotals()), as_json=False)
     said = capsys.readouterr().out
     assert "≤ 26" in said

@@ -16,7 +16,8 @@ from confluent_kafka.admin import AdminClient
 from deploy.paths import PROJECT_ROOT
 from deploy.roles.run import console_settings
 from deploy.roles.table import (
-    OPTIONAL,
+    ALARM_STREAMS,
+    MIRROR,
     PRODUCT,
     ROLES,
     broker_endpoint,
@@ -31,6 +32,7 @@ from deploy.settings.sources import from_environment
 SYSTEMD = PROJECT_ROOT / "deploy" / "systemd"
 COMPOSE = PROJECT_ROOT / "deploy" / "compose" / "compose.yaml"
 OUTSIDE_PORT = 9093  # in the broker's container
+OPTIONAL = (ALARM_STREAMS, MIRROR)  # where the settings, or an operator, want it
 
 
 class Unit(configparser.ConfigParser):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.roles.watch_ports import watch_ports, watch_settings
 from deploy.settings.composed import load
-from spark_apps.apps.registry import APPLICATIONS
+from spark_apps.settings import APART
 
 
 def health(*flags: str) -> dict[str, str]:
@@ -18,8 +18,8 @@ def test_edge_console_dispatcher_and_every_driver_are_asked_where_they_answer() 
     assert found["console"] == "http://127.0.0.1:8651/healthz"
     assert found["dispatcher"] == "http://127.0.0.1:9000/healthz"
     assert found["streams"] == "http://127.0.0.1:8654/healthz"
-    alone = [found[f"streams-{name}"] for name in APPLICATIONS]
-    assert alone == [f"http://127.0.0.1:{8655 + n}/healthz" for n in range(len(APPLICATIONS))]
+    apart = [found[f"streams-{driver}"] for driver in APART]
+    assert apart == [f"http://127.0.0.1:{8655 + n}/healthz" for n in range(len(APART))]
 
 
 def test_the_settings_add_to_these_replace_one_and_leave_one_out() -> None:

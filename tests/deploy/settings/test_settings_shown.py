@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from deploy.cli import mount_commands
 from deploy.settings.composed import SECTION_CLASSES, as_tables, load
-from deploy.settings.shown import shown_tables
+from deploy.settings.shown import masked_tables
 from deploy.settings.sources import SettingsError
 
 NOT_TO_BE_READ = "hunter2"
@@ -77,7 +77,7 @@ def test_no_secret_is_printed(tmp_path: Path, as_json: bool) -> None:
 def test_a_secret_that_is_not_set_is_shown_as_empty() -> None:
     """It shows an operator whether a secret is set; all other values are printed unchanged."""
     settings = load(environment={}, flags=["broker.metrics.port=-1", "broker.node.id=3"])
-    assert shown_tables(settings) == as_tables(settings)
+    assert masked_tables(settings) == as_tables(settings)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_a_line_comes_at_the_beginning_and_again_until_the_end() -> None:
         if len(told) == 3:
             three.set()
 
-    with still_at_it("installing x", every_s=0.001, tell=tell):
+    with still_at_it("installing x", every_s=0.001, print_line=tell):
         assert three.wait(30)
     ended = len(told)
     assert told[0] == "installing x"

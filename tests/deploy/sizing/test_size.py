@@ -60,7 +60,7 @@ def test_a_city_of_twenty_thousand_cameras_by_hand() -> None:
         "brokers": 7,  # by disk: 16,894 GiB in 2,800 each; 1.5 by CPU
         "partitions of data.vehicle": 60,
         "executors of ingest and watch list": 30,  # 15 cores, twice
-        "executors of latency and quality": 2,
+        "executors of latency and quality": 1,
         "region servers": math.ceil(stored / 2_800),
         "disk of the record store": math.ceil(stored),
         "disk of the bus": math.ceil(10_000 * DAY_S * 7 * 1_000 * 3 / GIB),
@@ -69,7 +69,7 @@ def test_a_city_of_twenty_thousand_cameras_by_hand() -> None:
         "memory of edges": 2,
         "memory of brokers": 1,
         "memory of drivers": 4,
-        "memory of executors": 48,
+        "memory of executors": 47,
         "memory of region servers": math.ceil(math.ceil(stored / 2_800) * 4),
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from deploy.test_runs.by_hand import RecordedRun, keeper, new_seeds
+from deploy.test_runs.by_hand import RecordedRun, new_seeds, recorder_of
 from deploy.test_runs.repeats import repeat
 
 
@@ -26,14 +26,14 @@ def test_every_run_has_a_seed_of_its_own_and_a_line_and_a_failure_is_the_exit_st
         seeds.append(seed)
         return next(statuses)
 
-    keep = keeper(["tests/dr_mirror/copy/test_faults.py"], record)
+    keep = recorder_of(["tests/dr_mirror/copy/test_faults.py"], record)
     assert repeat(run, 4, new_seeds(), keep) == 3
     found = lines(record)
     assert [one.outcome for one in found] == ["passed", "failed", "passed", "exit status 3"]
     assert [one.seed for one in found] == seeds
     assert len(set(seeds)) == 4
     assert {one.tests for one in found} == {("tests/dr_mirror/copy/test_faults.py",)}
-    assert repeat(lambda _: 0, 1, new_seeds(), keeper(["x"], record)) == 0
+    assert repeat(lambda _: 0, 1, new_seeds(), recorder_of(["x"], record)) == 0
     assert len(lines(record)) == 5, "what was kept stays"
 
 
@@ -46,7 +46,7 @@ def test_a_run_that_was_interrupted_is_not_forgotten(tmp_path: Path, ends: type[
 
     run: Callable[[int], int] = interrupted
     with pytest.raises(ends):
-        repeat(run, 3, new_seeds(), keeper(["x"], record))
+        repeat(run, 3, new_seeds(), recorder_of(["x"], record))
     assert [one.outcome for one in lines(record)] == ["interrupted"]
 
 
@@ -55,5 +55,5 @@ def test_where_there_is_no_git_the_run_is_recorded_all_the_same(
 ):
     monkeypatch.setenv("PATH", str(tmp_path))
     record = tmp_path / "runs.jsonl"
-    assert repeat(lambda _: 0, 1, new_seeds(), keeper(["x"], record)) == 0
+    assert repeat(lambda _: 0, 1, new_seeds(), recorder_of(["x"], record)) == 0
     assert lines(record)[0].commit == ""

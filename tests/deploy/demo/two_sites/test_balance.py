@@ -43,13 +43,13 @@ def account(
     at_switch: int = 1,
     not_heard: tuple[str, ...] = (),
     pictures_at_b: int = 2,
-    tail: Iterable[str] | None = None,
+    part: Iterable[str] | None = None,
 ) -> SitesReconciliation:
-    """`tail`: what A's disks hold behind the end of B, nothing of it heard; None: all that B
+    """`part`: what A's disks hold behind the end of B, nothing of it heard; None: all that B
     lacks."""
-    own = sorted((EDGE | BUS | at_a) - at_b) if tail is None else list(tail)
+    own = sorted((EDGE | BUS | at_a) - at_b) if part is None else list(part)
     records = SiteRecords(
-        tails=[a_tail(own)], lost_at_ms=DIED_MS,
+        diverged=[a_tail(own)], lost_at_ms=DIED_MS,
         acknowledged={"edge": EDGE, "bus": BUS}, at_a=at_a, at_b=at_b, stored_b=len(at_b),
         stored_b_at_switch=at_switch, edges_not_heard=not_heard, pictures=2,
         pictures_at_b=pictures_at_b,
@@ -119,7 +119,7 @@ def test_a_loss_that_the_report_does_not_name_never_balances() -> None:
 class LostSiteWorld:
     """A world that adds up: A's logs behind the ends of B, and what of it came again."""
 
-    tails: list[DivergedPartition] = field(default_factory=list)
+    diverged: list[DivergedPartition] = field(default_factory=list)
     at_b: set[str] = field(default_factory=lambda: {"edge-there", "bus-there"})
     direct: set[str] = field(default_factory=lambda: {"bus-there"})
     edge: set[str] = field(default_factory=lambda: {"edge-there"})
@@ -130,8 +130,8 @@ class LostSiteWorld:
         return SiteRecords(
             acknowledged={"edge": frozenset(self.edge), "bus": frozenset(self.direct)},
             at_a=frozenset({"edge-there"}), at_b=frozenset(self.at_b), stored_b=9,
-            stored_b_at_switch=1, tails=self.tails, lost_at_ms=DIED_MS,
-            tails_sent_again=self.sent_again, perhaps_there=self.as_new,
+            stored_b_at_switch=1, diverged=self.diverged, lost_at_ms=DIED_MS,
+            diverged_sent_again=self.sent_again, perhaps_there=self.as_new,
         )  # fmt: skip
 
     def account(self) -> SitesReconciliation:
@@ -156,8 +156,8 @@ def forced_switches(draw: st.DrawFn) -> LostSiteWorld:
                 world.edge.add(record_id)
                 world.sent_again += fate == "again" and n < heard
                 world.as_new += fate == "as new"
-        tail = a_tail(own, heard=heard)
-        world.tails.append(msgspec.structs.replace(tail, partition=partition))
+        part = a_tail(own, heard=heard)
+        world.diverged.append(msgspec.structs.replace(part, partition=partition))
     return world
 
 
@@ -168,7 +168,7 @@ def test_what_the_report_says_is_compared_with_both_sites_to_the_record(world: L
     assert not found.faults
     assert found.lost == sorted(world.direct - world.at_b)
     assert found.lost_known + found.lost_unheard == len(found.lost)
-    heard = {one.record_id for tail in world.tails for one in tail.heard()}
+    heard = {one.record_id for part in world.diverged for one in part.reported()}
     assert found.lost_known == len(heard & set(found.lost))
 
 
@@ -178,19 +178,19 @@ def test_one_record_that_does_not_add_up_is_enough(world: LostSiteWorld, data: s
     nothing had been heard for long."""
     before = len(world.account().lost)
     change = data.draw(st.sampled_from(["stray", "more", "fewer", "again", "silent"]))
-    place = data.draw(st.integers(0, len(world.tails) - 1))
-    tail = world.tails[place]
+    place = data.draw(st.integers(0, len(world.diverged) - 1))
+    part = world.diverged[place]
     if change == "stray":
         world.direct.add("stray")
     elif change in ("more", "fewer"):
-        known = tail.known_missing + (1 if change == "more" else -1)
-        world.tails[place] = msgspec.structs.replace(tail, known_missing=known)
+        known = part.known_missing + (1 if change == "more" else -1)
+        world.diverged[place] = msgspec.structs.replace(part, known_missing=known)
     elif change == "again":
         world.sent_again += 1 + world.as_new
     else:
         late_ms = data.draw(st.sampled_from([-1, DIED_MS - HEARD_WITHIN_MS - 1]))
-        world.tails[place] = msgspec.structs.replace(tail, heard_ms=late_ms)
-        unheard = {one.record_id for one in tail.records} - {o.record_id for o in tail.heard()}
+        world.diverged[place] = msgspec.structs.replace(part, heard_ms=late_ms)
+        unheard = {one.record_id for one in part.records} - {o.record_id for o in part.reported()}
         assert world.account().balanced == (not unheard & set(world.account().lost))
         return
     found = world.account()

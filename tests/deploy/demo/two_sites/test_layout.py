@@ -16,9 +16,15 @@ def test_no_two_processes_of_the_demo_share_a_port_or_a_folder(tmp_path: Path) -
     for site in (plan.a, plan.b):
         ports += [node.controller_port for node in site.brokers.nodes if node.controller_port]
         ports += [node.metrics_port for node in site.brokers.nodes]
-        ports += [int(one.rpartition(":")[2]) for one in site.mirror_addresses.split(",")]
         ports += [site.settings.dispatcher.metrics_port, site.settings.streams.metrics_port]
+    mirror = plan.b.settings.mirror
+    of_mirrors = [*mirror.source_bootstrap_servers.split(","),
+                  *mirror.target_bootstrap_servers.split(",")]  # fmt: skip
+    ports += [int(one.rpartition(":")[2]) for one in of_mirrors]
     assert len(set(ports)) == len(ports)
+    nodes = [*plan.a.brokers.nodes, *plan.b.brokers.nodes]
+    for node, address in zip(nodes, of_mirrors, strict=True):
+        assert address in node.properties["listeners"], node.name
     folders = {plan.a.settings.site.data_path, plan.b.settings.site.data_path,
                plan.cameras.site.data_path}  # fmt: skip
     assert folders == {tmp_path / "a", tmp_path / "b", tmp_path / "cameras"}
@@ -28,4 +34,3 @@ def test_no_two_processes_of_the_demo_share_a_port_or_a_folder(tmp_path: Path) -
     assert "mirror" not in [one.name for one in plan.a.processes]
     numbers = {node.properties["site.number"] for node in plan.b.brokers.nodes}
     assert numbers == {"2"}
-    assert plan.b.settings.mirror.target_bootstrap_servers == plan.b.mirror_addresses

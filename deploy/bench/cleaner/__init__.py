@@ -1,0 +1,1 @@
+"""The log cleaner beside Apache Kafka's own, on the same segments."""

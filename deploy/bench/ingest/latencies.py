@@ -1,0 +1,197 @@
+"""How late records are stored and alarms raised, and what a city's servers take for it.
+
+In: an arrangement with all its applications, devices that send. Out: seconds from capture to a
+commit that is seen, and to `event.alarm`; for a city's servers also their start, their first two
+minutes, and CPU by what takes it. Never: a time of the product's own account.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import NamedTuple
+
+from bus.runtime.wall_clock import now_ms
+from deploy.bench.flow_times import percentile_s, stored_records, stored_rows
+from deploy.bench.ingest.process_cpu import PartCpu, read_cpu, spent
+from deploy.bench.ingest.product import Arrangement, Product, running
+from deploy.bench.ingest.sending import HIT_EVERY, answer_of_load, start_devices, want_plate
+from deploy.bench.ingest.watchers import alarms, commits, moment_of
+from deploy.errors import OperatorError
+from ingest.store.port import Query
+
+A, B = "ingest-a", "ingest-b"
+WARM_UP_S, MEASURED_S = 40, 60
+STORED_TIMEOUT_S = 180.0
+FIRST_S = 120
+"""Of a city's servers, from the moment that all its roles run: their JVMs have compiled nothing."""
+SLOW, MIDDLE, FAST = 100, 500, 1000
+QUIET_S, SINGLE_S = 30, 60
+SINGLE_RATE = 0.5
+"""Records a second, each of which is a batch by itself in both applications."""
+DRIVERS_AND_EXECUTORS = ("driver's ", "executors' ", "Python workers ")
+CITY = tuple(
+    f"{B}-{name}"
+    for name in (
+        "start", "first-stored", "first-alarm", f"stored-{SLOW}-p50", f"stored-{SLOW}",
+        f"stored-{MIDDLE}", f"alarm-{MIDDLE}-p50", f"alarm-{MIDDLE}-p99",
+        f"stored-{FAST}", f"alarm-{FAST}-p50", f"alarm-{FAST}-p99",
+        "idle", "batch-ingest", "batch-watchlist",
+    )
+)  # fmt: skip
+
+
+class MeasuredWindow(NamedTuple):
+    """Records captured in [``since_ms``, ``until_ms``), of which ``rate`` a second were sent."""
+
+    since_ms: int
+    until_ms: int
+    rate: float
+
+    def holds(self, captured_ms: int) -> bool:
+        """Whether it was captured then."""
+        return self.since_ms <= captured_ms < self.until_ms
+
+
+class Delays(NamedTuple):
+    """(captured, milliseconds later) of records stored, of alarms raised."""
+
+    stored: Sequence[tuple[int, int]]
+    raised: Sequence[tuple[int, int]]
+
+    def stored_s(self, window: MeasuredWindow, percent: int) -> float:
+        """Of the window's records. Raises OperatorError if they are too few."""
+        return percentile_s([ms for at, ms in self.stored if window.holds(at)], percent)
+
+    def raised_s(self, window: MeasuredWindow, percent: int) -> float:
+        """Of the window's alarms. Raises OperatorError if one of fifty is missing: it would be left
+        out of the percentile."""
+        found = [ms for at, ms in self.raised if window.holds(at)]
+        wanted = window.rate * (window.until_ms - window.since_ms) / 1000 // HIT_EVERY
+        if len(found) < wanted * 0.98:
+            raise OperatorError(f"{len(found)} of about {wanted:.0f} alarms were raised in time")
+        return percentile_s(found, percent)
+
+
+class Watch:
+    """What was seen of a product from outside while devices sent to it."""
+
+    def __init__(
+        self, product: Product, seen: dict[int, int], raised: Sequence[tuple[int, int]]
+    ) -> None:
+        self.product = product
+        self.seen = seen
+        self._raised = raised
+        self._sent = 0
+
+    def send(self, rate: float, seconds: int) -> int:
+        """Until all of it is stored; when it began, in epoch ms."""
+        began_ms = now_ms()
+        sender = start_devices(
+            self.product.bootstrap, rate=rate, seconds=seconds, hit_every=HIT_EVERY
+        )
+        self._sent += answer_of_load(sender, rate, seconds)["sent"]
+        deadline = time.monotonic() + STORED_TIMEOUT_S
+        while (now := stored_records(self.product.store_url)) < self._sent:
+            if time.monotonic() > deadline:
+                raise OperatorError(f"{now} of {self._sent} records were stored in time")
+            time.sleep(0.5)
+        return began_ms
+
+    def window(self, rate: float, warm_up_s: int) -> MeasuredWindow:
+        """Send at this rate, and measure behind the warm-up."""
+        since_ms = self.send(rate, warm_up_s + MEASURED_S) + warm_up_s * 1000
+        return MeasuredWindow(since_ms, since_ms + MEASURED_S * 1000, rate)
+
+    def delays(self) -> Delays:
+        """Of all records and alarms so far."""
+        moment_of_batch = cache(partial(moment_of, dict(self.seen)))  # it is still added to
+        stored = [
+            (row.captured_at_ms, moment - row.captured_at_ms)
+            for row in stored_rows(self.product.store_url, Query())
+            if (moment := moment_of_batch(row.stored_at_ms)) is not None
+        ]
+        return Delays(stored, [(captured, moment - captured) for captured, moment in self._raised])
+
+
+@contextmanager
+def watched(arrangement: Arrangement) -> Iterator[Watch]:
+    """Every role runs, and one car is wanted."""
+    with running(arrangement) as product:
+        want_plate(product)
+        with commits(product) as seen, alarms(product.bootstrap) as raised:
+            yield Watch(product, seen, raised)
+
+
+def of_one_machine(rate: int) -> dict[str, float]:
+    """Everything embedded, at one rate."""
+    with watched(Arrangement.A) as watch:
+        window = watch.window(rate, WARM_UP_S)
+        delays = watch.delays()
+    return {
+        f"{A}-stored-{rate}": delays.stored_s(window, 99),
+        f"{A}-alarm-{rate}-p50": delays.raised_s(window, 50),
+        f"{A}-alarm-{rate}-p99": delays.raised_s(window, 99),
+    }
+
+
+def of_a_city() -> dict[str, float]:
+    """A city's servers from their start on, at one rate after the other, then with nothing to do
+    and with single records: one start for all of it, which takes minutes."""
+    began_ms = now_ms()
+    with watched(Arrangement.B) as watch:
+        since_ms = watch.send(SLOW, FIRST_S + MEASURED_S)
+        measured_ms = since_ms + FIRST_S * 1000
+        first = MeasuredWindow(since_ms, measured_ms, SLOW)
+        slow = MeasuredWindow(measured_ms, measured_ms + MEASURED_S * 1000, SLOW)
+        middle = watch.window(MIDDLE, WARM_UP_S)
+        fast = watch.window(FAST, WARM_UP_S)
+        idle = _spent(watch, QUIET_S, 0)
+        single = _spent(watch, SINGLE_S, SINGLE_RATE)
+        delays = watch.delays()
+    batches = SINGLE_RATE * SINGLE_S
+    found = {
+        "start": (min(watch.seen.values()) - began_ms) / 1000,
+        "first-stored": delays.stored_s(first, 99),
+        "first-alarm": delays.raised_s(first, 99),
+        f"stored-{SLOW}-p50": delays.stored_s(slow, 50),
+        f"stored-{SLOW}": delays.stored_s(slow, 99),
+        "idle": _cores(idle, *DRIVERS_AND_EXECUTORS),
+        "batch-ingest": SINGLE_S * (_of_ingest(single) - _of_ingest(idle)) / batches,
+        "batch-watchlist": SINGLE_S * (_of_watchlist(single) - _of_watchlist(idle)) / batches,
+    }
+    for rate, window in ((MIDDLE, middle), (FAST, fast)):
+        found[f"stored-{rate}"] = delays.stored_s(window, 99)
+        found[f"alarm-{rate}-p50"] = delays.raised_s(window, 50)
+        found[f"alarm-{rate}-p99"] = delays.raised_s(window, 99)
+    return {f"{B}-{name}": value for name, value in found.items()}
+
+
+def _spent(watch: Watch, seconds: int, rate: float) -> list[PartCpu]:
+    """Cores by part, while so many records a second come."""
+    before, began = read_cpu(watch.product), time.monotonic()
+    if rate:
+        watch.send(rate, seconds)
+    else:
+        time.sleep(seconds)
+    passed = time.monotonic() - began
+    return spent(before, read_cpu(watch.product), passed)
+
+
+def _of_ingest(parts: Sequence[PartCpu]) -> float:
+    """Its driver, executors and workers, and the store's servers, which nobody else writes to."""
+    return _cores(parts, "hbase") + _of_application(parts, "ingest")
+
+
+def _of_watchlist(parts: Sequence[PartCpu]) -> float:
+    return _of_application(parts, "watchlist")
+
+
+def _of_application(parts: Sequence[PartCpu], name: str) -> float:
+    return sum(part.cores for part in parts if part.part.endswith(f"streams-{name}"))
+
+
+def _cores(parts: Sequence[PartCpu], *begins: str) -> float:
+    return sum(part.cores for part in parts if part.part.startswith(begins))
