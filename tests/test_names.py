@@ -2,7 +2,8 @@
 
 The words of class names stand in docs/glossary.txt, each below where it comes from. Functions,
 methods, modules and constants have none of the names that standard terms replaced (the renaming
-table of the project's naming rules). Checked over the syntax trees, generated code apart.
+table of the project's naming rules); nor has one of their names, or a field's, a word of
+docs/replaced_words.txt. Checked over the syntax trees, generated code apart.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ REPLACED = {
 a module or package only: the word is right for something else there."""
 
 GLOSSARY = PROJECT_ROOT / "docs/glossary.txt"
+REPLACED_WORDS = PROJECT_ROOT / "docs/replaced_words.txt"
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 PLURALS = (("ies", "y"), ("es", ""), ("s", ""))
 
@@ -127,6 +129,40 @@ def defined_names(path: str, source: str) -> Iterator[Definition]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = [one.id for one in targets if isinstance(one, ast.Name)]
             yield from ((path, node.lineno, name) for name in names if name.isupper())
+
+
+def replaced_words(text: str) -> tuple[set[str], set[str]]:
+    """The words, and the names that may have one."""
+    words, _, names = text.partition("\n== ")
+    found = [
+        [line.partition(":")[0] for line in part.splitlines() if ": " in line and line[0] != "#"]
+        for part in (words, names.partition("\n")[2])
+    ]
+    return set(found[0]), set(found[1])
+
+
+def named_parts(path: str, source: str) -> Iterator[Definition]:
+    """Functions, methods, fields of classes and attributes of `self`: path, line, name."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield path, node.lineno, node.name
+            case ast.ClassDef():
+                for one in node.body:
+                    if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                        yield path, one.lineno, one.target.id
+            case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Store()):
+                yield path, node.lineno, node.attr
+
+
+def with_replaced_word(files: dict[str, str], words: set[str], names: set[str]) -> list[Definition]:
+    """Names that have one of these words, but for `names`."""
+    return [
+        one
+        for path, source in files.items()
+        for one in named_parts(path, source)
+        if one[2] not in names and words.intersection(one[2].lower().split("_"))
+    ]
 
 
 def sources() -> dict[str, str]:
@@ -211,6 +247,38 @@ def test_the_glossary_has_each_word_once_and_sorted_below_its_source() -> None:
     for source in {source for source, _ in listed}:
         here = [word for place, word in listed if place == source]
         assert here == sorted(here), source
+
+
+def test_no_function_or_field_has_a_word_that_a_plain_term_has_replaced() -> None:
+    """A name that keeps one stands below the words, with its reason."""
+    product = {path: text for path, text in sources().items() if not path.startswith("tests/")}
+    found = with_replaced_word(product, *replaced_words(REPLACED_WORDS.read_text("utf-8")))
+    assert not found, f"words of {REPLACED_WORDS.name}:\n{_listed(found)}"
+
+
+def test_every_name_that_keeps_a_replaced_word_is_still_there() -> None:
+    """An exception ends with its name."""
+    words, names = replaced_words(REPLACED_WORDS.read_text("utf-8"))
+    product = {path: text for path, text in sources().items() if not path.startswith("tests/")}
+    used = {one[2] for path, text in product.items() for one in named_parts(path, text)}
+    assert names - used == set()
+    assert [name for name in names if not words.intersection(name.lower().split("_"))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("def edge_untold(): ...", "edge_untold"),
+        ("class A:\n    async def _tell(self): ...", "_tell"),
+        ("class A:\n    said_ms: int = 0", "said_ms"),
+        ("class A:\n    def __init__(self):\n        self._cuts: int = 0", "_cuts"),
+    ],
+)
+def test_a_replaced_word_is_found(source: str, name: str) -> None:
+    """In functions, methods, fields and attributes."""
+    words = {"untold", "tell", "said", "cuts"}
+    assert [one[2] for one in with_replaced_word({"a.py": source}, words, set())] == [name]
+    assert with_replaced_word({"a.py": source}, words, {name}) == []
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ RATE = 100
 STARTED_S = 900.0  # as long as the demo itself waits for four drivers, three brokers and HBase
 AWAY_S = float(os.environ.get("DATABUS_AWAY_S", "60"))
 STANDS_STILL = " stands still"
-DRIVERS = tuple(driver_name(application) for application in CORES)
+DRIVERS = tuple(driver_name(driver) for driver in CORES)
 VICTIMS = (
     "an executor of ingest", "spark-worker-1", "spark-worker-2", *DRIVERS,
     "hbase-thrift-1", "hbase-thrift-2", "hbase-region-1", "hbase-region-2",
