@@ -58,7 +58,7 @@ class FollowedTopics:
                 self._end(topic, topic_id, now_s)
 
     def observe_ends(self, ends: Mapping[TopicAndPartition, int], now_s: float) -> None:
-        """Of topics whose ids were the same before and after these were asked."""
+        """Of topics whose ids were the same before and after these were asked for, at `now_s`."""
         for place, end in ends.items():
             topic_id = self.identity.topic_ids.get(place[0])
             if topic_id is not None:
@@ -92,6 +92,20 @@ class FollowedTopics:
             return UnreadRecords({}, False)
         counts = {tp: end - positions.get(tp, 0) for tp, end in former.ends.items()}
         return UnreadRecords({tp: n for tp, n in counts.items() if n > 0}, former.is_seen)
+
+    def is_read(
+        self,
+        topic: str,
+        topic_id: str,
+        positions: Mapping[TopicAndPartition, int],
+        since_s: float,
+    ) -> bool:
+        """Whether a reader with these positions has all that stood there when the ends were asked
+        for last, at `since_s` or later."""
+        known = self._former.get(topic, {}).get(topic_id)
+        if known is None or known.seen_s is None or known.seen_s < since_s:
+            return False
+        return all(positions.get(place, 0) >= end for place, end in known.ends.items())
 
     def _is_changed(self, known: ClusterIdentity, topic: str) -> bool:
         before, now = known.topic_ids.get(topic), self.identity.topic_ids.get(topic)

@@ -170,8 +170,14 @@ class LiveConsumer:
         read. Returns what is read by now."""
         now = topics.identity
         self._recent.on_identity(now)
-        if known is None or now is None or not (renewed := topics.renewed(known, _TOPICS)):
+        if known is None or now is None:
             return known or now
+        for topic, since_s in self._recent.reread_since.items():
+            read: dict[TopicAndPartition, int] = dict(self._next.items())
+            if topics.is_read(topic, known.topic_ids.get(topic, ""), read, since_s):
+                self._recent.on_end_reached(topic)
+        if not (renewed := topics.renewed(known, _TOPICS)):
+            return known
         before, self._next = self._next, renewed_positions(
             self._next, known, now, renewed, TopicPartition
         )
@@ -185,7 +191,7 @@ class LiveConsumer:
         ]  # fmt: skip
         self._recreated += [topic for topic in recreated if topic in _WHOLE]
         self._note_unread(topics, known, recreated, self._recent.furthest(before))
-        self._recent.on_recreated(recreated)
+        self._recent.on_recreated(recreated, time.monotonic())
         consumer.assign(self._next)
         return known.with_topics_of(now, renewed)
 
@@ -207,10 +213,11 @@ class LiveConsumer:
             unread = topics.unread(topic, known.topic_ids[topic], read)
             read_before = self._recent.read_beyond(topic, read)
             count = max(0, sum(unread.counts.values()) - read_before)
-            if count or not unread.is_all:
+            is_exact = unread.is_all and not read_before
+            if count or not is_exact:
                 log.warning(
                     "console: %s was made anew: %s%d records of the former one were not shown",
-                    topic, "" if unread.is_all else "at least ", count,
+                    topic, "" if is_exact else "at least ", count,
                 )  # fmt: skip
         self._gone = {at: n for at, n in self._gone.items() if at.topic not in recreated}
 

@@ -23,12 +23,20 @@ Read = tuple[TopicPartition, int, int]
 
 class RecentReads:
     """Invariant: `_reads` holds what was read since the newest look ended and before each of the
-    two looks before: a message that was read while a look was under way is known by the next."""
+    two looks before: a message that was read while a look was under way is known by the next.
+    `_again` holds, of each topic of `_since_s`, what may have to be met a second time."""
 
     def __init__(self) -> None:
         self._identity: ClusterIdentity | None = None
         self._reads: deque[set[Read]] = deque([set()], maxlen=3)
         self._again: set[Read] = set()
+        self._since_s: dict[str, float] = {}
+
+    @property
+    def reread_since(self) -> dict[str, float]:
+        """Topics that are being read from their start, each with the moment that began it, in
+        seconds; messages of the former one may stand among those to be met again."""
+        return dict(self._since_s)
 
     def on_identity(self, identity: ClusterIdentity | None) -> None:
         """The newest look; the same object as long as there is no newer one."""
@@ -39,11 +47,11 @@ class RecentReads:
     def is_first(self, place: TopicPartition, offset: int, at_ms: int) -> bool:
         """Remembers a message; False where it was read before its topic was known to be new."""
         read = (place, offset, at_ms)
+        if len(self._reads[-1]) < MAX_MESSAGES:
+            self._reads[-1].add(read)
         if read in self._again:
             self._again.remove(read)
             return False
-        if len(self._reads[-1]) < MAX_MESSAGES:
-            self._reads[-1].add(read)
         return True
 
     def furthest(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -55,13 +63,23 @@ class RecentReads:
 
     def read_beyond(self, topic: str, positions: Mapping[TopicAndPartition, int]) -> int:
         """Of a topic that is being read from its start: how many messages at these positions or
-        behind them were read before."""
+        behind them were read before; at most, as long as it is in `reread_since`."""
         return sum(
             place.topic == topic and offset >= positions.get(place, 0)
             for place, offset, _ in self._again
         )
 
-    def on_recreated(self, topics: Collection[str]) -> None:
+    def on_recreated(self, topics: Collection[str], now_s: float) -> None:
         """These are read from their start; what was read of them since the last look comes again,
         unless it was of the former one."""
-        self._again = {one for one in chain.from_iterable(self._reads) if one[0].topic in topics}
+        self._again = {read for read in self._again if read[0].topic not in topics}
+        for reads in self._reads:
+            of_these = {read for read in reads if read[0].topic in topics}
+            reads -= of_these
+            self._again |= of_these
+        self._since_s |= dict.fromkeys(topics, now_s)
+
+    def on_end_reached(self, topic: str) -> None:
+        """All of it was met again by now; what is left was of the former one."""
+        self._again = {read for read in self._again if read[0].topic != topic}
+        self._since_s.pop(topic, None)

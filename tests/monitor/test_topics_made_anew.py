@@ -144,6 +144,7 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
     said = lambda: [one.message for one in caplog.records if "were not shown" in one.message]  # noqa: E731
     for unread, end in ((0, 10), (25, 30)):
         if unread:
+            await until(lambda: hub.consumer._recent.reread_since, {})
             reading.clear()
             held.clear()
             await asyncio.to_thread(held.wait)  # a poll that is under way would take them

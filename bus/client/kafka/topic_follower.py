@@ -128,6 +128,20 @@ class TopicFollower:
                 return UnreadRecords({}, False)
             return self._known.unread(topic, topic_id, positions)
 
+    def is_read(
+        self,
+        topic: str,
+        topic_id: str,
+        positions: Mapping[TopicAndPartition, int],
+        since_s: float,
+    ) -> bool:
+        """Whether a reader with these positions has all that stood there when a look asked for the
+        ends, at `since_s` (`time.monotonic`) or later."""
+        with self._condition:
+            return self._known is not None and self._known.is_read(
+                topic, topic_id, positions, since_s
+            )
+
     def _run(self) -> None:
         polls = 0
         while not self._stopping.is_set():
@@ -170,6 +184,7 @@ class TopicFollower:
         before, leaders = self.identity, self._leaders
         if before is None or leaders is None:
             return
+        asked_s = time.monotonic()
         ends = self._end_offsets(leaders, before.partitions)
         after = self._existing()
         unknown = {topic for topic, number in before.partitions if (topic, number) not in ends}
@@ -178,7 +193,7 @@ class TopicFollower:
             self._observe(after)
             if self._known is not None:
                 of_same = {tp: end for tp, end in ends.items() if tp[0] in same - unknown}
-                self._known.observe_ends(of_same, time.monotonic())
+                self._known.observe_ends(of_same, asked_s)
 
     def _existing(self) -> ClusterIdentity:
         try:

@@ -122,3 +122,14 @@ def test_one_look_without_a_topic_is_no_deletion() -> None:
     assert not followed.changed(known, [TOPIC])
     followed.observe(identity(), 2.0)
     assert not followed.changed(known, [TOPIC]), "not two looks one after the other"
+
+
+@given(st.integers(0, 12), st.floats(90, 110))
+def test_all_is_read_as_of_ends_that_were_asked_for_since(position: int, since_s: float) -> None:
+    """Ends that are older, or of another topic of that name, prove nothing."""
+    followed = FollowedTopics(identity("a"))
+    positions = {(TOPIC, 0): position}
+    assert not followed.is_read(TOPIC, "a", positions, since_s), "no ends were seen"
+    followed.observe_ends({(TOPIC, 0): 9}, 100.0)
+    assert followed.is_read(TOPIC, "a", positions, since_s) == (position >= 9 and since_s <= 100)
+    assert not followed.is_read(TOPIC, "b", positions, since_s)
