@@ -61,7 +61,7 @@ async def demo(
     run.leader_kill = (
         LeaderKill(run.supervisor, kill_at_s, line.say) if plan and kill_at_s else None
     )
-    stop_on_signals(run.asked)
+    stop_on_signals(run.asked, run.hurry)
     await run.supervisor.start()
     try:
         await run.run()
@@ -102,6 +102,7 @@ class DemoRun:
         self.settings = settings
         self.supervisor = supervisor
         self.asked = asyncio.Event()
+        self.hurry = asyncio.Event()  # with a role that cannot start, nothing arrives for minutes
         self._line = line
         self._seconds = seconds
         self._ready_timeout_s = ready_timeout_s
@@ -116,7 +117,7 @@ class DemoRun:
         while not self.asked.is_set() and not self.supervisor.failed and not self._time_is_over():
             if self._ready_s is None and self.supervisor.all_ready:
                 self._on_ready()
-            self._update_line()
+            await self._update_line()
             if self.leader_kill and self._ready_s is not None:
                 passed_s = time.monotonic() - self._ready_s
                 await asyncio.to_thread(self.leader_kill.strike_when_due, self.settings, passed_s)
@@ -131,11 +132,10 @@ class DemoRun:
         if self._ready_s is None or self.supervisor.failed:
             self._line.say(self._what_is_not_ready())
             return 1
-        hurry = asyncio.Event()  # with a role that cannot start, nothing arrives for minutes
-        stop_on_signals(hurry)
+        self.asked.set()
         self._line.say("the city stops; what is on its way arrives (Ctrl-C: do not wait for it)")
         await self.supervisor.stop_role("city")
-        await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show, hurry)
+        await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show, self.hurry)
         try:
             account = await asyncio.to_thread(collect.reconcile, self.settings)
         except StoreError as error:
@@ -183,9 +183,10 @@ class DemoRun:
             return now_s - self._started_s > self._ready_timeout_s
         return self._seconds is not None and now_s - self._ready_s >= self._seconds
 
-    def _update_line(self) -> None:
-        """Draw the line; note when the first record of this run was stored."""
-        count = stored_count(self.settings)
+    async def _update_line(self) -> None:
+        """Draw the line; note when the first record of this run was stored. A store may take
+        seconds to answer, in which roles are restarted and signals heard all the same."""
+        count = await asyncio.to_thread(stored_count, self.settings)
         if self.first_stored_s is None and (count or 0) > self._stored_before:
             self.first_stored_s = round(time.monotonic() - self._started_s, 2)
             self._line.say(f"first record stored after {self.first_stored_s} s")
@@ -196,9 +197,8 @@ class DemoRun:
         until = f" of {self._seconds:.0f}" if self._seconds else ""
         known = "?" if count is None else count
         again = f" · {self.supervisor.restarts} restarts" if self.supervisor.restarts else ""
-        self._line.show(
-            f"{passed:.0f}{until} s · {known} stored · {alarm_count(self.settings)} alarms{again}"
-        )
+        alarms = await asyncio.to_thread(alarm_count, self.settings)
+        self._line.show(f"{passed:.0f}{until} s · {known} stored · {alarms} alarms{again}")
 
 
 def stored_count(settings: Settings) -> int | None:

@@ -31,11 +31,18 @@ DOWN_TIMEOUT_S = 150.0  # the sum of the roles' stop limits
 DETACH_TIMEOUT_S = 300.0
 
 
-def stop_on_signals(event: asyncio.Event) -> None:
-    """Ctrl-C, SIGTERM and a closed terminal ask for a clean stop."""
+def stop_on_signals(asked: asyncio.Event, hurry: asyncio.Event | None = None) -> None:
+    """Ctrl-C, SIGTERM and a closed terminal ask for a clean stop; once that is asked for, the next
+    one is in a hurry."""
+
+    def on_signal() -> None:
+        if hurry is not None and asked.is_set():
+            hurry.set()
+        asked.set()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, event.set)
+        loop.add_signal_handler(number, on_signal)
 
 
 def describe(supervisor: Supervisor) -> str:

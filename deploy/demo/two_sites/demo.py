@@ -57,7 +57,7 @@ async def demo_sites(
     """Run both sites for a time, switch in the middle, account at B."""
     prepare(settings)
     run = TwoSitesRun(settings, first_port, seconds, planned=planned)
-    stop_on_signals(run.asked)
+    stop_on_signals(run.asked, run.hurry)
     try:
         await run.start()
         await run.run()
@@ -77,7 +77,7 @@ class TwoSitesRun:
         self, settings: Settings, first_port: int, seconds: float, *, planned: bool
     ) -> None:
         self.line = StatusLine()
-        self.asked = asyncio.Event()
+        self.asked, self.hurry = asyncio.Event(), asyncio.Event()
         self._plan = two_sites(settings, first_port)
         self._seconds = seconds
         self._planned = planned
@@ -138,13 +138,12 @@ class TwoSitesRun:
         if not self._switch:
             self.line.say("no account: the switch was not reached")
             return 1
-        hurry = asyncio.Event()
-        stop_on_signals(hurry)
+        self.asked.set()
         self.line.say("the city stops; what is on its way arrives (Ctrl-C: do not wait for it)")
         await self._cameras.stop_role("city")
         at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
         self._positions.stop()
-        await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, hurry)
+        await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, self.hurry)
         output = await self._command(["mirror", "report", "--json"])
         try:
             records, of_b = await asyncio.to_thread(
