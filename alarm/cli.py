@@ -36,7 +36,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, 
 CLIENT_ID = "watch"
 ACK_TIMEOUT_S = 10.0
 
-_PLATE_HELP = "A plate, as it is written; may be given several times (any of them)."
+_PLATE_HELP = (
+    "A plate, as it is written; ? is one character, * any run of them. May be given several times "
+    "(any of them)."
+)
 _MATCH_HELP = (
     "attribute=value[,value…], e.g. vehicle_color=白色 or vehicle_brand=Jeep; all must hold. "
     "Attributes: the English names of the message's fields."

@@ -12,19 +12,30 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple, Protocol
 
+from alarm.rules.plate_fragments import fragment_of
 from bus.contracts.commands import WatchCommand
-from bus.domain.rule_values import values_of, wanted
+from bus.domain.plate_patterns import PlatePattern, is_pattern, plate_pattern
+from bus.domain.rule_values import PLATE, values_of, wanted
 
 MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
 
-Signature = tuple[str, ...]
-Values = tuple[str, ...]
+
+class IndexKey(Protocol):
+    """A part of a record's attributes by which an index finds rules; it is hashed by its value."""
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+        """What to look up for a record: its own values."""
+
+
+Signature = tuple[str | IndexKey, ...]
+"""Attributes as they are, and parts of them."""
+Values = tuple[object, ...]
 
 
 class IndexCells(NamedTuple):
     """Where a condition stands in an index: a record that meets it has one of these combinations of
-    values in these attributes. No attribute and one empty combination: any record may meet it. No
-    combination: none does."""
+    values in these keys. No key and one empty combination: any record may meet it. No combination:
+    none does."""
 
     signature: Signature
     cells: tuple[Values, ...]
@@ -37,8 +48,8 @@ class RuleCondition(Protocol):
     def attributes(self) -> tuple[str, ...]:
         """All that it reads; others are not decoded, and an alarm shows these, in this order."""
 
-    def index_cells(self) -> IndexCells:
-        """May find too much, never too little."""
+    def index_cells(self) -> tuple[IndexCells, ...]:
+        """A record that meets it is found by one of these; they may find too much."""
 
     def is_met(self, attributes: Mapping[str, str]) -> bool:
         """By a record with these comparable attributes; what it does not have was not read."""
@@ -55,7 +66,7 @@ class AcceptedValues:
         """See `RuleCondition.attributes`."""
         return tuple(self.accepted)
 
-    def index_cells(self) -> IndexCells:
+    def index_cells(self) -> tuple[IndexCells, ...]:
         """By as many attributes as have `MAX_CELLS` combinations, those of few values first."""
         names: list[str] = []
         size = 1
@@ -65,7 +76,7 @@ class AcceptedValues:
                 size *= len(values)
         names.sort()
         cells = product(*(sorted(self.accepted[name]) for name in names)) if names else ()
-        return IndexCells(tuple(names), tuple(cells))
+        return (IndexCells(tuple(names), tuple(cells)),)
 
     def is_met(self, attributes: Mapping[str, str]) -> bool:
         """Of a rule that names nothing, by none: it must not meet every record of the city."""
@@ -75,9 +86,46 @@ class AcceptedValues:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AcceptedPlates:
+    """A plate is one of those that are named, or like a pattern; every other attribute that is
+    named has one of its accepted values."""
+
+    plates: frozenset[str]
+    patterns: tuple[PlatePattern, ...]
+    others: AcceptedValues
+    attributes: tuple[str, ...]
+    """See `RuleCondition.attributes`."""
+
+    def index_cells(self) -> tuple[IndexCells, ...]:
+        """By each plate and by a part of each pattern: what else is asked is asked of few."""
+        cells: dict[Signature, list[Values]] = {}
+        if self.plates:
+            cells[PLATE,] = [(plate,) for plate in sorted(self.plates)]
+        for pattern in self.patterns:
+            fragment, value = fragment_of(pattern)
+            cells.setdefault((fragment,), []).append((value,))
+        return tuple(IndexCells(key, tuple(dict.fromkeys(own))) for key, own in cells.items())
+
+    def is_met(self, attributes: Mapping[str, str]) -> bool:
+        """See `RuleCondition.is_met`."""
+        return any(map(self._accepts, values_of(PLATE, attributes.get(PLATE, "")))) and (
+            not self.others.accepted or self.others.is_met(attributes)
+        )
+
+    def _accepts(self, plate: str) -> bool:
+        return plate in self.plates or any(one.is_met_by(plate) for one in self.patterns)
+
+
 def condition_of(command: WatchCommand) -> RuleCondition:
     """The condition of a command, in whichever form it is; unread values are dropped."""
-    return AcceptedValues({
+    accepted = {
         name: frozenset(filter(None, (wanted(name, value) for value in values)))
         for name, values in command.match.items()
-    })
+    }
+    written = filter(is_pattern, command.match.get(PLATE, ()))
+    patterns = tuple(dict.fromkeys(filter(None, map(plate_pattern, written))))
+    if not patterns:
+        return AcceptedValues(accepted)
+    plates = accepted.pop(PLATE)
+    return AcceptedPlates(plates, patterns, AcceptedValues(accepted), tuple(command.match))

@@ -3,10 +3,10 @@
 In: rules, the attributes of records. Out: the rules that a record meets, at the same cost for ten
 rules and for ten thousand. Never: a form of condition: it knows `RuleCondition` only.
 
-The index: a rule's *signature* is the set of attributes by which it can be found; its *cells* are
-the combinations of their values. A record looks its own values up once per signature in use, so
-that the cost follows the number of different signatures and not the number of rules. What the index
-finds is always checked against the whole condition.
+The index: a *signature* is the set of attributes, or parts of a plate, by which a rule can be
+found; its *cells* are the combinations of their values. A record looks its own values up once per
+signature in use, so that the cost follows the number of different signatures and not the number of
+rules. What the index finds is always checked against the whole condition.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class Matcher:
         self.drop(rule.rule_id)
         self.rules[rule.rule_id] = rule
         self._count_readers(rule, 1)
-        signature, cells = rule.condition.index_cells()
-        if not cells:
-            return
-        holders = self.index.setdefault(rule.command.kind, {}).setdefault(signature, {})
-        for values in cells:
-            holders.setdefault(values, set()).add(rule.rule_id)
+        for signature, cells in rule.condition.index_cells():
+            if not cells:
+                continue
+            holders = self.index.setdefault(rule.command.kind, {}).setdefault(signature, {})
+            for values in cells:
+                holders.setdefault(values, set()).add(rule.rule_id)
 
     def drop(self, rule_id: str) -> None:
         """Take it out of force, if it is."""
@@ -79,11 +79,12 @@ class Matcher:
         if rule is None:
             return
         self._count_readers(rule, -1)
-        kind, (signature, cells) = rule.command.kind, rule.condition.index_cells()
-        for values in cells:
-            _discard(self.index[kind][signature], values, rule_id)
-        if cells and not self.index[kind][signature]:
-            del self.index[kind][signature]
+        kind = rule.command.kind
+        for signature, cells in rule.condition.index_cells():
+            for values in cells:
+                _discard(self.index[kind][signature], values, rule_id)
+            if cells and not self.index[kind][signature]:
+                del self.index[kind][signature]
         if not self.index.get(kind, True):
             del self.index[kind]
 
@@ -91,7 +92,11 @@ class Matcher:
         """The ids of rules that such a record may meet: all that it does meet, and hardly more."""
         found: set[str] = set()
         for signature, cells in self.index.get(kind, {}).items():
-            own = (values_of(name, attributes.get(name, "")) for name in signature)
+            own = (
+                values_of(key, attributes.get(key, "")) if isinstance(key, str)
+                else key.of(attributes)
+                for key in signature
+            )  # fmt: skip
             for values in product(*own):
                 if values in cells:
                     found |= cells[values]

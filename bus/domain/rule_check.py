@@ -12,7 +12,8 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.keys import PLACE_AND_TIME
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.kinds import KEYS_OF_KIND, WIRE_KEYS
-from bus.domain.plates import MAX_PLATE_CHARACTERS, plate_form
+from bus.domain.plate_patterns import LEAST_NAMED, is_pattern, plate_pattern
+from bus.domain.plates import MAX_PLATE_CHARACTERS
 from bus.domain.rule_values import PLATE, wanted
 
 MAX_VALUES = 50  # accepted values of one attribute; more is a list for another kind of rule
@@ -104,16 +105,23 @@ def _check_value(attribute: str, value: str) -> None:
         )
     if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
         raise RuleError(attribute, f"{value!a} is no text in UTF-8", "no_text")
-    if wanted(attribute, value):
+    if wanted(attribute, value) or (attribute == PLATE and _is_meant_as_pattern(value)):
         return
-    if attribute == PLATE and plate_form(value):
-        raise RuleError(
-            attribute,
-            f"{value!r} has a mark of an unread character (* ? # _ × -), and rules know no"
-            " wildcards yet: write each plate in full",
-            "masked",
-        )
     what = f"a plate of 1 to {MAX_PLATE_CHARACTERS} letters and digits" if attribute == PLATE else (
         "a value that was read"
     )  # fmt: skip
     raise RuleError(attribute, f"{value!r} is not {what}: no record would match", "unread")
+
+
+def _is_meant_as_pattern(plate: str) -> bool:
+    """Raises `RuleError` for one that too many plates are like, or none."""
+    if not is_pattern(plate):
+        return False
+    if plate_pattern(plate) is None:
+        raise RuleError(
+            PLATE,
+            f"{plate!r} has to name at least {LEAST_NAMED} letters or digits beside ? (one"
+            f" character) and * (any run of them), and at most {MAX_PLATE_CHARACTERS} characters",
+            "pattern",
+        )
+    return True

@@ -370,7 +370,7 @@ TEXTS: dict[str, str] = {
     "watch.name": "Name",
     "watch.kind": "Kind",
     "watch.severity": "Severity",
-    "watch.plate": "Plates (separate by comma or space)",
+    "watch.plate": "Plates (* any, ? one; separate by comma)",
     "watch.feature": "Feature",
     "watch.values": "Values (separate by comma)",
     "watch.more": "Add a condition",
@@ -400,8 +400,8 @@ TEXTS: dict[str, str] = {
     "watch.fault_not_acknowledged": "the bus has not acknowledged it; it is not in force",
     "watch.fault_form": "what is filled in does not have the right form",
     "watch.fault_moment": "a time that cannot be read",
-    "watch.fault_masked": "a mark of an unread character (* ? # _ × -); rules know no wildcards "
-    "yet: write each plate in full",
+    "watch.fault_pattern": "too little is given: at least 3 letters or digits beside ? (one "
+    "character) and * (any run of them), and at most 16 characters",
     "watch.fault_unread": "a value that no record can have: nothing was read, or it is no plate",
     "watch.rules": "Rules in force",
     "watch.empty": "No rule is in force.",

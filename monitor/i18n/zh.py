@@ -366,7 +366,7 @@ TEXTS: dict[str, str] = {
     "watch.name": "名称",
     "watch.kind": "类型",
     "watch.severity": "级别",
-    "watch.plate": "车牌（多个用逗号或空格分隔）",
+    "watch.plate": "车牌（* 任意，? 一位；多个用逗号分隔）",
     "watch.feature": "特征",
     "watch.values": "取值（多个用逗号分隔）",
     "watch.more": "增加条件",
@@ -396,7 +396,8 @@ TEXTS: dict[str, str] = {
     "watch.fault_not_acknowledged": "总线没有确认，未生效",
     "watch.fault_form": "填写的内容不符合要求",
     "watch.fault_moment": "时间格式无法识别",
-    "watch.fault_masked": "含未识别字符的标记（* ? # _ × -）；布控暂不支持通配符，请填写完整车牌",
+    "watch.fault_pattern": "条件过宽：除 ?（一个字符）和 *（任意多个字符）外，"
+    "须至少有 3 个字母或数字，且总长不超过 16 个字符",
     "watch.fault_unread": "任何记录都不会有此值：未识别，或不是车牌",
     "watch.rules": "生效中的布控",
     "watch.empty": "没有生效中的布控。",

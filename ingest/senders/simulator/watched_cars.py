@@ -1,4 +1,5 @@
-"""The watched cars of the city: one stolen, one cloned; their rules and the alarms they must raise.
+"""The watched cars of the city: one stolen, one cloned, one of which a witness remembers a part of
+the plate; their rules and the alarms they must raise.
 
 Expected alarms are computed here, not with `alarm.rules`: the ground truth must not use the code
 that it checks.
@@ -7,6 +8,7 @@ that it checks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from bus.contracts.commands import WatchCommand
 from ingest.senders.simulator import names
@@ -15,7 +17,9 @@ from ingest.senders.simulator.record_builder import Message
 from ingest.senders.simulator.traffic import Traffic
 from ingest.senders.simulator.world import CityWorld
 
-STOLEN, CLONED, IMPOSTOR = -1, -2, -3  # vehicle numbers outside every fleet
+STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR = -1, -2, -3, -4, -5
+"""Vehicle numbers outside every fleet. The neighbour's plate differs from that of the car that fled
+in its last digit, which the witness remembers."""
 STOLEN_PACE = 3.0  # it does not keep to the limit
 CLONED_PACE = 1.5
 AUTHOR = "city"
@@ -23,7 +27,8 @@ AUTHOR = "city"
 
 @dataclass(frozen=True, slots=True)
 class WatchRule:
-    """One rule: a plate, and what the car must look like (English attribute -> wire key, value)."""
+    """One rule: a plate or a part of one (`?` one character, `*` any), and what the car must look
+    like (English attribute -> wire key, value)."""
 
     rule_id: str
     name: str
@@ -45,14 +50,18 @@ class WatchRule:
         )
 
     def matches(self, message: Message) -> bool:
-        """Whether this record must raise the alarm."""
-        return message.get("车牌号码") == self.plate and all(
-            message.get(key) == value for _, key, value in self.appearance
+        """Whether this record must raise the alarm; of a part of a plate nobody is sure."""
+        plate = message.get("车牌号码")
+        return (
+            isinstance(plate, str)
+            and plate.isalnum()
+            and fnmatchcase(plate, self.plate)
+            and all(message.get(key) == value for _, key, value in self.appearance)
         )
 
 
 class WatchedCars:
-    """The three cars and the two rules of one city."""
+    """The five cars and the three rules of one city."""
 
     def __init__(self, world: CityWorld) -> None:
         self._world = world
@@ -66,7 +75,18 @@ class WatchedCars:
             plate_number=self.cloned.plate_number,
             plate_color=self.cloned.plate_color,
         )
+        self.fled = make_vehicle(world.seed, FLED, count, letter=letter)
+        plate = self.fled.plate_number
+        self.neighbour = replace(
+            self.fled, number=NEIGHBOUR, plate_number=f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}"
+        )
         self.rules = self._rules(world.seed)
+
+    @property
+    def plates(self) -> frozenset[str]:
+        """Of all of them, also of the one that no rule is about."""
+        cars = (self.stolen, self.cloned, self.fled, self.neighbour)
+        return frozenset(car.plate_number for car in cars)
 
     def release(self, traffic: Traffic) -> None:
         """Send the cars on their way: the original in the west, its clone in the far east."""
@@ -76,10 +96,12 @@ class WatchedCars:
         traffic.release(self.stolen, everywhere, STOLEN_PACE)
         traffic.release(self.cloned, west, CLONED_PACE)
         traffic.release(self.impostor, east, CLONED_PACE)
+        traffic.release(self.fled, everywhere, STOLEN_PACE)
+        traffic.release(self.neighbour, everywhere, STOLEN_PACE)
 
     def is_watched(self, vehicle: Vehicle | None) -> bool:
         """Whether a rule may be about it."""
-        return vehicle is not None and vehicle.number in (STOLEN, CLONED, IMPOSTOR)
+        return vehicle is not None and vehicle.number in (STOLEN, CLONED, IMPOSTOR, FLED)
 
     def alarms(self, message: Message) -> tuple[str, ...]:
         """Rule ids of the alarms that this valid vehicle record must raise."""
@@ -91,9 +113,11 @@ class WatchedCars:
             ("vehicle_brand", "车辆品牌", self.impostor.brand),
         )
         stolen, cloned = self.stolen.plate_number, self.cloned.plate_number
+        seen = f"{self.fled.plate_number[0]}?*{self.fled.plate_number[-5:]}"
         return (
             WatchRule(f"city-{seed}-stolen", f"被盗车辆 stolen car {stolen}", stolen),
             WatchRule(f"city-{seed}-cloned", f"套牌车辆 cloned plate {cloned}", cloned, appearance),
+            WatchRule(f"city-{seed}-fled", f"逃逸车辆 hit-and-run {seen}", seen),
         )
 
 

@@ -36,8 +36,8 @@ class Expression:
     def attributes(self) -> tuple[str, ...]:
         return (self.name,)
 
-    def index_cells(self) -> IndexCells:
-        return IndexCells((), ((),))
+    def index_cells(self) -> tuple[IndexCells, ...]:
+        return (IndexCells((), ((),)),)
 
     def is_met(self, attributes: Mapping[str, str]) -> bool:
         values = values_of(self.name, attributes.get(self.name, ""))

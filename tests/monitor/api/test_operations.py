@@ -140,7 +140,8 @@ async def test_a_rule_that_cannot_be_meant_is_refused_with_its_field(
 
 RULES: list[tuple[dict[str, list[str]], str]] = [
     ({"plate_number": ["AB-102-CD"]}, ""), ({"plate_number": ["浙A·1\u200b2345", "浙A-12345"]}, ""), ({"vehicle_color": ["白色"]}, ""),
-    ({"plate_number": ["浙A*123"]}, "no wildcards"), ({"plate_number": ["浙A12345", "浙A?2345"]}, "no wildcards"),
+    ({"plate_number": ["浙A*123"]}, ""), ({"plate_number": ["浙A12345", "浙A?2345"]}, ""),
+    ({"plate_number": ["浙A*"]}, "at least 3 letters"), ({"plate_number": ["浙A12345", "*12?"]}, "at least 3 letters"),
     ({"plate_number": ["无车牌"]}, "no record would match"), ({"plate_number": ["x" * 17]}, "no record would match"),
     ({"plate_number": ["\u200b"]}, "no record would match"), ({"vehicle_color": ["识别异常"]}, "no record would match"),
     ({"vehicle_color": ["x" * 101]}, "100 characters"), ({"plate_confidence": ["9"]}, "not an attribute"),

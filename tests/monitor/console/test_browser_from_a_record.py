@@ -117,17 +117,19 @@ def test_a_plate_that_no_rule_knows_has_its_way_on_the_map(
     expect(page.locator(".stops")).to_be_hidden()
 
 
-def test_a_masked_plate_says_that_it_may_be_several_and_cannot_be_watched(
+def test_a_masked_plate_says_that_it_may_be_several_and_is_watched_as_a_part_of_one(
     open_page: OpenPage, console: ConsoleProcess
 ) -> None:
-    """The way shows whatever fits; the record says why no rule can be put."""
+    """The way shows whatever fits; where too little was read, the page says why no rule can be put."""
     page = open_page(width=390)
     page.goto(f"{console.url}/map?plate={quote(MASKED)}")
     expect(page.locator(".stops .stop")).to_have_count(4)
     expect(page.get_by_text("可能涉及多辆车")).to_be_visible()
-    expect(page.get_by_text("此车牌无法布控")).to_be_visible()
+    expect(page.get_by_role("link", name="布控此车牌")).to_be_visible()
     page.wait_for_timeout(500)
     shoot(page, console, "way-of-a-masked-plate-390")
+    page.goto(f"{console.url}/map?plate={quote('浙?????7')}")
+    expect(page.get_by_text("此车牌无法布控")).to_be_visible()
     page.goto(f"{console.url}/map?plate={quote('无牌')}")
     expect(page.get_by_text("该文字不是车牌")).to_be_visible()
 
@@ -138,13 +140,13 @@ def test_this_plate_is_watched_from_its_record(open_page: OpenPage, console: Con
     page.goto(f"{console.url}/records?record=way-0")
     page.locator(".detail").get_by_role("link", name="布控此车牌").click()
     page.wait_for_url("**/watch?plate=**")
-    expect(page.get_by_label("车牌（多个用逗号或空格分隔）")).to_have_value(PLATE)
+    expect(page.get_by_label("车牌（* 任意，? 一位；多个用逗号分隔）")).to_have_value(PLATE)
     shoot(page, console, "watch-this-plate")
     page.get_by_role("button", name="布控", exact=True).click()
     page.locator(".ag-row", has_text=PLATE).wait_for()
     page.wait_for_url("**/watch")
-    page.goto(f"{console.url}/watch?plate={quote(MASKED)}")
-    expect(page.locator(".notice", has_text="通配符")).to_be_visible()
+    page.goto(f"{console.url}/watch?plate={quote('浙?????7')}")
+    expect(page.locator(".notice", has_text="条件过宽")).to_be_visible()
 
 
 def test_yesterday_is_one_press_on_both_searches_and_on_the_latency(
