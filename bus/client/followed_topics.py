@@ -105,7 +105,7 @@ class FollowedTopics:
         known = self._former.get(topic, {}).get(topic_id)
         if known is None or known.seen_s is None or known.seen_s < since_s:
             return False
-        return all(positions.get(place, 0) >= end for place, end in known.ends.items())
+        return not self.unread(topic, topic_id, positions).counts
 
     def _is_changed(self, known: ClusterIdentity, topic: str) -> bool:
         before, now = known.topic_ids.get(topic), self.identity.topic_ids.get(topic)

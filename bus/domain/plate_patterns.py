@@ -7,18 +7,27 @@ takes those: `plate_search`).
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
-from bus.domain.plates import ANY_RUN, HYPHEN, MAX_PLATE_CHARACTERS, UNREAD, folded
+from bus.domain.plates import (
+    ANY_RUN,
+    HYPHEN,
+    MAX_PLATE_CHARACTERS,
+    UNREAD,
+    folded,
+    with_read_marks,
+    with_single_runs,
+)
 
 LEAST_NAMED = 3
 """Letters and digits of a pattern; one with fewer is met by a whole district's cars."""
-_TO_ONE = str.maketrans({"#": UNREAD, "_": UNREAD, "×": UNREAD, HYPHEN: None})
 
 
 class PlatePattern(NamedTuple):
-    """Letters, digits, `?` and `*`, in the normal form of plates."""
+    """Letters, digits, `?` and `*`, in the normal form of plates.
+
+    Compared here and not by `fnmatch`, which remembers 256 patterns and compiles all others anew:
+    there may be 100,000 in force, and each worker of Spark is sent them."""
 
     text: str
 
@@ -47,17 +56,20 @@ class PlatePattern(NamedTuple):
 
 def is_pattern(text: str) -> bool:
     """Whether it has a `?` or a `*`, or another mark of a character that is not given."""
-    form = folded(text).translate(_TO_ONE)
+    form = _form(text)
     return ANY_RUN in form or UNREAD in form
 
 
 def plate_pattern(text: str) -> PlatePattern | None:
-    """The pattern a person means; None where it names too little, or is longer than any plate. A
-    hyphen separates, as in a plate that a rule names in full."""
-    form = re.sub(r"\*+", ANY_RUN, folded(text).translate(_TO_ONE))
-    found = PlatePattern(form)
-    too_long = len(form.replace(ANY_RUN, "")) > MAX_PLATE_CHARACTERS
+    """The pattern a person means; None where it names too little, or is longer than any plate."""
+    found = PlatePattern(_form(text))
+    too_long = len(found.text.replace(ANY_RUN, "")) > MAX_PLATE_CHARACTERS
     return None if too_long or found.named < LEAST_NAMED else found
+
+
+def _form(text: str) -> str:
+    """A hyphen separates, as in a plate that a rule names in full."""
+    return with_read_marks(with_single_runs(folded(text).replace(HYPHEN, "")))
 
 
 def _is_at(part: str, plate: str, at: int) -> bool:

@@ -21,6 +21,7 @@ from bus.domain.plates import (
     means_no_plate,
     readings,
     with_read_marks,
+    with_single_runs,
 )
 
 
@@ -34,7 +35,7 @@ def asks_as_written(text: str) -> bool:
 @lru_cache(maxsize=256)
 def patterns(text: str) -> tuple[str, ...]:
     """What is asked for, in each way it may be meant: letters, digits, `?` and `*`."""
-    form = re.sub(r"\*+", ANY_RUN, folded(text))
+    form = with_single_runs(folded(text))
     if ANY_RUN in form and form[:1] in PROVINCES:  # of any length: a hyphen may be either
         both = form.replace(HYPHEN, ""), form.replace(HYPHEN, UNREAD)
         return tuple(dict.fromkeys(map(with_read_marks, both)))

@@ -42,6 +42,11 @@ def folded(plate: str) -> str:
     return unicodedata.normalize("NFC", plate.translate(_FOLDED))
 
 
+def with_single_runs(text: str) -> str:
+    """A folded text in which `*` stands for any run: several in a row are one."""
+    return re.sub(r"\*+", ANY_RUN, text)
+
+
 class FoldedCharacters(dict[int, str]):
     """What `str.translate` puts for each character; those of a plate are kept as they are met."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from broker.clock.real import RealClock
-from broker.config.views import BrokerConfig, TopicConfig
+from broker.config.views import TopicConfig
 from broker.coordinator.group.records import (
     OFFSETS,
     OFFSETS_TOPIC,
@@ -23,12 +23,9 @@ from broker.log.cleaner.log_summary import active_producer, compacted_log
 from broker.log.cleaner.model import CleanedGroup, CleanerLimits, CompactedLog
 from broker.log.cleaner.passes import run_pass
 from broker.log.cleaner.plan import cleaning_pass, dirty_log
-from broker.log.manager import LogManager
 from broker.log.replacement import replace_segments
-from broker.metrics.registry import Metrics
-from broker.purgatory.timer import Timer
-from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
+from tests.broker.one_broker import opened_logs, replicas_of
 
 CONFIG = replace(TopicConfig(), compacted=True, deletes=False)
 
@@ -38,18 +35,9 @@ class OffsetsBroker:
 
     def __init__(self, directory: str, config: TopicConfig = CONFIG) -> None:
         self.clock = clock = RealClock()
-        broker_config = BrokerConfig.from_mapping({"log.dirs": directory, "node.id": "1"})
         self.disk = RealDisk()
-        self.logs = LogManager(config=broker_config, disk=self.disk, clock=clock)
-        self.logs.prepare()
-        self.logs.load(lambda topic: config)
-        self.replicas = ReplicaManager(
-            broker_id=1,
-            log_manager=self.logs,
-            clock=clock,
-            timer=Timer(clock),
-            metrics=Metrics(),
-        )
+        self.logs = opened_logs(directory, clock, config)
+        self.replicas = replicas_of(self.logs, clock)
         self.appender = PartitionWriter(self.replicas, clock, OFFSETS, 5_000)
         self.partition: Partition = self.replicas.create_partition(
             OFFSETS_TOPIC, bytes(range(16)), 0, leader_id=1, leader_epoch=0, partition_epoch=0,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.clock.real import RealClock
-from broker.config.views import BrokerConfig, TopicConfig
+from broker.config.views import TopicConfig
 from broker.coordinator import runtime
 from broker.coordinator.coordinators import Coordinators
 from broker.coordinator.group.effects import (
@@ -33,15 +33,13 @@ from broker.coordinator.group.service import GroupCoordinator
 from broker.coordinator.group.shard import GroupLimits
 from broker.coordinator.open_transactions import OpenTransactions
 from broker.coordinator.partition_writer import PartitionWriter
-from broker.disk.real import RealDisk
 from broker.log.errors import LogError
-from broker.log.manager import LogManager
 from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
-from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
 from broker.server.subscribers import CoordinatorSubscriber
 from bus.errors import ErrorCode
+from tests.broker.one_broker import opened_logs, replicas_of
 
 pytestmark = pytest.mark.timeout(120)
 DEADLINE_S = 60
@@ -55,14 +53,9 @@ class CoordinatorStage:
     ) -> None:
         clock = RealClock(seed=1)
         self.metrics = Metrics()
-        config = BrokerConfig.from_mapping({"log.dirs": directory})
-        self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
-        self.logs.prepare()
-        self.logs.load(lambda topic: TopicConfig())
+        self.logs = opened_logs(directory, clock)
         timer = Timer(clock)
-        self.replicas = ReplicaManager(
-            broker_id=1, log_manager=self.logs, clock=clock, timer=timer, metrics=self.metrics
-        )
+        self.replicas = replicas_of(self.logs, clock, timer, self.metrics)
         self.appender = PartitionWriter(self.replicas, clock, OFFSETS, commit_timeout_ms)
         self.groups = GroupCoordinator(
             writer=self.appender,

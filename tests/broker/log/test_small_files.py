@@ -23,11 +23,9 @@ from broker.log.log_checkpoints import RECOVERY_POINTS
 from broker.log.log_dir_files import WrongDirectory
 from broker.log.manager import LogManager
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
-from broker.metrics.registry import Metrics
-from broker.purgatory.timer import Timer
 from broker.replica.logdir.watermarks import WatermarkCheckpoint
-from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
+from tests.broker.one_broker import opened_logs, replicas_of
 
 NOW_MS = 1_760_000_000_000
 ID = bytes(range(16))
@@ -47,18 +45,9 @@ class BrokerRun:
     """A broker's replicas, from the start on as the server makes them."""
 
     def __init__(self, directory: Path, known: MetadataImage) -> None:
-        config = BrokerConfig.from_mapping({"log.dirs": str(directory / "a"), "node.id": "1"})
         clock = RealClock()
-        self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
-        self.logs.prepare()
-        self.logs.load(lambda topic: CONFIG)
-        self.replicas = ReplicaManager(
-            broker_id=1,
-            log_manager=self.logs,
-            clock=clock,
-            timer=Timer(clock),
-            metrics=Metrics(),
-        )
+        self.logs = opened_logs(str(directory / "a"), clock, CONFIG)
+        self.replicas = replicas_of(self.logs, clock)
         self.replicas.remove_strays(known)
 
     def create_partition(self, topic_id: bytes = ID) -> Partition:

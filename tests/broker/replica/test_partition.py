@@ -11,21 +11,18 @@ from pathlib import Path
 import pytest
 
 from broker.clock.real import RealClock
-from broker.config.views import BrokerConfig, TopicConfig
-from broker.disk.real import RealDisk
+from broker.config.views import TopicConfig
 from broker.log.errors import LogError
-from broker.log.manager import LogManager
 from broker.log.timestamps import TimestampOffset, TimestampSearch
 from broker.log.validation import AppendOrigin
 from broker.metrics.registry import Metrics
-from broker.purgatory.timer import Timer
-from broker.replica.manager import ReplicaManager
 from broker.replica.mirrored import PartitionMirror
 from broker.replica.partition import Isolation, Partition
 from bus.errors import ErrorCode
 from bus.records.batch import assign, iter_batches
 from bus.records.build import build_batch
 from bus.records.record import Record
+from tests.broker.one_broker import opened_logs, replicas_of
 
 NOW_MS = 1_760_000_000_000
 ID = bytes(range(16))
@@ -35,16 +32,10 @@ class PartitionWorld:
     """One broker's storage side in a directory."""
 
     def __init__(self, directory: str) -> None:
-        config = BrokerConfig.from_mapping({"log.dirs": directory})
         clock = RealClock()
         self.metrics = Metrics()
-        self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
-        self.logs.prepare()
-        self.logs.load(lambda topic: TopicConfig())
-        self.replicas = ReplicaManager(
-            broker_id=1, log_manager=self.logs, clock=clock, timer=Timer(clock),
-            metrics=self.metrics,
-        )  # fmt: skip
+        self.logs = opened_logs(directory, clock)
+        self.replicas = replicas_of(self.logs, clock, metrics=self.metrics)
 
     def partition(self, *, isr: tuple[int, ...] = (1,), leader: int = 1, epoch: int = 0,
                   partition_epoch: int = 0, replicas: tuple[int, ...] = (),

@@ -9,19 +9,16 @@ from pathlib import Path
 import pytest
 
 from broker.clock.real import RealClock
-from broker.config.views import BrokerConfig, TopicConfig
+from broker.config.views import TopicConfig
 from broker.disk.real import RealDisk
 from broker.log.errors import LogError
-from broker.log.manager import LogManager
 from broker.metadata.delta import Changes
 from broker.metadata.image import MetadataImage, PartitionImage, TopicImage, frozen
 from broker.metadata.publisher import Publisher
-from broker.metrics.registry import Metrics
-from broker.purgatory.timer import Timer
 from broker.replica.creation_queue import PER_ITERATION
-from broker.replica.manager import ReplicaManager
 from broker.server.subscribers import ReplicaSubscriber
 from bus.errors import ErrorCode
+from tests.broker.one_broker import opened_logs, replicas_of
 
 ME, OTHER = 1, 2
 LARGE = 2 * PER_ITERATION + 3
@@ -32,14 +29,9 @@ class SubscriberWorld:
     """The storage side of broker 1, which tests notify of topics; it runs on a real event loop."""
 
     def __init__(self, directory: str) -> None:
-        config = BrokerConfig.from_mapping({"log.dirs": directory})
         clock = RealClock()
-        self.logs = LogManager(config=config, disk=RealDisk(), clock=clock)
-        self.logs.prepare()
-        self.logs.load(lambda topic: TopicConfig())
-        self.replicas = ReplicaManager(
-            broker_id=ME, log_manager=self.logs, clock=clock, timer=Timer(clock), metrics=Metrics()
-        )
+        self.logs = opened_logs(directory, clock)
+        self.replicas = replicas_of(self.logs, clock)
         self.replicas.creation_queue.is_spread = True
         self.publisher = Publisher()
         self.subscriber = ReplicaSubscriber(

@@ -35,7 +35,7 @@ def test_any_text_is_a_pattern_or_none(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "form"),
-    [("浙a·1?345", "浙A1?345"), ("＊３４５", "*345"), ("浙A**12", "浙A*12"), ("浙A-1-#45_", "浙A1?45?")],
+    [("浙a·1?345", "浙A1?345"), ("＊３４５", "*345"), ("浙A**12", "浙A*12"), ("浙A-1-#45_", "浙A1?45?"), ("浙A1*-*5", "浙A1*5")],
 )
 def test_it_is_written_as_people_write_plates(text: str, form: str) -> None:
     """Full width, small letters, printed separators; every mark of one character is `?`."""

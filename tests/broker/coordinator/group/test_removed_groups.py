@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from broker.clock.real import RealClock
-from broker.config.views import BrokerConfig, TopicConfig
+from broker.config.views import TopicConfig
 from broker.coordinator.group import service, shard
 from broker.coordinator.group.effects import JoinRequest
 from broker.coordinator.group.offsets import CommitRequest
@@ -28,14 +28,11 @@ from broker.coordinator.group.records import (
 from broker.coordinator.group.service import GroupCoordinator
 from broker.coordinator.group.shard import GroupLimits
 from broker.coordinator.partition_writer import PartitionWriter
-from broker.disk.real import RealDisk
-from broker.log.manager import LogManager
-from broker.metrics.registry import Metrics
 from broker.purgatory.timer import Timer
-from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Partition
 from bus.errors import ErrorCode
 from bus.records.read import read_all
+from tests.broker.one_broker import opened_logs, replicas_of
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -59,14 +56,9 @@ class GroupsBroker:
 
     def __init__(self, directory: str) -> None:
         self.clock = SetClock(seed=1)
-        config = BrokerConfig.from_mapping({"log.dirs": directory})
-        self.logs = LogManager(config=config, disk=RealDisk(), clock=self.clock)
-        self.logs.prepare()
-        self.logs.load(lambda topic: TopicConfig())
+        self.logs = opened_logs(directory, self.clock)
         timer = Timer(self.clock)
-        self.replicas = ReplicaManager(
-            broker_id=1, log_manager=self.logs, clock=self.clock, timer=timer, metrics=Metrics()
-        )
+        self.replicas = replicas_of(self.logs, self.clock, timer)
         self.groups = GroupCoordinator(
             writer=PartitionWriter(self.replicas, self.clock, OFFSETS, 60_000),
             timer=timer,

@@ -387,6 +387,16 @@ def damage(log: Log) -> None:
     path.write_bytes(data)
 
 
+async def marked(broker: CleanedBroker) -> tuple[Log, bytes]:
+    """A log that a pass has found damaged, and its first segment as it was."""
+    log = broker.make()
+    broker.fill(log)
+    sound = Path(log.segments.first.path).read_bytes()
+    damage(log)
+    await broker.clean()
+    return log, sound
+
+
 async def test_a_damaged_segment_marks_its_partition_and_stops_no_other(
     broker: CleanedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -410,14 +420,9 @@ async def test_a_damaged_segment_marks_its_partition_and_stops_no_other(
 async def test_a_marked_partition_is_tried_again_after_a_change_of_its_segments(
     broker: CleanedBroker
 ) -> None:
-    log = broker.make()
-    broker.fill(log)
-    path = Path(log.segments.first.path)
-    sound = path.read_bytes()
-    damage(log)
-    await broker.clean()
+    log, sound = await marked(broker)
     assert log.cleaning.first_dirty_offset == 0
-    path.write_bytes(sound)
+    Path(log.segments.first.path).write_bytes(sound)
     broker.fill(log)
     await broker.clean()
     assert log.cleaning.first_dirty_offset > 0
@@ -427,10 +432,7 @@ async def test_a_marked_partition_is_tried_again_after_a_change_of_its_segments(
 async def test_a_marked_partition_is_tried_again_after_a_change_of_its_settings(
     broker: CleanedBroker
 ) -> None:
-    log = broker.make()
-    broker.fill(log)
-    damage(log)
-    await broker.clean()
+    log, _ = await marked(broker)
     asked = broker.process.requests
     log.reconfigure(broker.topic(delete_retention_ms="77"))
     await broker.clean()
@@ -444,12 +446,7 @@ async def test_the_page_says_since_when_and_why_until_a_pass_over_it_has_ended_w
     broker: CleanedBroker
 ) -> None:
     """Attempts that fail again change the reason, not since when."""
-    log = broker.make()
-    broker.fill(log)
-    path = Path(log.segments.first.path)
-    sound = path.read_bytes()
-    damage(log)
-    await broker.clean()
+    log, sound = await marked(broker)
     broker.clock.at_ms += 7_000
     [(fault, reason, age_ms)] = WHY.findall(broker.metrics.text())
     assert (fault, float(age_ms)) == ("damaged", 7_000)
@@ -458,7 +455,7 @@ async def test_the_page_says_since_when_and_why_until_a_pass_over_it_has_ended_w
     broker.fill(log)
     await broker.clean()
     assert WHY.findall(broker.metrics.text()) == [("bug", "KeyError: 1", "7000.0")]
-    path.write_bytes(sound)
+    Path(log.segments.first.path).write_bytes(sound)
     broker.process.gate, broker.process.fails_with = asyncio.Event(), None
     broker.fill(log)
     await broker.cleaner.begin_due_passes()
@@ -485,10 +482,7 @@ async def test_a_file_that_the_disk_refuses_is_no_damage(broker: CleanedBroker) 
 async def test_the_mark_goes_with_the_topic_and_with_its_policy(
     broker: CleanedBroker, change: Callable[[CleanedBroker, Log], Awaitable[None]]
 ) -> None:
-    log = broker.make()
-    broker.fill(log)
-    damage(log)
-    await broker.clean()
+    log, _ = await marked(broker)
     assert len(WHY.findall(broker.metrics.text())) == 1
     await change(broker, log)
     await broker.clean()
@@ -499,10 +493,7 @@ async def test_the_mark_goes_with_the_topic_and_with_its_policy(
 
 
 async def test_the_mark_goes_with_the_damaged_segments(broker: CleanedBroker) -> None:
-    log = broker.make()
-    broker.fill(log)
-    damage(log)
-    await broker.clean()
+    log, _ = await marked(broker)
     assert len(broker.cleaner.uncleanable.marked) == 1
     log.delete_records_before(log.active_segment.base_offset)
     delete_old_segments(log, broker.disk, broker.clock.now_ms())
