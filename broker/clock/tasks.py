@@ -1,4 +1,4 @@
-"""Helpers for tasks: cancel and wait for them, run one whenever there is work.
+"""Helpers for tasks: cancel and wait for them, run one whenever there is work, or in slices.
 
 No error is swallowed, except the cancellation requested here. Every spawn goes through the clock,
 and in production through `bus.runtime.tasks`, whose `TaskSupervisor` ends the process when a task
@@ -8,11 +8,13 @@ dies.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from broker.clock.port import Clock, TaskHandle
+
+ResultT = TypeVar("ResultT")
 
 
 async def cancel_and_wait(tasks: Iterable[TaskHandle]) -> None:
@@ -23,6 +25,17 @@ async def cancel_and_wait(tasks: Iterable[TaskHandle]) -> None:
     for task in ending:
         with suppress(CancelledError):
             await task
+
+
+async def in_slices(steps: Generator[None, None, ResultT], clock: Clock) -> ResultT:
+    """Run a long piece of work; the loop serves others wherever it yields."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: ResultT = end.value
+            return result
+        await clock.sleep(0)
 
 
 class OnDemandTask:

@@ -2,20 +2,23 @@
 
 In: a log, its segments, whose replacement is written as ``.cleaned``. Out: the paths of the old
 files, to be removed later; or LogError, and the log is as it was. Never: a step that waits for the
-device on the loop; a replacement of what the log does not hold any more.
+device on the loop, or that holds it longer than a file's rename does; a replacement of what the log
+does not hold any more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from broker.clock.port import Clock
+from broker.clock.tasks import in_slices
 from broker.disk.port import Disk, DiskError
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool
 from broker.log.log import Log
+from broker.log.log_dirs import parent_of
 from broker.log.replacement_files import (
     Span,
-    UnfinishedReplacementError,
     forget_span,
     store_span,
 )
@@ -24,53 +27,58 @@ from broker.log.segments import Segments
 
 
 async def replace_segments(
-    partition: Log, replaced: Sequence[Segment], disk: Disk, files: FilePool, writer: str = ""
+    partition: Log,
+    replaced: Sequence[Segment],
+    disk: Disk,
+    files: FilePool,
+    clock: Clock,
+    writer: str = "",
 ) -> list[str]:
     """All steps of ``replacement_files`` after ``write_cleaned``, whose ``writer`` it was.
 
     Whatever shortens the log meanwhile withdraws the replacement: LogError then. A LogError whose
     cause is a disk's: if that was full, the old segments stay; else the directory has failed, and
-    where names could not be given back the next start finishes the replacement.
+    where names could not be given back (UnfinishedReplacementError) the next start finishes the
+    replacement.
     """
-    segments, directory = partition.segments, partition.directory
+    segments = partition.segments
     span = segments.begin_replacement(replaced, partition.recovery_point)
     try:
-        await _store_span(directory, span, disk)
-        segments.propose_replacement(span, disk, writer)
+        await _on_worker(store_span, partition, span, disk)
+        await in_slices(segments.propose_replacement(span, disk, writer), clock)
         await _force(partition, disk)
-        paths = segments.replace(span, disk, files)
-    except LogError as error:
-        if isinstance(error.__cause__, UnfinishedReplacementError):
-            segments.leave_replacement()
-        else:
-            _withdraw(segments, directory, span, disk)
+        paths = await in_slices(segments.replace(span, disk, files), clock)
+    except LogError:
+        _withdraw(segments, disk)
+        await _on_worker(forget_span, partition, span, disk)  # perhaps stored after it was void
         raise
     await _force(partition, disk)
-    _withdraw(segments, directory, span, disk)
+    segments.end_replacement()
+    await _on_worker(forget_span, partition, span, disk)
     return paths
-
-
-async def _store_span(directory: str, span: Span, disk: Disk) -> None:
-    worker = directory.rpartition("/")[0]
-    try:
-        await disk.run(store_span, disk, directory, span, worker=worker)
-    except DiskError as error:
-        raise storage_error(error) from error
 
 
 async def _force(partition: Log, disk: Disk) -> None:
     directory = partition.directory
     try:
-        await disk.run(disk.flush_directory, directory, worker=directory.rpartition("/")[0])
+        await disk.run(disk.flush_directory, directory, worker=parent_of(partition))
     except DiskError as error:
         partition.flush_failed(error)  # what the device knows of the names is not known any more
         raise storage_error(error) from error
 
 
-def _withdraw(segments: Segments, directory: str, span: Span, disk: Disk) -> None:
-    """What was proposed goes, if it was not made or withdrawn meanwhile, and the note of it."""
+async def _on_worker(
+    work: Callable[[Disk, str, Span], None], partition: Log, span: Span, disk: Disk
+) -> None:
+    try:
+        await disk.run(work, disk, partition.directory, span, worker=parent_of(partition))
+    except DiskError as error:
+        raise storage_error(error) from error
+
+
+def _withdraw(segments: Segments, disk: Disk) -> None:
+    """What was proposed goes, unless something has withdrawn it already."""
     try:
         segments.withdraw_replacement(disk)
-        forget_span(disk, directory, span)
     except DiskError as error:
         raise storage_error(error) from error

@@ -13,6 +13,10 @@ The new files are written and forced as ``.cleaned`` (``write_cleaned``). Then, 
 4. The old files → ``.deleted``, then ``.swap`` → their names, the log last.
 5. The directory is forced, ``.replaces`` removed; ``.deleted`` is removed later, as in retention.
 
+Steps 2 and 4 yield after each rename: one takes up to a millisecond while another process forces
+files of the same directory. The log is served in between, from the old segments by whatever names
+their files have.
+
 A replacement ends with the batch with which the old segments end, emptied if need be: recovery
 takes a segment that ends before the next one begins for one that lost its end (ADR 0082).
 """
@@ -20,7 +24,7 @@ takes a segment that ends before the next one begins for one that lost its end (
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from errno import EIO
 from typing import NamedTuple
 
@@ -41,7 +45,7 @@ from broker.log.files import (
     segment_path,
 )
 from broker.log.log_dir_files import flush_file
-from broker.log.segment import Segment
+from broker.log.segment import Segment, SegmentFile
 from broker.log.txnindex import AbortedTransaction
 from bus.errors import check
 from bus.records.batch import Buffer, iter_batches
@@ -154,36 +158,51 @@ class UnfinishedReplacementError(DiskError):
 
 
 class FileReplacement:
-    """Renames of files of which all are made or none."""
+    """Step 4 of one replacement: renames of which all are made or none, and the segments whose
+    files have got other names by them."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._made: list[tuple[str, str]] = []
+        self._deleted: list[tuple[Segment, SegmentFile]] = []
 
     def rename(self, source: str, target: str) -> None:
         self._disk.rename(source, target)
         self._made.append((source, target))
 
+    def mark_deleted(self, segment: Segment) -> Iterator[None]:
+        """Its files become ``.deleted``, one at a time; whoever holds it reads on."""
+        for file in segment.all_files():
+            if self._disk.exists(file.path):
+                segment.release()  # somebody may have read in the meantime
+                self.rename(file.path, file.path + DELETED)
+            file.path += DELETED
+            self._deleted.append((segment, file))
+            yield
+
     def undo(self) -> None:
         """UnfinishedReplacementError if the disk refuses that too."""
+        for segment, _ in self._deleted:
+            segment.release()
         while self._made:
             source, target = self._made.pop()
             try:
                 self._disk.rename(target, source)
             except DiskError as error:
                 raise UnfinishedReplacementError(error) from error
+        while self._deleted:
+            _, file = self._deleted.pop()
+            file.path = file.path.removesuffix(DELETED)
 
 
-def propose(disk: Disk, directory: str, span: Span, writer: str = "") -> None:
-    """Step 2. DiskError: nothing has changed, unless it is an UnfinishedReplacementError."""
-    renames, written = FileReplacement(disk), cleaned_suffix(writer)
-    try:
-        for suffix in _SUFFIXES:
-            path = segment_path(directory, span.base_offset, suffix)
-            renames.rename(path + written, path + SWAP)
-    except DiskError:
-        renames.undo()
-        raise
+def propose(disk: Disk, directory: str, span: Span, writer: str = "") -> Iterator[None]:
+    """Step 2, a file at a time: the rename of one that another process has just forced holds the
+    caller for half a millisecond. DiskError: some are proposed, ``withdraw`` removes them."""
+    written = cleaned_suffix(writer)
+    for suffix in _SUFFIXES:
+        path = segment_path(directory, span.base_offset, suffix)
+        disk.rename(path + written, path + SWAP)
+        yield
 
 
 def withdraw(disk: Disk, directory: str, span: Span) -> None:
@@ -199,29 +218,19 @@ def forget_span(disk: Disk, directory: str, span: Span) -> None:
 
 
 def swap_files(
-    disk: Disk, directory: str, span: Span, old: Sequence[Segment], files: FilePool
-) -> Segment:
-    """Step 4: the new segment. The old ones know their new names; whoever holds one reads on.
-    DiskError: nothing has changed, unless it is an UnfinishedReplacementError."""
-    renames = FileReplacement(disk)
-    try:
-        for segment in old:
-            segment.release()
-            for path in segment.file_names():
-                renames.rename(path, path + DELETED)
-        for suffix in _SUFFIXES:
-            path = segment_path(directory, span.base_offset, suffix)
-            renames.rename(path + SWAP, path)
-        fresh = _opened(disk, directory, span, files)
-    except DiskError:
-        renames.undo()
-        raise
+    directory: str, span: Span, old: Sequence[Segment], renames: FileReplacement
+) -> Iterator[None]:
+    """Step 4, a file at a time. DiskError: ``renames`` can be undone."""
     for segment in old:
-        segment.set_suffix(DELETED)
-    return fresh
+        yield from renames.mark_deleted(segment)
+    for suffix in _SUFFIXES:
+        path = segment_path(directory, span.base_offset, suffix)
+        renames.rename(path + SWAP, path)
+        yield
 
 
-def _opened(disk: Disk, directory: str, span: Span, files: FilePool) -> Segment:
+def open_replacement(disk: Disk, directory: str, span: Span, files: FilePool) -> Segment:
+    """The new segment, once its files have their names. DiskError."""
     fresh = Segment(directory, span.base_offset, disk, files, 0)
     fresh.size_bytes, fresh.end_offset = disk.size_of(fresh.path), span.end_offset
     fresh.transactions.load()

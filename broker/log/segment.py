@@ -7,6 +7,7 @@ Never: decisions about retention or who may read what; never a look into records
 from __future__ import annotations
 
 from struct import Struct
+from typing import Protocol
 
 from broker.config.views import TopicConfig
 from broker.disk.port import Buffer, Disk, DiskError, File
@@ -34,6 +35,12 @@ _SCAN_BYTES = 8192
 """Read at once when looking for an offset: an index interval and the batch after it, mostly."""
 _MAX_CURSORS = 32
 """Remembered ends of reads per segment, so that continuing readers find their position at once."""
+
+
+class SegmentFile(Protocol):
+    """A part of a segment, under the name it has now."""
+
+    path: str
 
 
 class Segment:
@@ -291,16 +298,18 @@ class Segment:
 
     # --- files -----------------------------------------------------------------------------------
 
+    def all_files(self) -> tuple[SegmentFile, ...]:
+        """Whatever of the segment has a path of its own: its batches and its indexes."""
+        return (self, self.offsets, self.times, self.transactions)
+
     def file_names(self) -> list[str]:
         """Paths of all files of the segment that exist."""
-        paths = [self.path, self.offsets.path, self.times.path, self.transactions.path]
-        return [path for path in paths if self._disk.exists(path)]
+        return [file.path for file in self.all_files() if self._disk.exists(file.path)]
 
     def set_suffix(self, suffix: str) -> None:
         """The files have been renamed: each has this suffix now."""
-        self.path += suffix
-        for index in (self.offsets, self.times, self.transactions):
-            index.path += suffix
+        for file in self.all_files():
+            file.path += suffix
 
     def mark_deleted(self) -> list[str]:
         """Rename the files to ``.deleted``, whose paths are returned, to be removed later: whoever

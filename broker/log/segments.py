@@ -6,14 +6,22 @@ In: offsets. Out: the segment or the bytes they stand for. Never: writing batche
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from broker.disk.port import Disk, DiskError
 from broker.log.errors import LogError, storage_error
 from broker.log.files import FilePool
 from broker.log.log_dir_files import flush_file
-from broker.log.replacement_files import Span, forget_span, propose, swap_files, withdraw
+from broker.log.replacement_files import (
+    FileReplacement,
+    Span,
+    forget_span,
+    open_replacement,
+    propose,
+    swap_files,
+    withdraw,
+)
 from broker.log.segment import Segment
 from broker.log.txnindex import AbortedTransaction
 from bus.errors import ErrorCode
@@ -52,11 +60,13 @@ class FetchSlice(NamedTuple):
 
 
 class PendingReplacement(NamedTuple):
-    """A replacement under way; ``is_proposed``: between steps 2 and 4."""
+    """A replacement under way; ``is_proposed``: from the begin of step 2 to the end of step 4;
+    ``renames``: what of step 4 is made."""
 
     span: Span
     replaced: list[Segment]
     is_proposed: bool = False
+    renames: FileReplacement | None = None
 
 
 class Segments:
@@ -109,15 +119,18 @@ class Segments:
         self._replacement = PendingReplacement(span, list(replaced))
         return span
 
-    def propose_replacement(self, span: Span, disk: Disk, writer: str = "") -> None:
-        """Step 2 of ``replacement_files``, of the files that a writer made. LogError: nothing has
-        changed, unless its cause is an UnfinishedReplacementError."""
-        pending = self._pending(span)
+    def propose_replacement(
+        self, span: Span, disk: Disk, writer: str = ""
+    ) -> Generator[None, None, None]:
+        """Step 2 of ``replacement_files``, of the files that a writer made, in slices between which
+        the log may change. LogError: it was withdrawn, or has to be."""
+        self._replacement = self._pending(span)._replace(is_proposed=True)
         try:
-            propose(disk, self.first.directory, span, writer)
+            for _ in propose(disk, self.first.directory, span, writer):
+                yield
+                self._pending(span)
         except DiskError as error:
             raise storage_error(error) from error
-        self._replacement = pending._replace(is_proposed=True)
 
     def _pending(self, span: Span) -> PendingReplacement:
         pending = self._replacement
@@ -125,16 +138,21 @@ class Segments:
             raise _not_replaced(self.first, f"{span} was withdrawn")
         return pending
 
-    def replace(self, span: Span, disk: Disk, files: FilePool) -> list[str]:
-        """Step 4: the new segment stands in the place of the old ones, whose paths are returned:
-        they may be removed after file.delete.delay.ms, for somebody may still read there.
+    def replace(self, span: Span, disk: Disk, files: FilePool) -> Generator[None, None, list[str]]:
+        """Step 4, in slices between which the log may be read and changed: the new segment stands
+        in the place of the old ones, whose paths are returned: they may be removed after
+        file.delete.delay.ms, for somebody may still read there.
 
         LogError: nothing has changed, unless its cause is an UnfinishedReplacementError; the log
         was truncated since, or the disk refuses.
         """
-        pending = self._pending(span)
+        directory, renames = self.first.directory, FileReplacement(disk)
+        pending = self._replacement = self._pending(span)._replace(renames=renames)
         try:
-            fresh = swap_files(disk, self.first.directory, span, pending.replaced, files)
+            for _ in swap_files(directory, span, pending.replaced, renames):
+                yield
+                self._pending(span)
+            fresh = open_replacement(disk, directory, span, files)
         except DiskError as error:
             raise storage_error(error) from error
         slot = self.all.index(pending.replaced[0])
@@ -144,15 +162,22 @@ class Segments:
         return [path for segment in pending.replaced for path in segment.file_names()]
 
     def withdraw_replacement(self, disk: Disk) -> None:
-        """The log is about to be truncated or shortened: what was proposed for it is void. One that
-        stands already stays; only the note of what it covers goes, as in step 5. DiskError."""
+        """The log is about to be truncated or shortened: what was proposed for it is void, and what
+        was renamed for it gets its name back. One that stands already stays; only the note of what
+        it covers goes, as in step 5. DiskError."""
         pending, self._replacement = self._replacement, None
-        if pending is not None:
-            forget = withdraw if pending.is_proposed else forget_span
-            forget(disk, self.first.directory, pending.span)
+        if pending is None:
+            return
+        directory = self.first.directory
+        if not pending.is_proposed:
+            forget_span(disk, directory, pending.span)
+            return
+        if pending.renames is not None:
+            pending.renames.undo()
+        withdraw(disk, directory, pending.span)
 
-    def leave_replacement(self) -> None:
-        """The disk has left it half done: nothing of it is touched before the next start."""
+    def end_replacement(self) -> None:
+        """It stands; ``forget_span`` is next, unless the log was changed since."""
         self._replacement = None
 
     # --- looking up ------------------------------------------------------------------------------

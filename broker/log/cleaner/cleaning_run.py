@@ -13,6 +13,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from broker.cleaner_process.port import CleanerProcess, FailureKind, RequestFailed
+from broker.clock.port import Clock
 from broker.disk.port import Disk, DiskError, DiskFull
 from broker.log.cleaner.model import (
     CleanedGroup,
@@ -72,6 +73,7 @@ class CleaningPorts(Protocol):
 
     disk: Disk
     files: FilePool
+    clock: Clock
     process: CleanerProcess
 
     def is_current(self, partition: Log) -> bool: ...
@@ -141,8 +143,9 @@ class CleaningRun:
         self.totals = self.totals.plus(group)
         if not group.is_changed:
             return
+        ports = self._ports
         paths = await replace_segments(
-            self.partition, self._named(group), self._ports.disk, self._ports.files, self._writer
+            self.partition, self._named(group), ports.disk, ports.files, ports.clock, self._writer
         )
         self._ports.remove_later(self.partition, paths)
 

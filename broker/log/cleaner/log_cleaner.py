@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import Protocol
 
 from broker.cleaner_process.port import CleanerProcess
 from broker.clock.port import Clock, TaskHandle
-from broker.clock.tasks import cancel_and_wait
+from broker.clock.tasks import cancel_and_wait, in_slices
 from broker.config.views import BrokerConfig
 from broker.disk.port import Disk, DiskError
 from broker.log.checkpoint import TopicPartition
@@ -41,7 +41,6 @@ from broker.log.log_dirs import parent_of
 
 log = logging.getLogger("broker.log")
 
-ResultT = TypeVar("ResultT")
 
 PRODUCERS_PER_SLICE = 500
 """Producers put into a pass before the loop serves others."""
@@ -75,7 +74,7 @@ class LogCleaner:
         """``is_internal``: whether a topic is a coordinator's."""
         self._logs = logs
         self.process = process
-        self._clock = clock
+        self.clock = clock
         self._is_internal = is_internal
         self.disk, self.files = logs.disk, logs.files
         self.uncleanable = UncleanableLogs()
@@ -92,7 +91,7 @@ class LogCleaner:
     def start(self) -> None:
         """Begin, unless ``log.cleaner.enable`` is off."""
         if self._logs.config["log.cleaner.enable"]:
-            self._main = self._clock.spawn(self._run(), name="log-cleaner")
+            self._main = self.clock.spawn(self._run(), name="log-cleaner")
 
     async def stop(self) -> None:
         """End the child and what it does; a swap under way is finished."""
@@ -125,7 +124,7 @@ class LogCleaner:
     async def _rest(self) -> None:
         """Until a pass ends, or it is time to look again."""
         backoff_s = max(int(self._logs.config["log.cleaner.backoff.ms"]), 1) / 1000
-        timer = self._clock.call_later(backoff_s, self._wake.set)
+        timer = self.clock.call_later(backoff_s, self._wake.set)
         try:
             await self._wake.wait()
         finally:
@@ -134,7 +133,7 @@ class LogCleaner:
     # --- choosing --------------------------------------------------------------------------------
 
     async def _roll(self) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         for partition in self._compacted():
             try:
                 is_internal = self._is_internal(partition.topic)
@@ -142,7 +141,7 @@ class LogCleaner:
                     partition.roll(now_ms)
             except (LogError, DiskError) as error:
                 log.warning("%s is not rolled for the cleaner: %s", partition.directory, error)
-            await self._clock.sleep(0)
+            await self.clock.sleep(0)
 
     def _compacted(self) -> list[Log]:
         return [one for one in self._logs.logs() if one.config.compacted]
@@ -150,7 +149,7 @@ class LogCleaner:
     async def _next(self) -> DirtyLog | None:
         """The log to clean next; what is dirty is noted for those who ask."""
         best: DirtyLog | None = None
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         partitions = self._compacted()
         here = {(one.topic, one.index) for one in partitions}
         self.uncleanable.keep_only(here)
@@ -159,13 +158,13 @@ class LogCleaner:
             dirty = await self._dirty(partition, now_ms)
             if dirty is not None and self._may_begin(dirty, now_ms):
                 best = next_log(one for one in (best, dirty) if one is not None)
-            await self._clock.sleep(0)
+            await self.clock.sleep(0)
         self.figures.explain()
         return best
 
     async def _dirty(self, partition: Log, now_ms: int) -> DirtyLog | None:
         try:
-            dirty = dirty_log(await self._in_slices(compacted_log(partition)), now_ms)
+            dirty = dirty_log(await in_slices(compacted_log(partition), self.clock), now_ms)
         except (LogError, DiskError) as error:
             log.warning("%s is not looked at by the cleaner: %s", partition.directory, error)
             return None
@@ -173,15 +172,6 @@ class LogCleaner:
             self.uncleanable.on_nothing_dirty(dirty.log)
         self.figures.on_checked(dirty, oldest_dirty_ms(partition))
         return dirty
-
-    async def _in_slices(self, slices: Generator[None, None, ResultT]) -> ResultT:
-        while True:
-            try:
-                next(slices)
-            except StopIteration as end:
-                result: ResultT = end.value
-                return result
-            await self._clock.sleep(0)
 
     def _may_begin(self, dirty: DirtyLog, now_ms: int) -> bool:
         found = dirty.log
@@ -203,30 +193,30 @@ class LogCleaner:
         config = self._logs.config
         self.process.limit_rate(float(config["log.cleaner.io.max.bytes.per.second"]))
         producers = await self._producers(partition)
-        work = cleaning_pass(dirty, producers, limits_of(config), self._clock.now_ms())
+        work = cleaning_pass(dirty, producers, limits_of(config), self.clock.now_ms())
         run = CleaningRun(partition, work, writer, self)
         if not run.is_current:
             return
         key = (found.topic, found.index)
-        self._running[key] = self._clock.spawn(self._clean(run, found), name="log-cleaning")
+        self._running[key] = self.clock.spawn(self._clean(run, found), name="log-cleaning")
 
     async def _producers(self, partition: Log) -> list[ActiveProducer]:
         entries = list(partition.producers.entries.values())
         found: list[ActiveProducer] = []
         for at in range(0, len(entries), PRODUCERS_PER_SLICE):
             found += [active_producer(one) for one in entries[at : at + PRODUCERS_PER_SLICE]]
-            await self._clock.sleep(0)
+            await self.clock.sleep(0)
         return found
 
     async def _clean(self, run: CleaningRun, found: CompactedLog) -> None:
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         try:
             outcome = await run.run()
         finally:
             del self._running[found.topic, found.index]
             self._wake.set()
-        took_s = self._clock.monotonic() - began
-        now_ms = self._clock.now_ms()
+        took_s = self.clock.monotonic() - began
+        now_ms = self.clock.now_ms()
         if outcome is PassOutcome.CLEANED:
             self._cleaned(run, found, took_s)
         elif outcome is PassOutcome.UNCLEANABLE:

@@ -161,6 +161,7 @@ async def _swap(folder: str, segments: int) -> LoopPieces:
         log.roll(NOW_MS)
     log.flush()
     log.advance_high_watermark(log.end_offset)
+    made.logs.start()  # from here on checkpoints are written beside the loop
     process = RealCleanerProcess(CHILD)
     cleaner = LogCleaner(made.logs, process, made.clock, lambda topic: False)
 
@@ -170,6 +171,7 @@ async def _swap(folder: str, segments: int) -> LoopPieces:
 
     found = await _LoopClock().during(clean())
     await process.stop()
+    await made.logs.stop()
     return found
 
 

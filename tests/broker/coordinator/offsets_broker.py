@@ -61,7 +61,7 @@ class OffsetsBroker:
         ):
             if isinstance(report, CleanedGroup) and report.is_changed:
                 group = [by_base[base] for base in report.bases]
-                asyncio.run(replace_segments(log, group, self.disk, log._files))
+                asyncio.run(replace_segments(log, group, self.disk, log._files, RealClock(1)))
 
     def newest(self, transactions: OpenTransactions | None = None) -> list[CoordinatorRecord]:
         """What a coordinator replays when it is elected; what is not in force is put into

@@ -10,6 +10,7 @@ import asyncio
 import random
 from dataclasses import replace
 
+from broker.clock.real import RealClock
 from broker.config.views import TopicConfig
 from broker.disk.port import Disk
 from broker.log.log import Log
@@ -84,14 +85,14 @@ def _newest(log: Log) -> dict[bytes, int]:
 
 def _replace(log: Log, disk: Disk, group: list[Segment], newest: dict[bytes, int]) -> None:
     _write(log, disk, group, newest)
-    asyncio.run(replace_segments(log, group, disk, log._files))
+    asyncio.run(replace_segments(log, group, disk, log._files, RealClock(1)))
 
 
 async def clean_in_loop(log: Log, disk: Disk) -> None:
     """As `clean_all`, where a loop runs already."""
     group = log.segments.all[:-1]
     _write(log, disk, group, _newest(log))
-    await replace_segments(log, group, disk, log._files)
+    await replace_segments(log, group, disk, log._files, RealClock(1))
 
 
 def _write(log: Log, disk: Disk, group: list[Segment], newest: dict[bytes, int]) -> None:

@@ -100,7 +100,7 @@ class LogMachine:
         return asyncio.run(self.replacing())
 
     def replacing(self) -> Coroutine[Any, Any, list[str]]:
-        return replace_segments(self.log, self.group, self.disk, self.log._files)
+        return replace_segments(self.log, self.group, self.disk, self.log._files, RealClock(1))
 
     def die_at(self, step: int) -> bool:
         """Replace until the process dies before the step; whether it did."""
@@ -198,7 +198,7 @@ def test_files_of_another_writer_are_not_taken_and_a_start_removes_them() -> Non
 
 def replace_now(machine: LogMachine, writer: str) -> None:
     files = machine.log._files
-    asyncio.run(replace_segments(machine.log, machine.group, machine.disk, files, writer))
+    asyncio.run(replace_segments(machine.log, machine.group, machine.disk, files, RealClock(1), writer))
 
 
 @pytest.mark.parametrize("ending", ["clean", "killed", "nothing is known of it"])
@@ -437,6 +437,19 @@ def test_readers_of_the_old_segments_finish() -> None:
     assert old not in machine.log.segments.all
 
 
+class BetweenDisk(ProcessDisk):
+    """Calls ``between`` before the n-th piece of work on a worker."""
+
+    between: Callable[[], None] | None = None
+    left = 0
+
+    async def run(self, function: Callable[..., Any], *arguments: Any, worker: str = "") -> Any:
+        self.left -= 1
+        if self.left == -1 and self.between is not None:
+            self.between()
+        return function(*arguments)
+
+
 def test_a_digest_under_way_finishes() -> None:
     """It is of the old segments, whole."""
     machine = LogMachine()
@@ -485,16 +498,11 @@ def drive(replacing: Coroutine[Any, Any, list[str]]) -> list[str]:
 # --- beside everything else ------------------------------------------------------------------------
 
 
-class BetweenDisk(ProcessDisk):
-    """Calls ``between`` before the n-th piece of work on a worker."""
-
-    between: Callable[[], None] | None = None
-    left = 0
+class TurnsDisk(ProcessDisk):
+    """The loop has a turn before a worker begins, as between any two slices."""
 
     async def run(self, function: Callable[..., Any], *arguments: Any, worker: str = "") -> Any:
-        self.left -= 1
-        if self.left == -1 and self.between is not None:
-            self.between()
+        await asyncio.sleep(0)
         return function(*arguments)
 
 
@@ -531,41 +539,81 @@ CHANGES = [truncate_inside, truncate_behind, truncate_fully, truncate_and_grow,
            delete_by_retention, grow]  # fmt: skip
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("work", range(3))
-def test_a_log_that_changes_meanwhile_withdraws_its_replacement(
-    change: Callable[[Log], None], work: int
-) -> None:
-    """Between any two steps: the log is what it is without a replacement, or, where that was made
-    before or the change does not touch it, what it is with one; in memory and after a start."""
-    machine, plain = LogMachine(), LogMachine()
-    change(plain.log)
-    machine.disk = BetweenDisk(machine.sim, ProcessLife("broker"), random.Random(1))
+def with_turns() -> LogMachine:
+    """A machine whose replacement can be looked at between any two steps."""
+    machine = LogMachine()
+    machine.disk = TurnsDisk(machine.sim, ProcessLife("broker"), random.Random(1))
     machine.log = machine.open(recovery_point=60)
     machine.log.advance_high_watermark(machine.log.end_offset)
     machine.group = machine.log.segments.all[1:4]
     machine.write()
-    machine.disk.between, machine.disk.left = lambda: change(machine.log), work
+    return machine
 
-    refusal = ""
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_log_that_changes_meanwhile_withdraws_its_replacement(
+    change: Callable[[Log], None],
+) -> None:
+    """Between any two steps: the log is what it is without a replacement, or, where that was made
+    before or the change does not touch it, what it is with one; in memory and after a start."""
+    plain = LogMachine()
+    change(plain.log)
+    made = [change_at_turn(turn, change, records_of(plain.log)) for turn in range(turns())]
+    assert made == sorted(made)
+    assert all(made) if change is grow else set(made) == {False, True}
+
+
+def turns() -> int:
+    """How often the loop has a turn in one replacement."""
+    replacing = with_turns().replacing()
+    for turn in range(STEPS):
+        try:
+            replacing.send(None)
+        except StopIteration:
+            assert turn > 12
+            return turn
+    raise AssertionError("a replacement does not end")
+
+
+def change_at_turn(turn: int, change: Callable[[Log], None], expected: Records) -> bool:
+    """Whether the replacement was made."""
+    machine = with_turns()
+    replacing = machine.replacing()
+    for _ in range(turn + 1):
+        replacing.send(None)
+    change(machine.log)
+    at_once = records_of(machine.log)
+    is_made = True
     try:
-        machine.replace()
+        drive(replacing)
     except LogError as error:
-        refusal = str(error)
-    assert not refusal or "withdrawn" in refusal
-    is_made = not refusal
-    expected = records_of(plain.log)
+        is_made = "withdrawn" not in str(error)
     if is_made:
         expected = [one for one in expected if is_kept(one[0], machine.span) or one[1] == b"new"]
-        assert (work == 2) or change is grow
+    else:
+        assert at_once == expected
     assert records_of(machine.log) == expected
     start, end = machine.log.log_start_offset, machine.log.end_offset
-    in_memory = records_of(machine.log)
     machine.log.flush()
     machine.boot()
     again = machine.open(recovery_point=end, log_start_offset=start)
-    assert records_of(again) == in_memory
+    assert records_of(again) == expected
     assert machine.unfinished() == []
+    return is_made
+
+
+def test_between_any_two_steps_the_log_is_read_as_before_or_as_after() -> None:
+    machine = with_turns()
+    replacing = machine.replacing()
+    seen = []
+    with pytest.raises(StopIteration):
+        while True:
+            replacing.send(None)
+            records = records_of(machine.log)
+            assert records in (machine.before, machine.after)
+            seen.append(records == machine.after)
+    assert seen == sorted(seen)
+    assert set(seen) == {False, True}
 
 
 def test_only_closed_forced_neighbours_are_replaced() -> None:

@@ -139,7 +139,7 @@ class ScrubbedLogs:
         data = [segment.read_bytes(0, segment.size_bytes) for segment in group]
         batches = [d[at : at + h.size_bytes] for d in data for at, h in iter_batches(d)]
         write_cleaned(self.disk, log.directory, span, batches, [], 0)
-        paths = drive(replace_segments(log, group, self.disk, log._files))
+        paths = drive(replace_segments(log, group, self.disk, log._files, RealClock(1)))
         for path in paths:
             self.disk.remove(path)
 

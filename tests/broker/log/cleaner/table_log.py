@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from broker.clock.real import RealClock
 from broker.config.views import TopicConfig
 from broker.log.cleaner.model import (
     ActiveProducer,
@@ -157,7 +158,7 @@ class TableLog:
 
     def swap(self, bases: Iterable[int]) -> None:
         members = [one for one in self.log.segments.all if one.base_offset in set(bases)]
-        asyncio.run(replace_segments(self.log, members, self.disk, self.files, "writer"))
+        asyncio.run(replace_segments(self.log, members, self.disk, self.files, RealClock(1), "writer"))
 
 
 def records_of(batch: bytes) -> tuple[Record, ...] | None:
