@@ -143,6 +143,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
         return begin(self, partial(func, *args))
 
+    def _check_closed(self) -> None:
+        """A generator that is collected after the end of its world may still want to call somebody:
+        nobody is there, which is no error."""
+
     def bury(self) -> None:
         """A life has ended. Its tasks are kept to the end of the world: were they collected, their
         `finally` blocks would run at a moment that no seed decides."""
