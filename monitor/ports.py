@@ -1,7 +1,7 @@
 """What the console needs from outside: readers that `deploy` hands in.
 
 In: questions. Out: contract structs, the state of processes. Never: an import of `alarm`; its
-reader fits `AlarmReader` by shape.
+reader fits `AlarmReader` by shape, its matching is a function (`PreviewRule`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Protocol
 import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.commands import WatchCommand
+from bus.domain.rule_preview import PreviewPiece, PreviewRequest
 from ingest.store.port import PageRequest, Position, RecordReader
 
 
@@ -68,5 +70,7 @@ ReadIncidents = Callable[[], Sequence[Incident]]
 # A picture by its name: bytes and headers, None where there is none. Raises `OSError`, `ValueError`
 # while the store of pictures is away.
 ReadPicture = Callable[[str], tuple[bytes, dict[str, str]] | None]
+# A piece of what a rule would have hit. Raises `InvalidWindow`, `InvalidCursor`, `StoreError`.
+PreviewRule = Callable[[RecordReader, WatchCommand, PreviewRequest], PreviewPiece]
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]

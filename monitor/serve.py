@@ -15,6 +15,7 @@ from monitor.api.services import ConsoleServices, build_services
 from monitor.ports import (
     OpenAlarms,
     OpenRecords,
+    PreviewRule,
     ReadIncidents,
     ReadPicture,
     ReadProcesses,
@@ -45,14 +46,15 @@ async def serve(
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
     read_picture: ReadPicture,
+    preview_rule: PreviewRule,
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
     read_incidents: ReadIncidents = tuple,
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
-        site, bus, console, open_records, open_alarms, read_picture, read_processes, read_watch,
-        read_incidents,
+        site, bus, console, open_records, open_alarms, read_picture, preview_rule, read_processes,
+        read_watch, read_incidents,
     )  # fmt: skip
     _open_accounts(services)
     server = uvicorn.Server(uvicorn.Config(

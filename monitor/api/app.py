@@ -13,6 +13,7 @@ from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bus.domain.rule_check import RuleError
+from bus.domain.rule_preview import InvalidWindow
 from bus.runtime import tasks
 from bus.runtime.tasks import RequestFailureReporter
 from ingest.store.port import InvalidCursor
@@ -27,6 +28,7 @@ from monitor.api.operations import operation_routes
 from monitor.api.parameters import only_known
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
+from monitor.api.preview import preview_routes
 from monitor.api.records import record_routes
 from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
@@ -51,6 +53,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         record_routes(services),
         chart_routes(services),
         operation_routes(services),
+        preview_routes(services),
         platform_routes(services),
         mirror_routes(services),
         sender_routes(services),
@@ -133,6 +136,7 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
             services.commands.close()
             services.records.close()
             services.alarms.close()
+            services.previews.close()
             services.account_writes.close()
             services.account_store.close()
 
@@ -159,6 +163,7 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(CommandNotAcknowledged, 503)
     on(RuleError, 422, lambda e: getattr(e, "field", ""))
     on(InvalidCursor, 422)
+    on(InvalidWindow, 422)
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)
     on(UnicodeDecodeError, 400)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,9 @@ log = logging.getLogger(__name__)
 MAX_WAITING = (
     64  # questions in line; more means the store cannot follow, and waiting would only hide it
 )
+
+
+LOWEST_PRIORITY = 19
 
 
 class Closable(Protocol):
@@ -37,12 +41,19 @@ class QueryUnavailable(Exception):
 class ReaderPool(Generic[R]):
     """`open_reader` runs in the thread that will use the reader, because SQLite wants it so."""
 
-    def __init__(self, name: str, open_reader: Callable[[], R], *, threads: int) -> None:
+    def __init__(
+        self, name: str, open_reader: Callable[[], R], *, threads: int, is_background: bool = False
+    ) -> None:
+        """`is_background`: its threads get what the others leave of the processors."""
         self.name = name
         self.unavailable = ""  # why the last question had no answer; empty = it had
         self._open = open_reader
         self._local = threading.local()
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"console-{name}")
+        self._pool = ThreadPoolExecutor(
+            threads,
+            thread_name_prefix=f"console-{name}",
+            initializer=_lower_priority if is_background else None,
+        )
         self._waiting = 0
 
     async def run(self, query: Callable[[R], A], *, timeout_seconds: float = 20.0) -> A:
@@ -99,3 +110,8 @@ class ReaderPool(Generic[R]):
         if away and away != self.unavailable:
             log.warning("the %s store is away: %s", self.name, away)
         self.unavailable = away
+
+
+def _lower_priority() -> None:
+    """Of this thread alone, which Linux can do."""
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)

@@ -41,6 +41,7 @@ from monitor.ports import (
     AlarmReader,
     OpenAlarms,
     OpenRecords,
+    PreviewRule,
     ReadIncidents,
     ReadPicture,
     ReadProcesses,
@@ -69,6 +70,8 @@ class ConsoleServices:
     account_changes: AccountChanges
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
+    previews: ReaderPool[RecordReader]
+    preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
     hub: LiveHub
@@ -117,6 +120,7 @@ def build_services(
     open_records: OpenRecords,
     open_alarms: OpenAlarms,
     read_picture: ReadPicture,
+    preview_rule: PreviewRule,
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
     read_incidents: ReadIncidents = tuple,
@@ -147,6 +151,8 @@ def build_services(
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
+        previews=ReaderPool("previews", open_records, threads=1, is_background=True),
+        preview_rule=preview_rule,
         register=register,
         register_writes=RegisterWrites(site, bus, register),
         hub=LiveHub(

@@ -60,6 +60,7 @@ def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[ConsoleServi
     yield made
     made.records.close()
     made.alarms.close()
+    made.previews.close()
     made.account_writes.close()
     made.account_store.close()
 

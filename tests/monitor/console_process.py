@@ -10,6 +10,7 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 
 from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 
+from alarm.preview import preview_piece  # noqa: E402
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
 from deploy.supervisor.state_file import supervised  # noqa: E402
 from ingest.pictures.store import PictureStore  # noqa: E402
@@ -27,6 +28,7 @@ asyncio.run(
         open_records=lambda: open_store(f"sqlite://{data_dir}/store/records.db"),
         open_alarms=lambda: ListedAlarms(listed, told),
         read_picture=PictureStore(f"{data_dir}/pictures", "").serve,
+        preview_rule=preview_piece,
         read_processes=lambda: supervised(Path(data_dir)),
     )
 )

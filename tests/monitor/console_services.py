@@ -12,6 +12,7 @@ import itsdangerous
 from console_city import ListedAlarms, alarms, incidents
 from fastapi import FastAPI
 
+from alarm.preview import preview_piece
 from bus.settings import BusSettings, SiteSettings
 from deploy.supervisor.state_file import supervised
 from ingest.pictures.store import PictureStore
@@ -33,6 +34,7 @@ def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS)
         lambda: open_store(f"sqlite://{data_path}/store/records.db"),
         lambda: ListedAlarms(listed, told),
         PictureStore(str(data_path / "pictures"), "").serve,
+        preview_piece,
         lambda: supervised(data_path),
         read_incidents=partial(newest_in_file, data_path / "watch" / "watch.db"),
     )

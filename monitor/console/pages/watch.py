@@ -21,6 +21,7 @@ from monitor.console.elements import paged_grid, panel, refresh_rows, source
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
+from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import Row, column, match_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
@@ -67,7 +68,11 @@ class RuleForm:
                 ui.button(
                     t("watch.more"), color=None, icon="add", on_click=self._add_feature
                 ).classes("header-button")
+                ui.button(
+                    t("watch.preview"), color=None, icon="history", on_click=self._show_preview
+                ).classes("header-button")
                 ui.button(t("watch.put"), on_click=self._put).props("unelevated padding='6px 22px'")
+            self._preview = RulePreview(view)
         for field in (
             self._name,
             self._kind,
@@ -146,27 +151,41 @@ class RuleForm:
         if not view.may(ConsoleOperation.WATCH_WRITE):
             ui.notify(t("watch.no_right"), type="negative")
             return
-        match = self._match()
-        name = (self._name.value or "").strip() or " ".join(match.get("plate_number", []))[:100]
         try:
-            until_ms = parse_time(self._until.value or "", view.services.site.tz)
-            rule = NewRule(
-                name=name,
-                match=match,
-                kind=self._kind.value,
-                note=self._note.value or "",
-                severity=self._severity.value,
-                valid_until_ms=until_ms,
-            )
-            await view.services.send_rule(put_command(view.services, rule, view.principal.name))
+            command = self._command()
+            await view.services.send_rule(command)
         except (RuleError, CommandNotAcknowledged, ValueError, msgspec.ValidationError) as error:
             notify_fault(t("watch.failed", why=rule_fault_text(error, t)), error)
             return
-        ui.notify(t("watch.sent", name=name), type="positive")
+        ui.notify(t("watch.sent", name=command.name), type="positive")
         self._clear()
         await view.address.go({"plate": "", "kind": ""})
 
+    def _command(self) -> WatchCommand:
+        """What is filled in. Raises `ValueError`, `ValidationError`."""
+        view, match = self._view, self._match()
+        name = (self._name.value or "").strip() or " ".join(match.get("plate_number", []))[:100]
+        rule = NewRule(
+            name=name,
+            match=match,
+            kind=self._kind.value,
+            note=self._note.value or "",
+            severity=self._severity.value,
+            valid_until_ms=parse_time(self._until.value or "", view.services.site.tz),
+        )
+        return put_command(view.services, rule, view.principal.name)
+
+    async def _show_preview(self) -> None:
+        t = self._view.t
+        try:
+            command = self._command()
+            named = msgspec.structs.replace(command, name=command.name or t("watch.preview"))
+            await self._preview.show(named)
+        except (RuleError, ValueError, msgspec.ValidationError) as error:
+            notify_fault(t("watch.failed", why=rule_fault_text(error, t)), error)
+
     def _clear(self) -> None:
+        self._preview.clear()
         for field in (self._name, self._plates, self._until, self._note):
             field.set_value("")
         for row in list(self._rows):

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from alarm.dispatch.reader import OperationsReader
+from alarm.preview import preview_piece
 from alarm.settings import DispatcherSettings
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
@@ -52,7 +53,7 @@ class WatchedConsole:
         self.services = build_services(
             world.site, world.bus, ConsoleSettings(),
             lambda: open_store(f"sqlite://{world.site.data_path}/store/records.db"),
-            lambda: OperationsReader(world.path), lambda _: None, list,
+            lambda: OperationsReader(world.path), lambda _: None, preview_piece, list,
         )  # fmt: skip
         self.shown: Counter[str] = Counter()
         self.services.hub.add_listener(self._on_delta)
