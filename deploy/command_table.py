@@ -154,6 +154,11 @@ COMMANDS = (
         "Rejected records with their reason, newest first; --json shows their bytes as text.",
     ),
     CommandRow(
+        "evidence",
+        "deploy.product.evidence_cli",
+        "Pack pictures, the devices' own messages, both clocks and hashes, with a page to print.",
+    ),
+    CommandRow(
         "check-message",
         "ingest.cli",
         "Explain every fault of the messages a device sends, in English and Chinese.",

@@ -7,7 +7,7 @@ a host of the record's, or a name that leaves the store.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -41,19 +41,26 @@ def name_in_address(recorded: str) -> str:
 def picture_addresses(record: bytes | str, *more: str) -> list[str]:
     """Addresses of pictures in a record's JSON that may be in a store of ours, each once, `more`
     of them first."""
+    return [url for url in keys_of_pictures(record, *more) if PICTURES_PREFIX in url]
+
+
+def keys_of_pictures(record: bytes | str, *more: str) -> dict[str, str]:
+    """Every address of a picture in a record's JSON, whoever's it is, and the key it stands under;
+    `more` of them first, which may stand under none."""
     try:
         fields = _FIELDS.decode(record or b"{}")
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         fields = {}
-    given: Iterable[object] = (
-        value for key, value in fields.items() if key.endswith(_ADDRESS_KEY_ENDS_WITH)
-    )
-    found = dict.fromkeys(
-        value
-        for value in (*more, *given)
-        if isinstance(value, str) and PICTURES_PREFIX in value
-    )
-    return list(found)
+    return addresses_in(fields, *more)
+
+
+def addresses_in(fields: Mapping[str, object], *more: str) -> dict[str, str]:
+    """The same of a record that is read."""
+    found = dict.fromkeys(filter(None, more), "")
+    for key, value in fields.items():
+        if value and isinstance(value, str) and key.endswith(_ADDRESS_KEY_ENDS_WITH):
+            found[value] = key
+    return found
 
 
 def picture_names(record: bytes | str, *more: str) -> list[str]:

@@ -22,6 +22,7 @@ from monitor.api.access import json_response
 from monitor.api.accounts import account_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
+from monitor.api.evidence import evidence_routes
 from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
@@ -54,6 +55,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         chart_routes(services),
         operation_routes(services),
         preview_routes(services),
+        evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
         sender_routes(services),

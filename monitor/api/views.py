@@ -16,7 +16,7 @@ import msgspec
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RecordKind
-from bus.contracts.pictures import PICTURES_PREFIX, name_in_address
+from bus.contracts.pictures import PICTURES_PREFIX, addresses_in, name_in_address
 from bus.contracts.register import Register
 from bus.domain.plates import plate_text
 from ingest.store.port import RecordRow, RejectedRow
@@ -144,11 +144,7 @@ def raw_json(body: bytes) -> Any:
 def pictures(body: Any, first_url: str, copies: Mapping[str, str] = _NO_COPIES) -> list[Row]:
     """Every picture of a record: the key it stands under, its address as written and here, where
     a copy is preferred."""
-    found = {first_url: ""} if first_url else {}
-    if isinstance(body, dict):
-        for key, value in body.items():
-            if isinstance(value, str) and key.endswith("图片地址"):
-                found[value] = key
+    found = addresses_in(body if isinstance(body, dict) else {}, first_url)
     return [
         {"key": key, "url": url, "picture": local_picture(copies.get(url, url))}
         for url, key in found.items()

@@ -5,15 +5,27 @@ Words of operators are shown as they are. Values of devices have a table of thei
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from monitor.i18n import account_texts, en, mirror_texts, search_texts, zh
+from monitor.i18n import (
+    account_texts,
+    en,
+    evidence_texts,
+    mirror_texts,
+    search_texts,
+    watch_texts,
+    zh,
+)
 from monitor.i18n.values import value_text, value_words
 
+_TABLES = (account_texts, mirror_texts, search_texts, evidence_texts, watch_texts)
+"""Of pages that have many texts."""
+
 LANGUAGES: dict[str, Mapping[str, str]] = {
-    "zh": zh.TEXTS | account_texts.ZH | mirror_texts.ZH | search_texts.ZH,
-    "en": en.TEXTS | account_texts.EN | mirror_texts.EN | search_texts.EN,
+    "zh": dict(ChainMap(zh.TEXTS, *(table.ZH for table in _TABLES))),
+    "en": dict(ChainMap(en.TEXTS, *(table.EN for table in _TABLES))),
 }
 
 

@@ -377,15 +377,6 @@ TEXTS: dict[str, str] = {
     "watch.until": "Valid until (empty = until removed)",
     "watch.note": "Note",
     "watch.put": "Put on the list",
-    "watch.preview": "Preview",
-    "watch.preview_begun": "Looking through the last 7 days …",
-    "watch.preview_read": "{hits} hits at {places} places so far; {read} records looked at",
-    "watch.preview_done": "In the last 7 days: {hits} hits at {places} places; {read} records "
-    "looked at",
-    "watch.preview_limit": "Looked at {read} records, back to {day}: {hits} hits at {places} "
-    "places",
-    "watch.preview_stop": "Stop",
-    "watch.preview_failed": "The store does not answer: {why}",
     "watch.remove": "Remove",
     "watch.remove_ask": "Remove “{name}”?",
     "watch.cancel": "Cancel",

@@ -19,6 +19,7 @@ from monitor.api.pool import QueryUnavailable
 from monitor.api.views import alarm_detail, record_detail, rejected_row
 from monitor.console.acknowledge import AlarmInHand
 from monitor.console.elements import chip, facts, figure, link
+from monitor.console.evidence_links import alarm_evidence_link, record_evidence_link
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice
 from monitor.console.plate_links import plate_links, reading_chip
@@ -134,6 +135,7 @@ class DetailPanel:
         reading_chip(plate_form(row["plate_number"]), t)
         with ui.element("div").classes("bar"):
             plate_links(self._view, row["plate_number"], row["kind"])
+            record_evidence_link(self._view, record=row["record_id"])
         self._pictures(row["pictures"])
         facts(
             [
@@ -224,6 +226,7 @@ class DetailPanel:
             ).classes("header-button")
             link(t("detail.trajectory"), "map", target=row["rule_id"])
             plate_links(self._view, row["plate_number"], row["kind"])
+            alarm_evidence_link(self._view, row["alarm_id"])
         if row["body"] is not None:
             with ui.element("h2"):
                 ui.label(t("detail.raw"))

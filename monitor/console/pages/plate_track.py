@@ -17,6 +17,7 @@ from monitor.api.views import clock, parse_time, place
 from monitor.console.components.city_map import CityMap
 from monitor.console.days import span_of
 from monitor.console.elements import chip, link
+from monitor.console.evidence_links import record_evidence_link
 from monitor.console.layout import View
 from monitor.console.plate_links import reading_chip, watch_link
 from monitor.console.plate_stops import PlateStop, stops_of
@@ -95,6 +96,8 @@ class PlateTrack:
                 reading_chip(form, view.t)
                 link(view.t("nav.records"), "records", plate=form)
                 watch_link(view, form, USUAL_KIND)
+                span = {name: view.address[name] for name in ("from", "until")}
+                record_evidence_link(view, plate=form, **span)
 
     async def _refresh(self) -> None:
         """Ask, and draw where something is new; the last way stays while the store is away."""

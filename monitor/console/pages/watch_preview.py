@@ -38,7 +38,7 @@ class RulePreview:
     async def show(self, rule: WatchCommand) -> None:
         """Raises `RuleError`; why the store does not answer is shown."""
         self._running = mine = next(self._runs)
-        shown = _ShownDays(self._view, self._area, self.stop)
+        shown = _PreviewRows(self._view, self._area, self.stop)
         try:
             async for day, piece in self._pieces(rule):
                 if mine != self._running:
@@ -75,7 +75,7 @@ class RulePreview:
         self._area.clear()
 
 
-class _ShownDays:
+class _PreviewRows:
     """What stands there of one preview."""
 
     def __init__(self, view: View, area: ui.element, on_stop: Callable[[], None]) -> None:

@@ -149,6 +149,29 @@ def test_this_plate_is_watched_from_its_record(open_page: OpenPage, console: Con
     expect(page.locator(".notice", has_text="条件过宽")).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_a_rule_would_have_hit_is_shown_before_it_is_put(
+    open_page: OpenPage, console: ConsoleProcess, width: int
+) -> None:
+    """By day and place; nothing is put by that, and another rule begins anew."""
+    page = open_page(width=width)
+    page.goto(f"{console.url}/watch")
+    before = page.request.get(f"{console.url}/api/watch").json()["count"]
+    plates = page.get_by_label("车牌（* 任意，? 一位；多个用逗号分隔）")
+    plates.fill(PLATE)
+    page.get_by_role("button", name="预览", exact=True).click()
+    expect(page.locator(".preview")).to_contain_text("最近 7 天：命中 4 次，3 个卡口")
+    assert page.locator(".preview-days .mono").count() == 7
+    shoot(page, console, f"watch-preview-{width}")
+    plates.fill("浙?????7")
+    page.get_by_role("button", name="预览", exact=True).click()
+    expect(page.locator(".q-notification", has_text="条件过宽")).to_be_visible()
+    plates.fill("沪Z00001")
+    page.get_by_role("button", name="预览", exact=True).click()
+    expect(page.locator(".preview")).to_contain_text("最近 7 天：命中 0 次")
+    assert page.request.get(f"{console.url}/api/watch").json()["count"] == before
+
+
 def test_yesterday_is_one_press_on_both_searches_and_on_the_latency(
     open_page: OpenPage, console: ConsoleProcess
 ) -> None:
