@@ -5,6 +5,7 @@ One console and one broker for the file. Screenshots go beside the test's data.
 
 from __future__ import annotations
 
+import zipfile
 from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 from console_browser import ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import MINUTE_MS, ZONE, picture, wire_time
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch
@@ -147,6 +148,27 @@ def test_this_plate_is_watched_from_its_record(open_page: OpenPage, console: Con
     page.wait_for_url("**/watch")
     page.goto(f"{console.url}/watch?plate={quote('浙?????7')}")
     expect(page.locator(".notice", has_text="条件过宽")).to_be_visible()
+
+
+def test_the_evidence_of_a_record_and_of_a_way_is_one_file_with_a_page_to_print(
+    open_page: OpenPage, console: ConsoleProcess, browser: Browser, tmp_path: Path
+) -> None:
+    """From the record's panel and from the map; the page shows its pictures without a server."""
+    page = open_page()
+    for address, records in (("records?record=way-0", 1), (f"map?plate={quote(PLATE)}", len(WAY))):
+        page.goto(f"{console.url}/{address}")
+        with page.expect_download() as file:
+            page.get_by_role("link", name="证据包").click()
+        with zipfile.ZipFile(file.value.path()) as packed:
+            packed.extractall(tmp_path / str(records))
+        printed = browser.new_page()  # without a console beside it
+        printed.goto(f"file://{tmp_path}/{records}/index.html")
+        assert printed.locator("section h2").count() == records + 1
+        broken = "found => found.filter(one => !one.naturalWidth).length"
+        assert printed.locator("img").count() == records * len(KEYS)
+        assert printed.locator("img").evaluate_all(broken) == 0
+        printed.screenshot(path=str(console.data_path / "screenshots" / f"evidence-{records}.png"), full_page=True)
+        printed.close()
 
 
 @pytest.mark.parametrize("width", [1440, 390])
