@@ -21,7 +21,7 @@ from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord
 from bus.client.wire.partition_leaders import PartitionLeaders
-from bus.contracts.commands import WatchRule
+from bus.contracts.commands import DecidedRule
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
@@ -38,7 +38,7 @@ class _WatchRules:
 
     def __init__(self) -> None:
         self.rules = RuleSet()
-        self.new: list[WatchRule] = []
+        self.new: list[DecidedRule] = []
 
     def apply(self, record: ConsumedRecord) -> None:
         """The next one; a rule's newest version counts, in whatever order they come."""
@@ -46,7 +46,7 @@ class _WatchRules:
             rule_id = rule_id_of(record)
             if self.rules.forget(rule_id):
                 floor = self.rules.versions.floor
-                self.new.append(WatchRule(rule_id=rule_id, op="remove", version=floor))
+                self.new.append(DecidedRule(rule_id=rule_id, op="remove", version=floor))
             return
         command = command_of(record)
         if command is not None and self.rules.apply(command):
@@ -82,7 +82,7 @@ class WatchlistReader:
         """Grows when the topic was made anew: `rules` are those of the new one alone."""
         return self._topic.generation
 
-    def catch_up(self) -> list[WatchRule]:
+    def catch_up(self) -> list[DecidedRule]:
         """Apply every command that was on the topic when this was called, and return the new ones.
 
         Raises `CatchUpTimeout`, also when `stopping` is set meanwhile.
@@ -134,12 +134,12 @@ def rule_id_of(received: ConsumedRecord) -> str:
     return (received.key or b"").decode("utf-8", "replace")
 
 
-def command_of(received: ConsumedRecord) -> WatchRule | None:
+def command_of(received: ConsumedRecord) -> DecidedRule | None:
     """The command in a record; None for a tombstone and for what is not ours."""
     if received.value is None:
         return None
     try:
-        return msgspec.json.decode(received.value, type=WatchRule)
+        return msgspec.json.decode(received.value, type=DecidedRule)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         log.error("the command at offset %d is not readable: %s", received.offset, error)
         return None

@@ -14,14 +14,14 @@ from typing import NamedTuple
 import msgspec
 
 from bus.client.model import ConsumedRecord
-from bus.contracts.commands import CommandAnswer, WatchRule
+from bus.contracts.commands import CommandAnswer, DecidedRule
 from bus.domain.table_versions import TableVersions
 
 MAX_ANSWERS = 50_000
 """A thousand commands a day and more within the month that answers are kept. Beyond it the oldest
 are forgotten, and a command that is sent again under such an id is decided again."""
 
-_decode_rule = msgspec.json.Decoder(WatchRule).decode
+_decode_rule = msgspec.json.Decoder(DecidedRule).decode
 _decode_answer = msgspec.json.Decoder(CommandAnswer).decode
 
 
@@ -71,7 +71,7 @@ class KnownRules:
             return
         self.on_decided(rule)
 
-    def on_decided(self, rule: WatchRule) -> None:
+    def on_decided(self, rule: DecidedRule) -> None:
         """One that is newer than what is known changes it."""
         if rule.op == "floor":
             self.versions.raise_floor(rule.version)

@@ -1,6 +1,6 @@
 """The state machine of a rule: a request becomes at most one decision and one answer. Pure.
 
-In: a request, what is known, the time. Out: `Decision`, which changes nothing by itself: only what
+In: a request, what is known, the time. Out: `CommandDecision`, which changes nothing by itself: only what
 was recorded is applied (`KnownRules`, `AnsweredCommands`). Never: I/O, a clock; a second answer to
 a command id that says something else.
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from alarm.decisions.known_rules import AnsweredCommands, KnownRule, KnownRules, RuleState
 from alarm.decisions.requests import MAX_ID_CHARACTERS, MAX_REQUEST_BYTES, CommandRequest
 from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
-from bus.contracts.commands import ANY_VERSION, CommandAnswer, WatchCommand, WatchRule
+from bus.contracts.commands import ANY_VERSION, CommandAnswer, DecidedRule, WatchCommand
 from bus.domain.rule_check import RuleError, check_rule
 
 MAX_REASON_CHARACTERS = 500
@@ -49,10 +49,10 @@ _TEXTS = {
 }
 
 
-class Decision(NamedTuple):
+class CommandDecision(NamedTuple):
     """What follows from a request: recorded first, answered then. Neither: it was answered."""
 
-    rule: WatchRule | None
+    rule: DecidedRule | None
     answer: CommandAnswer | None
 
 
@@ -63,24 +63,24 @@ def decide(
     now_ms: int,
     *,
     is_primary: bool,
-) -> Decision:
+) -> CommandDecision:
     """Decide on one request. At a site whose data are another's it is refused: that one decides."""
     before = answered.get(request.command_id)
     if before is not None:  # what comes again as another record is answered again
         is_same = (before.topic, before.offset) == (request.topic, request.offset)
-        return Decision(None, None if is_same else before)
+        return CommandDecision(None, None if is_same else before)
     rule = known.get(request.command.rule_id)
     if rule.command_id and rule.command_id == request.command_id:  # recorded, not yet answered
-        return Decision(None, _accepted(request, rule.version, now_ms))
+        return CommandDecision(None, _accepted(request, rule.version, now_ms))
     try:
         if not is_primary:
             raise RuleError("", "this site mirrors another one: ask there", NOT_PRIMARY)
         _check(request, rule, now_ms)
     except RuleError as error:
-        return Decision(None, _refused(request, rule, error, now_ms))
+        return CommandDecision(None, _refused(request, rule, error, now_ms))
     version = known.versions.next_version(request.command.rule_id, now_ms)
     decided = _decided(request, version, now_ms)
-    return Decision(decided, _accepted(request, version, now_ms))
+    return CommandDecision(decided, _accepted(request, version, now_ms))
 
 
 def _check(request: CommandRequest, rule: KnownRule, now_ms: int) -> None:
@@ -108,7 +108,7 @@ def _check_lengths(request: CommandRequest) -> None:
             raise RuleError(field, f"at most {limit} characters", "text_length")
 
 
-def _decided(request: CommandRequest, version: int, now_ms: int) -> WatchRule:
+def _decided(request: CommandRequest, version: int, now_ms: int) -> DecidedRule:
     """Of a removal only who and why: the rest is the rule that ends."""
     command = request.command
     kept = {"rule_id", "op", "author", "issuer", "account", "reason", "case"}
@@ -116,7 +116,7 @@ def _decided(request: CommandRequest, version: int, now_ms: int) -> WatchRule:
         kept |= set(WatchCommand.__struct_fields__) - {"session", "seen_version", "signature"}
     fields = {name: getattr(command, name) for name in kept}
     changed = {"version": version, "command_id": request.command_id, "decided_at_ms": now_ms}
-    return WatchRule(**{**fields, **changed})
+    return DecidedRule(**{**fields, **changed})
 
 
 def _accepted(request: CommandRequest, version: int, now_ms: int) -> CommandAnswer:

@@ -25,7 +25,7 @@ from bus.client.kafka.errors import ClientFailed
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
 from bus.client.kafka.send_all import KeyedValue
 from bus.client.wire.partition_leaders import PartitionLeaders
-from bus.contracts.commands import CommandAnswer, WatchRule
+from bus.contracts.commands import CommandAnswer, DecidedRule
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
 from bus.errors import BusError
@@ -73,7 +73,7 @@ class DecisionTopics:
             topic.catch_up()
             return topic.state
 
-    def record(self, rules: Sequence[WatchRule], until_s: float) -> bool:
+    def record(self, rules: Sequence[DecidedRule], until_s: float) -> bool:
         """Put decisions there, in their order; whether all are acknowledged. Sends nothing after
         `until_s` of the monotonic clock."""
         values = [KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in rules]

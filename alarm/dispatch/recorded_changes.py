@@ -16,7 +16,7 @@ from alarm.rules import accepted
 from alarm.watchlist_reader import command_of, rule_id_of
 from bus.client.kafka.consumer import BEGINNING
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
-from bus.contracts.commands import WatchRule
+from bus.contracts.commands import DecidedRule
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import (
     EVENT_ACKNOWLEDGED,
@@ -79,7 +79,7 @@ def starting_positions(
     return {TopicPartition(*partition): valid.get(partition, BEGINNING) for partition in read}
 
 
-def _commands(messages: Iterable[ConsumedRecord], newest: TableVersions) -> list[WatchRule]:
+def _commands(messages: Iterable[ConsumedRecord], newest: TableVersions) -> list[DecidedRule]:
     """Those that change the rules in force."""
     found = []
     for one in messages:

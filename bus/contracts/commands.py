@@ -52,7 +52,7 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     signature: str = ""  # of a later version of the product; not looked at
 
 
-class WatchRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
+class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
     """`state.watchlist`: the rule in force, or its end, as it was decided. `version` is larger than
     every earlier one of the rule; `command_id` is the request's.
     """

@@ -22,7 +22,7 @@ from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_
 from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.register_follower import RegisterFollower
 from bus.client.register_writer import send_entries
-from bus.contracts.commands import WatchCommand, WatchRule
+from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.register import Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
@@ -113,7 +113,7 @@ def _wait_for_topics(settings: Settings, stopping: threading.Event) -> None:
 
 
 def _put_rules(settings: Settings, data: bytes) -> int:
-    wanted = msgspec.json.decode(data, type=list[WatchRule])
+    wanted = msgspec.json.decode(data, type=list[DecidedRule])
     with closing(_watchlist(settings)) as reader:
         reader.catch_up()
         missing = lacking(wanted, reader.rules.versions)
@@ -129,11 +129,11 @@ def _put_rules(settings: Settings, data: bytes) -> int:
     return len(missing)
 
 
-def _floor(version: int) -> WatchRule:
-    return WatchRule(rule_id=FLOOR_KEY, op="floor", version=version)
+def _floor(version: int) -> DecidedRule:
+    return DecidedRule(rule_id=FLOOR_KEY, op="floor", version=version)
 
 
-def lacking(wanted: Iterable[WatchRule], versions: TableVersions) -> list[WatchRule]:
+def lacking(wanted: Iterable[DecidedRule], versions: TableVersions) -> list[DecidedRule]:
     """What the topic does not know, the floor last; at or below its own floor it knows all: what it
     lacks there was removed since."""
     found = [one for one in wanted if one.rule_id not in versions and one.version > versions.floor]

@@ -18,7 +18,7 @@ import msgspec
 import psutil
 
 from bus.client.kafka.producer import Producer
-from bus.contracts.commands import WatchRule
+from bus.contracts.commands import DecidedRule
 from bus.contracts.topics import STATE_WATCHLIST
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
@@ -77,7 +77,7 @@ def _put_rules(bootstrap_servers: str) -> None:
     make_topics(bus)
     producer = Producer(bus, client_id="rules")
     for number in range(RULES):
-        rule = WatchRule(
+        rule = DecidedRule(
             rule_id=f"w-{number:012x}", op="put", version=version + number, name=f"目标 {number}",
             match={"plate_number": [f"京B{number:05d}"]}, author=WHO, note="bench",
         )  # fmt: skip

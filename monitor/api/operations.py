@@ -45,7 +45,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     seen_version: int = ANY_VERSION
 
 
-class _Envelope(TypedDict):
+class _CommandEnvelope(TypedDict):
     version: int
     author: str
     account: str
@@ -73,8 +73,8 @@ def remove_command(
     )  # fmt: skip
 
 
-def _envelope(author: str) -> _Envelope:
-    return _Envelope(
+def _envelope(author: str) -> _CommandEnvelope:
+    return _CommandEnvelope(
         version=now_ms(), author=author, account=author, issuer=ISSUER, command_id=new_command_id()
     )
 

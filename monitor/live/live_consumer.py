@@ -23,7 +23,7 @@ from bus.client.kafka.message import KafkaMessage
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.contracts.alarms import Alarm, Incident
-from bus.contracts.commands import WatchRule
+from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import DivergedRange, decode_diverged_range
 from bus.contracts.headers import RECORD_ID
 from bus.contracts.topics import (
@@ -75,7 +75,7 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     records: list[LiveRecord] = []
     alarms: list[Alarm] = []
     incidents: list[Incident] = []
-    commands: list[tuple[str, WatchRule | None]] = []
+    commands: list[tuple[str, DecidedRule | None]] = []
     diverged_ranges: list[DivergedRange] = []
     recreated: list[str] = []
 

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 import msgspec
 
 from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
-from bus.contracts.commands import WatchRule
+from bus.contracts.commands import DecidedRule
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, STATE_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
@@ -143,7 +143,7 @@ class LiveState:
         for incident_id in closed[:-MAX_CLOSED_INCIDENTS]:
             del self._incidents[incident_id]
 
-    def on_command(self, rule_id: str, command: WatchRule | None) -> None:
+    def on_command(self, rule_id: str, command: DecidedRule | None) -> None:
         """A command or a tombstone of the watch list."""
         if command is None:
             self.rules.forget(rule_id)
