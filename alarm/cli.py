@@ -26,7 +26,13 @@ from bus.client.kafka.command_client import (
 )
 from bus.contracts.alarms import Alarm
 from bus.contracts.command_codes import STALE
-from bus.contracts.commands import USUAL_KIND, CommandAnswer, MatchedKind, WatchCommand
+from bus.contracts.commands import (
+    ANY_VERSION,
+    USUAL_KIND,
+    CommandAnswer,
+    MatchedKind,
+    WatchCommand,
+)
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
@@ -51,6 +57,7 @@ _MATCH_HELP = (
     "Attributes: the English names of the message's fields."
 )
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
 _OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -78,6 +85,7 @@ def add(
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
+    seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     as_json: AsJson = False,
 ) -> None:
     """Put a target on the watch list. From the next record on it is looked for."""
@@ -98,6 +106,7 @@ def add(
         author=AUTHOR,
         issuer=AUTHOR,
         command_id=new_command_id(),
+        seen_version=seen,
     )
     try:
         check_rule(command, now_ms)
@@ -124,9 +133,9 @@ def remove(
         rule_id=rule_id, op="remove", version=wall_clock.now_ms(), author=AUTHOR, issuer=AUTHOR,
         command_id=new_command_id(), seen_version=rule.command.version,
     )  # fmt: skip
-    _request(ctx, command, as_json=as_json)
+    answer = _request(ctx, command, as_json=as_json)
     if as_json:
-        _lines([command])
+        _lines([msgspec.structs.replace(command, version=answer.version)])
     else:
         typer.echo(f"{rule_id} is removed")
 
@@ -269,7 +278,8 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
 
 def _lines(structs: Iterable[msgspec.Struct]) -> None:
     for struct in structs:
-        typer.echo(json.dumps(msgspec.structs.asdict(struct), ensure_ascii=False))
+        fields = msgspec.to_builtins(msgspec.structs.asdict(struct))  # defaults, too
+        typer.echo(json.dumps(fields, ensure_ascii=False))
 
 
 def _fail(message: str) -> NoReturn:

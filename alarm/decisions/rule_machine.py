@@ -1,8 +1,8 @@
 """The state machine of a rule: a request becomes at most one decision and one answer. Pure.
 
-In: a request, what is known, the time. Out: `CommandDecision`, which changes nothing by itself: only what
-was recorded is applied (`KnownRules`, `AnsweredCommands`). Never: I/O, a clock; a second answer to
-a command id that says something else.
+In: a request, what is known, the time. Out: `CommandDecision`, which changes nothing by itself:
+only what was recorded is applied (`KnownRules`, `AnsweredCommands`). Never: I/O, a clock; a second
+answer to a command id that says something else.
 
 | state    | put      | remove   | floor   |
 |---|---|---|---|

@@ -15,7 +15,7 @@ import msgspec
 
 from bus.client.kafka.cluster import end_offsets
 from bus.client.kafka.config import FOLLOWS_LEADERS
-from bus.client.kafka.errors import DeliveryError
+from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
 from bus.client.kafka.topic_reader import CatchUpTimeout, TopicReader
 from bus.contracts.commands import CommandAnswer, WatchCommand
@@ -89,6 +89,8 @@ class CommandClient:
             self._send(producer, command)
         except (BusError, CatchUpTimeout, TimeoutError) as error:
             answer.cancel()
+            if isinstance(error, ClientFailed):
+                self._producer = None  # the next command makes another one
             why = str(error) or f"{self._bus.bootstrap_servers} did not answer"
             raise CommandNotAcknowledged(why) from error
         return answer
