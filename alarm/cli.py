@@ -1,6 +1,6 @@
 """The commands `watch` (put, list and remove rules) and `alarms`.
 
-A command counts as given only when the broker has acknowledged it.
+A rule counts as in force, or as removed, only when the site's decider has answered so.
 """
 
 from __future__ import annotations
@@ -18,23 +18,35 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.rules import RuleSet
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.cli.show import screen
-from bus.client.kafka.producer import Producer
+from bus.client.kafka.command_client import (
+    CommandClient,
+    CommandNotAcknowledged,
+    CommandUnanswered,
+    new_command_id,
+)
 from bus.contracts.alarms import Alarm
-from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
-from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
+from bus.contracts.command_codes import STALE
+from bus.contracts.commands import (
+    ANY_VERSION,
+    USUAL_KIND,
+    CommandAnswer,
+    MatchedKind,
+    WatchCommand,
+)
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
 from bus.domain.rule_values import PLATE
-from bus.errors import BusError
 from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from bus.runtime import wall_clock
 from ingest.store.port import PageRequest, StoreError
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 CLIENT_ID = "watch"
-ACK_TIMEOUT_S = 10.0
+AUTHOR = "command line"
+UNDECIDED_STATUS = 3
+"""The exit status where the request is on the bus and nobody has decided on it yet."""
+READ_S = 10.0
 
 _PLATE_HELP = (
     "A plate, as it is written; ? is one character, * any run of them. May be given several times "
@@ -45,6 +57,7 @@ _MATCH_HELP = (
     "Attributes: the English names of the message's fields."
 )
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
 _OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -72,6 +85,7 @@ def add(
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
+    seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     as_json: AsJson = False,
 ) -> None:
     """Put a target on the watch list. From the next record on it is looked for."""
@@ -89,18 +103,19 @@ def add(
         ),
         match=conditions(plate or (), match or ()),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
-        author="command line",
+        author=AUTHOR,
+        issuer=AUTHOR,
+        command_id=new_command_id(),
+        seen_version=seen,
     )
     try:
         check_rule(command, now_ms)
     except RuleError as error:
         option = _OPTIONS.get(error.field, "--match")
         raise typer.BadParameter(f"{error.field}: {error}", param_hint=option) from error
-    version = _rules(ctx).versions.next_version(rule_id, now_ms)
-    command = msgspec.structs.replace(command, version=version)
-    _send(ctx, command)
+    answer = _request(ctx, command, as_json=as_json)
     if as_json:
-        _lines([command])
+        _lines([msgspec.structs.replace(command, version=answer.version)])
     else:
         typer.echo(f"{command.rule_id} is in force")
 
@@ -108,26 +123,33 @@ def add(
 def remove(
     ctx: typer.Context,
     rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch list` shows it.")],
+    as_json: AsJson = False,
 ) -> None:
     """Take a rule off the watch list."""
-    known = _rules(ctx)
-    if rule_id not in known.rules:
+    rule = _rules(ctx).rules.get(rule_id)
+    if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    version = known.versions.next_version(rule_id, wall_clock.now_ms())
-    _send(ctx, WatchCommand(rule_id=rule_id, op="remove", version=version, author="command line"))
-    typer.echo(f"{rule_id} is removed")
+    command = WatchCommand(
+        rule_id=rule_id, op="remove", version=wall_clock.now_ms(), author=AUTHOR, issuer=AUTHOR,
+        command_id=new_command_id(), seen_version=rule.command.version,
+    )  # fmt: skip
+    answer = _request(ctx, command, as_json=as_json)
+    if as_json:
+        _lines([msgspec.structs.replace(command, version=answer.version)])
+    else:
+        typer.echo(f"{rule_id} is removed")
 
 
 def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Show the rules in force, as they stand on the command topic."""
+    """Show the rules in force, as they were decided."""
     commands = [rule.command for _, rule in sorted(_rules(ctx).rules.items())]
     if as_json:
         _lines(commands)
         return
-    table = Table("rule", "name", "kind", "severity", "match", "author")
+    table = Table("rule", "name", "kind", "severity", "match", "author", "version")
     for c in commands:
         match = "; ".join(f"{name}={','.join(values)}" for name, values in c.match.items())
-        table.add_row(c.rule_id, c.name, c.kind, c.severity, match, c.author)
+        table.add_row(c.rule_id, c.name, c.kind, c.severity, match, c.author, str(c.version))
     screen().print(table if commands else "the watch list is empty")
 
 
@@ -201,32 +223,40 @@ def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
     return value
 
 
-def _send(ctx: typer.Context, command: WatchCommand) -> None:
-    producer = Producer(ctx.obj.bus, client_id=CLIENT_ID)
-    outcomes: list[object] = []
-    headers = [(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, ctx.obj.site.name)]
+def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> CommandAnswer:
+    """The answer that accepts it; else ends the program, and says why."""
+    client = CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)
     try:
-        producer.send(
-            CONTROL_WATCHLIST,
-            msgspec.json.encode(command),
-            key=command.rule_id,
-            headers=headers,
-            on_delivery=outcomes.append,
-        )
-        producer.flush(ACK_TIMEOUT_S)
-    except BusError as error:
+        answer = client.request(command)
+    except CommandNotAcknowledged as error:
         _fail(f"the command was not taken: {error}")
+    except CommandUnanswered as error:
+        if as_json:
+            typer.echo(json.dumps({"command_id": command.command_id, "state": "undecided"}))
+        typer.echo(str(error), err=True)
+        raise typer.Exit(UNDECIDED_STATUS) from error
     finally:
-        producer.close(0)
-    if not outcomes or isinstance(outcomes[0], BusError):
-        reason = outcomes[0] if outcomes else f"no answer from {ctx.obj.bus.bootstrap_servers}"
-        _fail(f"the command was not taken: {reason}")
+        client.close()
+    if answer.state == "refused":
+        if as_json:
+            _lines([answer])
+        _fail(_refusal(ctx, answer))
+    return answer
+
+
+def _refusal(ctx: typer.Context, answer: CommandAnswer) -> str:
+    where = f"{answer.field}: " if answer.field else ""
+    text = f"{answer.key} is refused: {where}{answer.text}"
+    if answer.code != STALE or not answer.changed_at_ms:
+        return text
+    changed = datetime.fromtimestamp(answer.changed_at_ms / 1000, ctx.obj.site.tz)
+    return f"{text}, by {answer.changed_by} at {changed:%Y-%m-%d %H:%M:%S}"
 
 
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
-        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=ACK_TIMEOUT_S)
+        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S)
         watchlist.catch_up()
     except CatchUpTimeout as error:
         _fail(f"the watch list cannot be read: {error}")
@@ -248,7 +278,8 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
 
 def _lines(structs: Iterable[msgspec.Struct]) -> None:
     for struct in structs:
-        typer.echo(json.dumps(msgspec.to_builtins(struct), ensure_ascii=False))
+        fields = msgspec.to_builtins(msgspec.structs.asdict(struct))  # defaults, too
+        typer.echo(json.dumps(fields, ensure_ascii=False))
 
 
 def _fail(message: str) -> NoReturn:

@@ -1,29 +1,36 @@
-"""Reads the watch-list commands to their end before records or candidates are matched.
+"""Reads the rules in force to their end before records or candidates are matched.
 
-The topic is the state (compacted) and is read from its beginning at every start. Spark's driver
-and the dispatcher use the same reader.
+`state.watchlist` is compacted and read from its beginning at every start. Spark's driver and the
+dispatcher use the same reader. Never: the rules of an earlier version's topic before a dispatcher
+has taken them over: half of them would be none.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from contextlib import closing
 
 import msgspec
 
 from alarm.rules import RuleSet
+from bus.client.kafka.admin import Admin
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord
 from bus.client.wire.partition_leaders import PartitionLeaders
-from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST
+from bus.contracts.commands import DecidedRule
+from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
+from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 
 __all__ = ["CatchUpTimeout", "WatchlistReader", "command_of", "rule_id_of"]
 
 log = logging.getLogger(__name__)
+
+POLICY_S = 0.2  # between two questions whether rules were taken over
 
 
 class _WatchRules:
@@ -31,7 +38,7 @@ class _WatchRules:
 
     def __init__(self) -> None:
         self.rules = RuleSet()
-        self.new: list[WatchCommand] = []
+        self.new: list[DecidedRule] = []
 
     def apply(self, record: ConsumedRecord) -> None:
         """The next one; a rule's newest version counts, in whatever order they come."""
@@ -39,7 +46,7 @@ class _WatchRules:
             rule_id = rule_id_of(record)
             if self.rules.forget(rule_id):
                 floor = self.rules.versions.floor
-                self.new.append(WatchCommand(rule_id=rule_id, op="remove", version=floor))
+                self.new.append(DecidedRule(rule_id=rule_id, op="remove", version=floor))
             return
         command = command_of(record)
         if command is not None and self.rules.apply(command):
@@ -47,7 +54,7 @@ class _WatchRules:
 
 
 class WatchlistReader:
-    """A reader of all partitions of the command topic. One thread at a time."""
+    """A reader of the topic of decisions. One thread at a time."""
 
     def __init__(
         self,
@@ -58,8 +65,9 @@ class WatchlistReader:
         stopping: threading.Event | None = None,
     ) -> None:
         """Raises `CatchUpTimeout`, BusError."""
+        _wait_until_taken_over(bus, client_id, timeout_s, stopping or threading.Event())
         self._topic = CompactedTopic(
-            bus, CONTROL_WATCHLIST, _WatchRules,
+            bus, STATE_WATCHLIST, _WatchRules,
             client_id=client_id, leaders=PartitionLeaders(bus, f"{client_id}-ends"),
             overrides=FOLLOWS_LEADERS, timeout_s=timeout_s, stopping=stopping,
         )  # fmt: skip
@@ -74,7 +82,7 @@ class WatchlistReader:
         """Grows when the topic was made anew: `rules` are those of the new one alone."""
         return self._topic.generation
 
-    def catch_up(self) -> list[WatchCommand]:
+    def catch_up(self) -> list[DecidedRule]:
         """Apply every command that was on the topic when this was called, and return the new ones.
 
         Raises `CatchUpTimeout`, also when `stopping` is set meanwhile.
@@ -83,7 +91,7 @@ class WatchlistReader:
         self._topic.catch_up()
         if self.generation != generation:
             log.error("%s says all rules: %d of the former topic are in force no longer",
-                      CONTROL_WATCHLIST, len(before))  # fmt: skip
+                      STATE_WATCHLIST, len(before))  # fmt: skip
         state = self._topic.state
         new, state.new = state.new, []
         return new
@@ -93,17 +101,45 @@ class WatchlistReader:
         self._topic.close()
 
 
+def has_earlier_rules(admin: Admin) -> bool:
+    """Whether the topic of requests is still an earlier version's, whose rules stand on it. Raises
+    BusError."""
+    try:
+        configs = admin.topic_configs(CONTROL_WATCHLIST)
+    except BusError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return False
+    return "compact" in configs.get("cleanup.policy", "")
+
+
+def _wait_until_taken_over(
+    bus: BusSettings, client_id: str, timeout_s: float, stopping: threading.Event
+) -> None:
+    deadline = time.monotonic() + timeout_s
+    with closing(Admin(bus, client_id=f"{client_id}-policy", timeout_s=timeout_s)) as admin:
+        while True:
+            try:
+                if not has_earlier_rules(admin):
+                    return
+                why = f"rules still stand on {CONTROL_WATCHLIST}: a dispatcher takes them over"
+            except BusError as error:
+                why = str(error)
+            if time.monotonic() > deadline or stopping.wait(POLICY_S):
+                raise CatchUpTimeout(why)
+
+
 def rule_id_of(received: ConsumedRecord) -> str:
     """Of a tombstone, which says no more."""
     return (received.key or b"").decode("utf-8", "replace")
 
 
-def command_of(received: ConsumedRecord) -> WatchCommand | None:
+def command_of(received: ConsumedRecord) -> DecidedRule | None:
     """The command in a record; None for a tombstone and for what is not ours."""
     if received.value is None:
         return None
     try:
-        return msgspec.json.decode(received.value, type=WatchCommand)
+        return msgspec.json.decode(received.value, type=DecidedRule)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         log.error("the command at offset %d is not readable: %s", received.offset, error)
         return None

@@ -1,6 +1,7 @@
 """The command line: global options, the commands of `deploy` and those of every other package.
 
-In: words. Out: exit status 0, 1 (it did not succeed) or 2 (the words or the settings are wrong).
+In: words. Out: exit status 0, 1 (it did not succeed), 2 (the words or the settings are wrong) or 3
+(`watch`: nobody has decided yet).
 Never: business logic; a command calls what does the work and prints what it returns.
 """
 

@@ -38,6 +38,11 @@ class DispatcherMetrics:
             "alarms_perhaps_sent_before",
             "Alarms and incidents notified when the site became the primary, or after a restore.",
         )
+        self.commands = Counter(
+            "databus_dispatcher_commands", "Commands that this process has answered.",
+            ["state"], registry=self.registry,
+        )  # fmt: skip
+        self.decides = self._gauge("decides", "1 where this one decides on commands.")
         self.works = self._gauge("works", "1 where this one decides, 0 where it stands by.")
         self.records_here = self._gauge("records", "1 where this one stores and notifies.")
 

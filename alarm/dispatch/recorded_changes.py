@@ -16,14 +16,14 @@ from alarm.rules import accepted
 from alarm.watchlist_reader import command_of, rule_id_of
 from bus.client.kafka.consumer import BEGINNING
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import (
-    CONTROL_WATCHLIST,
     EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    STATE_WATCHLIST,
 )
 from bus.domain.table_versions import TableVersions
 from ingest.store.port import Position
@@ -32,7 +32,7 @@ from ingest.store.positions import valid_positions
 log = logging.getLogger(__name__)
 
 RECORDER = "recorder"
-READ = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, CONTROL_WATCHLIST)
+READ = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, STATE_WATCHLIST)
 # The watch list is read from its beginning: it is a state.
 RECORDED_TOPICS = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED)
 
@@ -79,11 +79,11 @@ def starting_positions(
     return {TopicPartition(*partition): valid.get(partition, BEGINNING) for partition in read}
 
 
-def _commands(messages: Iterable[ConsumedRecord], newest: TableVersions) -> list[WatchCommand]:
+def _commands(messages: Iterable[ConsumedRecord], newest: TableVersions) -> list[DecidedRule]:
     """Those that change the rules in force."""
     found = []
     for one in messages:
-        if one.topic != CONTROL_WATCHLIST:
+        if one.topic != STATE_WATCHLIST:
             continue
         if one.value is None:
             newest.forget(rule_id_of(one))

@@ -1,4 +1,4 @@
-"""Fills the operations store from `event.alarm`, `event.incident` and `control.watchlist`.
+"""Fills the operations store from `event.alarm`, `event.incident` and `state.watchlist`.
 
 One process at a time: the one that holds the store's lock file. It delivers the notices, too. The
 others of this machine stand by for the lock. Alarms do not wait for it: what it cannot write while

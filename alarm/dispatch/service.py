@@ -1,7 +1,8 @@
-"""The dispatcher: one process with a worker, which raises alarms, and a recorder, which stores.
+"""The dispatcher: one process with a worker, which raises alarms, a recorder, which stores, and a
+decider, which answers commands.
 
-Both go on without the other: alarms do not wait for a disk, and what is on `event.alarm` is stored
-and told while another process decides.
+Each goes on without the others: alarms do not wait for a disk or a command, and what is on
+`event.alarm` is stored and told while another process works.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import signal
 import threading
 
+from alarm.dispatch.decider import CommandDecider
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.picture_copier import AlarmPictures
 from alarm.dispatch.recorder import OperationsRecorder
@@ -45,6 +47,8 @@ class AlarmDispatcher:
             site, bus, settings, self._recorder.settled, self._stopping, self._metrics
         )
 
+        self._decider = CommandDecider(site, bus, self._stopping, self._metrics)
+
     def stop(self) -> None:
         """Asks `run` to return."""
         self._stopping.set()
@@ -58,6 +62,7 @@ class AlarmDispatcher:
                 # Watched: the group reports a failure only when its other tasks have ended.
                 watch(tasks.create_task(self._recorder.run(), name="recorder"))
                 watch(tasks.create_task(asyncio.to_thread(self._worker.run), name="worker"))
+                watch(tasks.create_task(asyncio.to_thread(self._decider.run), name="decider"))
         finally:
             page.close()
             self._stopping.set()  # a wait in a thread must not outlast this object

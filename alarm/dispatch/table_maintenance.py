@@ -25,13 +25,13 @@ from bus.client.kafka.site_role import SiteRole
 from bus.client.model import ConsumedRecord
 from bus.client.table_cleanup import CleanupPlan, ReadCommand, TableCleanup, TableCommand
 from bus.contracts import headers
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import decode_diverged_range
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
     CONTROL_REGISTER,
-    CONTROL_WATCHLIST,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.contracts.version_floor import FLOOR_KEY
@@ -50,7 +50,7 @@ RETRY_S = 60.0
 SEND_S = 30.0
 ROLE_TIMEOUT_S = 10.0
 
-Command = TypeVar("Command", WatchCommand, RegisterEntry)
+Command = TypeVar("Command", DecidedRule, RegisterEntry)
 
 
 class MaintainedTable(NamedTuple):
@@ -106,8 +106,8 @@ def _removed_days(keep: RetentionSettings) -> int:
 
 TABLES = (
     MaintainedTable(
-        CONTROL_WATCHLIST, read_rule, _removed_days, partial(_with_version, WatchCommand),
-        lambda version: WatchCommand(rule_id=FLOOR_KEY, op="floor", version=version),
+        STATE_WATCHLIST, read_rule, _removed_days, partial(_with_version, DecidedRule),
+        lambda version: DecidedRule(rule_id=FLOOR_KEY, op="floor", version=version),
     ),
     MaintainedTable(
         CONTROL_REGISTER, read_entry, _removed_days, partial(_with_version, RegisterEntry),

@@ -4,10 +4,8 @@ The one that is given the partition first reads `event.alarm` to its end, then d
 publishes, and commits what it has decided when the alarms are acknowledged. Files have no part in
 it.
 
-Two never publish the same at the same time: alarms are sent only while the last accepted commit is
-younger than `MEMBER_FOR_S`, and are given up after `DELIVERY_TIMEOUT_S`. Both together are one
-session, which must have passed before another member is given the partition. So long a coordinator
-may be away: commits are not waited for. Core: `decide`.
+Two never publish the same at the same time: alarms are sent only within the member's `CommitLease`.
+So long a coordinator may be away: commits are not waited for. Core: `decide`.
 """
 
 from __future__ import annotations
@@ -15,14 +13,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from typing import NamedTuple
 
 import msgspec
 
-from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, AlarmTopic
+from alarm.dispatch.alarm_topic import AlarmTopic
+from alarm.dispatch.commit_lease import CommitLease
 from alarm.dispatch.decide import decide
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.settings import DispatcherSettings
@@ -37,17 +36,17 @@ from bus.client.kafka.cluster import (
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.send_all import KeyedValue, send_all
-from bus.client.kafka.standby_group import MEMBERSHIP, SESSION_TIMEOUT_S
+from bus.client.kafka.standby_group import MEMBERSHIP
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import (
-    CONTROL_WATCHLIST,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.errors import BusError
@@ -61,7 +60,6 @@ COMMIT_EVERY_S = 1.0  # a commit is a record on the coordinator's topic
 CATCH_UP_S = 2.0  # how often it is read what is raised: who takes over reads no more
 RETRY_S = 0.2
 FORMER_PLACE_S = 3.0  # some looks of `TopicFollower`
-MEMBER_FOR_S = SESSION_TIMEOUT_S - DELIVERY_TIMEOUT_S
 ANSWER_S = 5.0  # of the group: a commit that takes longer proves nothing, and a stop waits for it
 
 
@@ -104,7 +102,6 @@ class AlarmWorker:
         self._handled: dict[TopicPartition, int] = {}  # by us, also of what is no longer ours
         self._given_up_s = 0.0
         self._commit_at_s = 0.0
-        self._member_until_s = 0.0
         self._caught_up_s = 0.0
         self._unpublished: list[Incident] = []
         self._reported_ids: set[str] = set()  # of topics made anew: a handful per process
@@ -112,7 +109,7 @@ class AlarmWorker:
     def run(self) -> None:
         """Until stopped. Raises when the bus is away for too long, for a restart."""
         admin = admin_client(self._bus)
-        topics = (EVENT_CANDIDATE, EVENT_ALARM, CONTROL_WATCHLIST)
+        topics = (EVENT_CANDIDATE, EVENT_ALARM, STATE_WATCHLIST)
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)
             with closing(TopicFollower(self._bus, [EVENT_CANDIDATE]).start()) as self._topics:
@@ -140,6 +137,7 @@ class AlarmWorker:
                 overrides={**MEMBERSHIP, **FOLLOWS_LEADERS},  # sees more partitions, or fewer, too
             ) as self._consumer,
         ):
+            self._lease = CommitLease(self._consumer, lambda: self._cluster.topic_ids)
             self._work()
 
     def _work(self) -> None:
@@ -158,7 +156,7 @@ class AlarmWorker:
         while not self._stopping.is_set():
             self._step()
         if self._next:
-            self._commit(self._decided())
+            self._lease.commit(self._decided())
 
     def _step(self) -> None:
         before = self._rebalances
@@ -233,7 +231,7 @@ class AlarmWorker:
         self._next = {}
         self._begun = {}
         self._committing = None
-        self._member_until_s = 0.0
+        self._lease.end()
         self._given_up_s = time.monotonic()
 
     def _take_over(self) -> None:
@@ -257,7 +255,7 @@ class AlarmWorker:
             self._handled[place] = max(at, self._handled.get(place, 0))
         self._consumer.reassign(self._next)
         if void:  # who takes over after us need not tell it again
-            self._commit({place: 0 for place in self._assigned if place in void})
+            self._lease.commit({place: 0 for place in self._assigned if place in void})
 
     def _report_void(self, topic: str) -> None:
         """Of an earlier topic of that name is the position."""
@@ -298,7 +296,7 @@ class AlarmWorker:
             log.error("%s", reason)
         new = self._alarms.new_of(decisions.alarms)
         if new and not (
-            self._is_member(_starts(records)) and self._alarms.publish(new, self._member_until_s)
+            self._lease.renew(_starts(records)) and self._alarms.publish(new, self._lease.until_s)
         ):
             return False
         self._metrics.candidates.inc(len(records))
@@ -319,7 +317,7 @@ class AlarmWorker:
         if not decided or decided == self._begun or asked_s < self._commit_at_s:
             return
         member = self._consumer.member_id
-        answer = self._consumer.begin_commit(decided, self._ids(decided))
+        answer = self._consumer.begin_commit(decided, self._lease.ids(decided))
         if answer is not None:
             self._begun, self._committing = decided, _Commit(asked_s, member, answer)
             self._commit_at_s = asked_s + COMMIT_EVERY_S
@@ -335,32 +333,7 @@ class AlarmWorker:
             log.warning("dispatcher: the commit was not accepted, and is repeated: %s", error)
             self._begun = {}
         else:
-            self._accepted(asked_s, member)
-
-    def _is_member(self, starts: Mapping[TopicPartition, int]) -> bool:
-        """Whether nobody else can be given the partition before what is sent now has arrived."""
-        if time.monotonic() >= self._member_until_s:
-            self._commit(starts)
-        return time.monotonic() < self._member_until_s
-
-    def _commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """One that fails is no harm: what follows is not published before another succeeds."""
-        asked_s, member = time.monotonic(), self._consumer.member_id
-        try:
-            self._consumer.commit(positions, self._ids(positions))
-        except BusError as error:
-            log.warning("dispatcher: the commit was not accepted: %s", error)
-        else:
-            self._accepted(asked_s, member)
-
-    def _ids(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-        return {place: self._cluster.topic_ids[place.topic] for place in places}
-
-    def _accepted(self, asked_s: float, member: str) -> None:
-        """A commit that was asked for then. A client that is no member may commit for a group that
-        has none."""
-        if member and member == self._consumer.member_id:
-            self._member_until_s = max(asked_s + MEMBER_FOR_S, self._member_until_s)
+            self._lease.on_accepted(asked_s, member)
 
     def _read_others(self) -> None:
         """Who works is alone, and must not wait for the leader of the alarms between two of

@@ -1,6 +1,8 @@
-"""Commands of operators. Key of the message on the topic = `rule_id`; the newest one per key is the
-state.
+"""Commands of operators, what was decided of them, and the answers.
 
+A request stands on `control.watchlist`, the decision on `state.watchlist` (key `rule_id`; the
+newest one per key is the state), the answer on `event.command` (key: the command's id). Only the
+site's decider (`alarm.decisions`) reads requests.
 In/out: frozen structs, JSON with English keys. Never: matching (that is `alarm.rules`).
 """
 
@@ -14,20 +16,24 @@ MatchedKind = Literal["vehicle", "face"]
 """The kinds of data whose attributes a rule may name."""
 USUAL_KIND: MatchedKind = "vehicle"
 """What a rule is about that does not say."""
+ANY_VERSION = -1
+"""The `seen_version` of a command that names none."""
 
 
 class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """`control.watchlist`: put a target on the watch list, change it, or take it off (布控 / 撤控).
 
+    It is a request, and in force when it was answered so on `event.command`.
     `match` is a conjunction: English attribute of `bus.contracts.keys` -> accepted values (any of
     them);
     `plate_number` compares normalised plates. `op` is explicit because a tombstone parses to null;
-    `floor` is no rule: no command up to its version is accepted any more.
+    `floor` is no rule: no command up to its version is accepted any more. `seen_version` is the
+    version in force that the person saw: 0 where there was none, -1 where it makes no difference.
     """
 
     rule_id: str
     op: Literal["put", "remove", "floor"]
-    version: int  # epoch ms of the decision; a later version wins in any order of arrival
+    version: int  # epoch ms; of a decision: a later version wins in any order of arrival
     kind: MatchedKind = USUAL_KIND
     name: str = ""
     severity: Literal["info", "warning", "critical"] = "warning"
@@ -36,3 +42,46 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     valid_until_ms: int = 0  # 0 = until removed
     author: str = ""
     note: str = ""
+    command_id: str = ""  # answered under it; empty: its place on the topic is its id
+    issuer: str = ""  # the program that asks: command line, console …
+    account: str = ""
+    session: str = ""
+    reason: str = ""
+    case: str = ""
+    seen_version: int = ANY_VERSION
+    signature: str = ""  # of a later version of the product; not looked at
+
+
+class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
+    """`state.watchlist`: the rule in force, or its end, as it was decided. `version` is larger than
+    every earlier one of the rule; `command_id` is the request's.
+    """
+
+    decided_at_ms: int = 0  # 0: by a version of the product that did not decide
+
+    @property
+    def decided_by(self) -> str:
+        """Whom a person would ask about it."""
+        return self.account or self.author or self.issuer
+
+
+class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.command`: what became of one request: in force under `version`, or refused.
+
+    A refusal names its reason (`code`), the part at fault (`field`) and says it in English; of a
+    command that saw another version, who made the present one and when. A command that comes again
+    under its id is answered the same again.
+    """
+
+    command_id: str
+    topic: str  # of the request
+    offset: int  # of the request
+    key: str  # of what was to be changed: a rule id
+    state: Literal["accepted", "refused"]
+    version: int = 0  # accepted: of the decision; a stale command: the present one
+    code: str = ""
+    field: str = ""
+    text: str = ""
+    changed_by: str = ""
+    changed_at_ms: int = 0
+    answered_at_ms: int = 0

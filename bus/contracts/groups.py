@@ -6,6 +6,9 @@ DISPATCHER = "dispatcher"
 """The application whose processes are members of a group of the same name: one works, the others
 stand by."""
 
+DECIDER = "decider"
+"""The group on `control.watchlist`: whichever dispatcher has its partition decides on commands."""
+
 
 def application_group(application: str) -> str:
     """The group of an application. Those of Spark have no members: a driver assigns partitions

@@ -11,7 +11,7 @@ import msgspec
 from bus.contracts import topics
 from bus.contracts.account_snapshot import SealedAccounts
 from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
 from bus.contracts.diverged_ranges import DivergedRange
 from bus.contracts.headers import Reason
@@ -27,11 +27,13 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_ACCOUNTS: SealedAccounts,
     topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
     topics.CONTROL_MIRROR_TAILS: DivergedRange,
+    topics.STATE_WATCHLIST: DecidedRule,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_INCIDENT: Incident,
     topics.EVENT_NOTIFIED: Notified,
     topics.EVENT_ACKNOWLEDGED: Acknowledged,
+    topics.EVENT_COMMAND: CommandAnswer,
     topics.METER_SENT: Sent,
     topics.METER_ARRIVED: Arrived,
     topics.METER_LATENCY: LatencyCell,

@@ -25,6 +25,7 @@ CONTROL_VIDEO = "control.video"
 CONTROL_ACCOUNTS = "control.accounts"
 CONTROL_MIRROR_CONFIRMED = "control.mirror-confirmed"
 CONTROL_MIRROR_TAILS = "control.mirror-tails"
+STATE_WATCHLIST = "state.watchlist"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
 EVENT_STATISTICS = "event.statistics"
@@ -32,6 +33,7 @@ EVENT_INCIDENT = "event.incident"
 EVENT_NOTIFIED = "event.notified"
 EVENT_ACKNOWLEDGED = "event.acknowledged"
 EVENT_VIDEO_PROGRESS = "event.video-progress"
+EVENT_COMMAND = "event.command"
 METER_SENT = "meter.sent"
 METER_ARRIVED = "meter.arrived"
 METER_LATENCY = "meter.latency"
@@ -44,6 +46,7 @@ class Flow(Enum):
 
     DATA = "data"
     CONTROL = "control"
+    STATE = "state"
     EVENT = "event"
     METER = "meter"
     QUARANTINE = "quarantine"
@@ -152,7 +155,11 @@ _ALL = (
           "about a fifth of the vehicle flow", 7 * DAY_MS, "as data.vehicle"),
     Topic(DATA_VIDEO, Flow.DATA, "video/1", "the device", 2,
           "bursts from films under analysis", 7 * DAY_MS, "as data.vehicle"),
-    Topic(CONTROL_WATCHLIST, Flow.CONTROL, "watchlist/1", "the rule id", 1, _ONE, -1, _STATE,
+    Topic(CONTROL_WATCHLIST, Flow.CONTROL, "watchlist/1", "the rule id", 1,
+          "requests are decided in the order of their log", 30 * DAY_MS,
+          "who asked for what is kept as long as the answer"),
+    Topic(STATE_WATCHLIST, Flow.STATE, "watch-rule/1", "the rule id", 1, _ONE, -1,
+          "the newest decision per key is the state, so it is compacted and never cut by age",
           _commands("a rule each, and one for the version floor")),
     Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/1", "kind and id of the entry", 1, _ONE,
           -1, _STATE, _commands("an entry each, and one for the version floor")),
@@ -188,6 +195,8 @@ _ALL = (
           _ONE, 30 * DAY_MS, "as event.alarm"),
     Topic(EVENT_VIDEO_PROGRESS, Flow.EVENT, "video-progress/1", "the order id", 1, _ONE, DAY_MS,
           _DAY),
+    Topic(EVENT_COMMAND, Flow.EVENT, "command-answer/1", "the command id", 1, _ONE, 30 * DAY_MS,
+          "a command that comes again within it is answered the same again"),
     Topic(METER_SENT, Flow.METER, "sent/1", "the producer", 1, _ONE, 7 * DAY_MS,
           "as long as the data it accounts for"),
     Topic(METER_ARRIVED, Flow.METER, "arrived/1", "the device", 1, _ONE, 7 * DAY_MS,

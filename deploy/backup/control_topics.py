@@ -22,10 +22,10 @@ from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_
 from bus.client.kafka.send_all import KeyedValue, send_all
 from bus.client.register_follower import RegisterFollower
 from bus.client.register_writer import send_entries
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.register import Register, decode_register, encode_register
-from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, TOPICS
+from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.register_changes import changes, entries_of, register_of
 from bus.domain.table_versions import TableVersions
@@ -70,7 +70,7 @@ def read_control(settings: Settings) -> ControlState:
             if reader.rules.versions.floor >= 0:
                 rules.append(_floor(reader.rules.versions.floor))
     except (CatchUpTimeout, ClusterUnavailable) as error:
-        raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{CONTROL_WATCHLIST}: {error}") from error
+        raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{STATE_WATCHLIST}: {error}") from error
     with closing(_register(settings)) as follower:
         entries = follower.entries()
     return ControlState(rules=rules, register=register_of(entries) if entries else None)
@@ -106,34 +106,34 @@ def _wait_for_topics(settings: Settings, stopping: threading.Event) -> None:
     admin = admin_client(settings.bus)
     while not stopping.is_set():
         try:
-            wait_for_topics(admin, (CONTROL_WATCHLIST, CONTROL_REGISTER), stopping)
+            wait_for_topics(admin, (STATE_WATCHLIST, CONTROL_REGISTER), stopping)
             return
         except ClusterUnavailable as error:
             log.warning("what was restored waits for the bus: %s", error)
 
 
 def _put_rules(settings: Settings, data: bytes) -> int:
-    wanted = msgspec.json.decode(data, type=list[WatchCommand])
+    wanted = msgspec.json.decode(data, type=list[DecidedRule])
     with closing(_watchlist(settings)) as reader:
         reader.catch_up()
         missing = lacking(wanted, reader.rules.versions)
     send_all(
         settings.bus,
         CLIENT_ID,
-        CONTROL_WATCHLIST,
+        STATE_WATCHLIST,
         (KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in missing),
-        headers=[(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, settings.site.name)],
+        headers=[(SCHEMA, TOPICS[STATE_WATCHLIST].schema), (SITE, settings.site.name)],
         timeout_s=SEND_S,
         what="rules",
     )
     return len(missing)
 
 
-def _floor(version: int) -> WatchCommand:
-    return WatchCommand(rule_id=FLOOR_KEY, op="floor", version=version)
+def _floor(version: int) -> DecidedRule:
+    return DecidedRule(rule_id=FLOOR_KEY, op="floor", version=version)
 
 
-def lacking(wanted: Iterable[WatchCommand], versions: TableVersions) -> list[WatchCommand]:
+def lacking(wanted: Iterable[DecidedRule], versions: TableVersions) -> list[DecidedRule]:
     """What the topic does not know, the floor last; at or below its own floor it knows all: what it
     lacks there was removed since."""
     found = [one for one in wanted if one.rule_id not in versions and one.version > versions.floor]

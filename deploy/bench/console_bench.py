@@ -18,8 +18,8 @@ import msgspec
 import psutil
 
 from bus.client.kafka.producer import Producer
-from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST
+from bus.contracts.commands import DecidedRule
+from bus.contracts.topics import STATE_WATCHLIST
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.bench.report import Samples
@@ -77,11 +77,11 @@ def _put_rules(bootstrap_servers: str) -> None:
     make_topics(bus)
     producer = Producer(bus, client_id="rules")
     for number in range(RULES):
-        rule = WatchCommand(
+        rule = DecidedRule(
             rule_id=f"w-{number:012x}", op="put", version=version + number, name=f"目标 {number}",
             match={"plate_number": [f"京B{number:05d}"]}, author=WHO, note="bench",
         )  # fmt: skip
-        producer.send(CONTROL_WATCHLIST, msgspec.json.encode(rule), key=rule.rule_id)
+        producer.send(STATE_WATCHLIST, msgspec.json.encode(rule), key=rule.rule_id)
     if producer.close(FLUSH_S):
         raise OperatorError("the rules could not be written")
 

@@ -18,7 +18,8 @@ from dr_mirror.policy.topic_names import MIRRORS_OWN
 WHITE_LIST = (r"data\..*", r"meter\.sent", r"meter\.arrived", r"quarantine\.records")
 BLACK_LIST: tuple[str, ...] = ()
 NEVER = (
-    r"__.*", r"control\..*", r"event\..*", r"meter\.latency", r"meter\.quality", *MIRRORS_OWN,
+    r"__.*", r"control\..*", r"state\..*", r"event\..*", r"meter\.latency", r"meter\.quality",
+    *MIRRORS_OWN,
 )  # fmt: skip
 
 MAX_PATTERN_CHARACTERS = 1000

@@ -12,6 +12,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bus.contracts.command_codes import NO_SUCH_RULE, STALE
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_preview import InvalidWindow
 from bus.runtime import tasks
@@ -35,7 +36,11 @@ from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BusUnavailable
 from monitor.http_client import prepare
-from monitor.live.command_sender import CommandNotAcknowledged
+from monitor.live.command_sender import (
+    CommandNotAcknowledged,
+    CommandRefused,
+    CommandUnanswered,
+)
 
 NO_ANSWER = "No response returned."  # Starlette's words
 
@@ -163,9 +168,27 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(QueryUnavailable, 503)
     on(BusUnavailable, 503)
     on(CommandNotAcknowledged, 503)
+    on(CommandUnanswered, 504)
+    app.add_exception_handler(CommandRefused, _refused)
     on(RuleError, 422, lambda e: getattr(e, "field", ""))
     on(InvalidCursor, 422)
     on(InvalidWindow, 422)
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)
     on(UnicodeDecodeError, 400)
+
+
+async def _refused(_: Request, raised: Exception) -> Response:
+    """What the site's decider said; of a rule that was changed meanwhile, by whom and when."""
+    if not isinstance(raised, CommandRefused):
+        raise raised
+    answer = raised.answer
+    body: dict[str, object] = {
+        "error": answer.text, "field": answer.field, "code": answer.code,
+    }  # fmt: skip
+    if answer.code == STALE:
+        body |= {
+            "version": answer.version, "changed_by": answer.changed_by,
+            "changed_at_ms": answer.changed_at_ms,
+        }  # fmt: skip
+    return json_response(body, {STALE: 409, NO_SUCH_RULE: 404}.get(answer.code, 422))

@@ -6,12 +6,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
-from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
+from bus.client.kafka.command_client import new_command_id
+from bus.contracts.commands import ANY_VERSION, USUAL_KIND, MatchedKind, WatchCommand
 from bus.domain.rule_check import MATCHABLE
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.runtime.wall_clock import now_ms
@@ -26,6 +27,7 @@ from monitor.api.services import ConsoleServices
 from monitor.api.views import incident_row, rule_row
 
 MAX_RULE_BYTES = 64 * 1024
+ISSUER = "console"
 TOO_LARGE = f"a rule has at most {MAX_RULE_BYTES} bytes"
 
 
@@ -40,23 +42,41 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     valid_until_ms: int = 0
     note: str = ""
     rule_id: str = ""
+    seen_version: int = ANY_VERSION
+
+
+class _CommandEnvelope(TypedDict):
+    version: int
+    author: str
+    account: str
+    issuer: str
+    command_id: str
 
 
 def put_command(services: ConsoleServices, rule: NewRule, author: str) -> WatchCommand:
     """The command that puts a rule, new or changed."""
     rule_id = rule.rule_id or f"w-{secrets.token_hex(6)}"
-    version = services.hub.live.rules.next_version(rule_id, now_ms())
     fields = {f: getattr(rule, f) for f in rule.__struct_fields__ if f != "rule_id"}
-    return WatchCommand(rule_id=rule_id, op="put", version=version, author=author, **fields)
+    return WatchCommand(rule_id=rule_id, op="put", **_envelope(author), **fields)
 
 
-def remove_command(services: ConsoleServices, rule_id: str, author: str) -> WatchCommand | None:
+def remove_command(
+    services: ConsoleServices, rule_id: str, author: str, seen_version: int = ANY_VERSION
+) -> WatchCommand | None:
     """The command that takes a rule off; None when no such rule is in force."""
     known = services.hub.live.rules.get(rule_id)
     if known is None or known.op != "put":
         return None
-    version = services.hub.live.rules.next_version(rule_id, now_ms())
-    return msgspec.structs.replace(known, op="remove", version=version, author=author)
+    return WatchCommand(
+        rule_id=rule_id, op="remove", kind=known.kind, name=known.name, severity=known.severity,
+        match=known.match, seen_version=seen_version, **_envelope(author),
+    )  # fmt: skip
+
+
+def _envelope(author: str) -> _CommandEnvelope:
+    return _CommandEnvelope(
+        version=now_ms(), author=author, account=author, issuer=ISSUER, command_id=new_command_id()
+    )
 
 
 def operation_routes(services: ConsoleServices) -> APIRouter:
@@ -144,9 +164,11 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.delete("/watch/{rule_id:path}")
     async def remove(
-        rule_id: str, who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))]
+        rule_id: str,
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
+        seen_version: int = ANY_VERSION,
     ) -> Response:
-        command = remove_command(services, rule_id, who.name)
+        command = remove_command(services, rule_id, who.name, seen_version)
         if command is None:
             raise HTTPException(404, "no such rule in force")
         return json_response(rule_row(await services.send_rule(command), services.site.tz))

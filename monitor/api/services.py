@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+import msgspec
+
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST
 from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.tasks import RequestFailures
@@ -105,12 +106,12 @@ class ConsoleServices:
         return self.hub.live.diverged_ids.epoch_of(record_id)
 
     async def send_rule(self, command: WatchCommand) -> WatchCommand:
-        """Check, number and send a command of the watch list. Raises `RuleError`,
-        `CommandNotAcknowledged`."""
+        """Check and send a command of the watch list; returns it under the version decided.
+        Raises `RuleError`, and what `CommandSender.send` does."""
         if command.op == "put":
             check_rule(command, now_ms())
-        await self.commands.send(CONTROL_WATCHLIST, command.rule_id, command)
-        return command
+        answer = await self.commands.send(command)
+        return msgspec.structs.replace(command, version=answer.version)
 
 
 def build_services(

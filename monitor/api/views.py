@@ -224,7 +224,7 @@ def incident_row(incident: Incident, register: Register, zone: ZoneInfo) -> Row:
 def rule_row(command: WatchCommand, zone: ZoneInfo) -> Row:
     """One rule of the watch list; an open end of its time is an empty text."""
     return {
-        **msgspec.to_builtins(command),
+        **msgspec.to_builtins(msgspec.structs.asdict(command)),
         "valid_from": clock(command.valid_from_ms, zone)[:16],
         "valid_until": clock(command.valid_until_ms, zone)[:16],
     }

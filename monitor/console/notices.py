@@ -6,12 +6,22 @@ So that a Chinese sentence has no English in its middle, and what one has to han
 
 from __future__ import annotations
 
+from zoneinfo import ZoneInfo
+
 import msgspec
 from nicegui import ui
 
+from bus.contracts.command_codes import STALE
 from bus.domain.rule_check import RuleError
+from monitor.api.views import clock
 from monitor.i18n import Texts
-from monitor.live.command_sender import CommandNotAcknowledged
+from monitor.live.command_sender import (
+    CommandNotAcknowledged,
+    CommandRefused,
+    CommandUnanswered,
+)
+
+UTC = ZoneInfo("UTC")
 
 
 class FaultNotice:
@@ -36,12 +46,19 @@ def notify_fault(sentence: str, detail: object) -> None:
     ui.notify(sentence, caption=str(detail), type="negative")
 
 
-def rule_fault_text(error: Exception, t: Texts) -> str:
-    """Why a rule is not put, in the language of the page."""
-    if isinstance(error, RuleError):
+def rule_fault_text(error: Exception, t: Texts, zone: ZoneInfo = UTC) -> str:
+    """Why a rule is not put, in the language of the page; times are of `zone`."""
+    if isinstance(error, CommandRefused) and error.code == STALE:
+        when = clock(error.answer.changed_at_ms, zone)[:16]
+        return t("watch.fault_stale", who=error.answer.changed_by, when=when)
+    if isinstance(error, CommandRefused) and not error.field:
+        return t(f"watch.fault_{error.code}")
+    if isinstance(error, RuleError | CommandRefused):
         field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
         return f"{field}: {t(f'watch.fault_{error.code}')}"
     if isinstance(error, CommandNotAcknowledged):
         return t("watch.fault_not_acknowledged")
+    if isinstance(error, CommandUnanswered):
+        return t("watch.fault_unanswered")
     is_form = isinstance(error, msgspec.ValidationError)
     return t("watch.fault_form" if is_form else "watch.fault_moment")

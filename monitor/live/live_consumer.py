@@ -23,14 +23,14 @@ from bus.client.kafka.message import KafkaMessage
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.contracts.alarms import Alarm, Incident
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import DivergedRange, decode_diverged_range
 from bus.contracts.headers import RECORD_ID
 from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
-    CONTROL_WATCHLIST,
     EVENT_ALARM,
     EVENT_INCIDENT,
+    STATE_WATCHLIST,
 )
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.errors import BusError
@@ -62,7 +62,7 @@ _OVERRIDES = {
     "reconnect.backoff.max.ms": 2000,
     "log_level": 0,
 }
-_WHOLE = (CONTROL_WATCHLIST, CONTROL_MIRROR_TAILS)  # the state is the whole topic
+_WHOLE = (STATE_WATCHLIST, CONTROL_MIRROR_TAILS)  # the state is the whole topic
 _TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, *_WHOLE)
 
 
@@ -75,7 +75,7 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     records: list[LiveRecord] = []
     alarms: list[Alarm] = []
     incidents: list[Incident] = []
-    commands: list[tuple[str, WatchCommand | None]] = []
+    commands: list[tuple[str, DecidedRule | None]] = []
     diverged_ranges: list[DivergedRange] = []
     recreated: list[str] = []
 
@@ -356,7 +356,7 @@ class LiveConsumer:
 
 def _event(batch: LiveBatch, topic: str, message: KafkaMessage) -> None:
     value = message.value()
-    if topic == CONTROL_WATCHLIST:
+    if topic == STATE_WATCHLIST:
         rule_id = (message.key() or b"").decode("utf-8", "replace")
         command = decode_command(value) if value is not None else None
         if value is None or command is not None:

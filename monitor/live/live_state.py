@@ -11,8 +11,8 @@ from collections import OrderedDict, deque
 import msgspec
 
 from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
-from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST
+from bus.contracts.commands import DecidedRule
+from bus.contracts.topics import CONTROL_MIRROR_TAILS, STATE_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
 from monitor.live.rule_table import RuleTable
@@ -91,7 +91,7 @@ class LiveState:
 
     def on_recreated(self, topic: str) -> None:
         """A topic that says a whole state was made anew: it says it again, from nothing."""
-        if topic == CONTROL_WATCHLIST:
+        if topic == STATE_WATCHLIST:
             self.rules = RuleTable()
             self._pending.rules_changed = True
         elif topic == CONTROL_MIRROR_TAILS:
@@ -143,7 +143,7 @@ class LiveState:
         for incident_id in closed[:-MAX_CLOSED_INCIDENTS]:
             del self._incidents[incident_id]
 
-    def on_command(self, rule_id: str, command: WatchCommand | None) -> None:
+    def on_command(self, rule_id: str, command: DecidedRule | None) -> None:
         """A command or a tombstone of the watch list."""
         if command is None:
             self.rules.forget(rule_id)

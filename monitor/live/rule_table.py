@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.domain.rule_check import is_over
 
 MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: some milliseconds
@@ -28,7 +28,7 @@ class RulePage(msgspec.Struct, frozen=True):
     """Some rules in force, newest first; `cursor` is empty where no more follow. A page may be
     short and have a cursor: rules whose time is over were passed on the way."""
 
-    rules: list[WatchCommand]
+    rules: list[DecidedRule]
     cursor: str
 
 
@@ -42,11 +42,11 @@ class RuleTable:
 
     def __init__(self) -> None:
         self._floor = -1
-        self._newest: dict[str, bytes | WatchCommand] = {}
+        self._newest: dict[str, bytes | DecidedRule] = {}
         self._order: list[_Place] = []
         self._ends: list[tuple[int, _Place]] = []
 
-    def apply(self, command: WatchCommand) -> bool:
+    def apply(self, command: DecidedRule) -> bool:
         """Take a command; False when it changes no rule: a later one is known, or it is too old."""
         if command.op == "floor":
             self._floor = max(self._floor, command.version)
@@ -71,7 +71,7 @@ class RuleTable:
             self._take_out(known)
             del self._newest[rule_id]
 
-    def get(self, rule_id: str) -> WatchCommand | None:
+    def get(self, rule_id: str) -> DecidedRule | None:
         """The newest command of a rule, removed or not."""
         held = self._newest.get(rule_id)
         return _decode(held) if isinstance(held, bytes) else held
@@ -91,7 +91,7 @@ class RuleTable:
         self.expire(now_ms)
         end = bisect_left(self._order, _place_of(cursor)) if cursor else len(self._order)
         begin = max(0, end - limit - MAX_EXPIRED_PER_CALL)
-        found: list[WatchCommand] = []
+        found: list[DecidedRule] = []
         while end > begin and len(found) < limit:
             end -= 1
             rule = self.get(self._order[end][1])
@@ -104,24 +104,19 @@ class RuleTable:
         self.expire(now_ms)
         return len(self._order)
 
-    def next_version(self, rule_id: str, now_ms: int) -> int:
-        """A version that wins over what is known, even when a clock went back."""
-        known = self.get(rule_id)
-        return max(now_ms, known.version + 1 if known else 0, self._floor + 1)
-
-    def _take_out(self, known: WatchCommand | None) -> None:
+    def _take_out(self, known: DecidedRule | None) -> None:
         if known is not None and known.op == "put":
             _remove(self._order, _place(known))
             if known.valid_until_ms > 0:
                 _remove(self._ends, (known.valid_until_ms, _place(known)))
 
 
-def _rank(command: WatchCommand) -> tuple[int, bool]:
+def _rank(command: DecidedRule) -> tuple[int, bool]:
     """Of two commands of one version the removal wins, of two puts the later one."""
     return command.version, command.op == "remove"
 
 
-def _held(command: WatchCommand) -> bytes | WatchCommand:
+def _held(command: DecidedRule) -> bytes | DecidedRule:
     """As bytes, which are a quarter; a number that they cannot hold is not refused here."""
     try:
         return msgspec.msgpack.encode(command)
@@ -135,7 +130,7 @@ def _remove(ordered: list[T], one: T) -> None:
         del ordered[at]
 
 
-def _place(command: WatchCommand) -> _Place:
+def _place(command: DecidedRule) -> _Place:
     return command.version, command.rule_id
 
 
@@ -143,7 +138,7 @@ def _end(ending: tuple[int, _Place]) -> int:
     return ending[0]
 
 
-_decode = msgspec.msgpack.Decoder(WatchCommand).decode
+_decode = msgspec.msgpack.Decoder(DecidedRule).decode
 
 
 def _cursor_of(place: _Place) -> str:
@@ -158,9 +153,9 @@ def _place_of(cursor: str) -> _Place:
     return int(found[1]), found[2]
 
 
-def decode_command(value: bytes) -> WatchCommand | None:
+def decode_command(value: bytes) -> DecidedRule | None:
     """A command from the topic; None when it is not one of ours."""
     try:
-        return msgspec.json.decode(value, type=WatchCommand)
+        return msgspec.json.decode(value, type=DecidedRule)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

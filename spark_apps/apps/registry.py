@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, EVENT_INCIDENT
+from bus.contracts.topics import CONTROL_REGISTER, EVENT_INCIDENT, STATE_WATCHLIST
 from spark_apps.apps.ingest import Ingest
 from spark_apps.apps.latency import Latency
 from spark_apps.apps.quality import Quality
@@ -35,7 +35,7 @@ class ApplicationRow:
 
 _ROWS = (  # in the order of their start and, in one query, of their turn: what must be quick first
     ApplicationRow(Watchlist.name, Watchlist, Watchlist.topics,
-                   shares="records", other_topics=(CONTROL_WATCHLIST,)),
+                   shares="records", other_topics=(STATE_WATCHLIST,)),
     ApplicationRow(Ingest.name, Ingest, Ingest.topics,
                    shares="records", other_topics=(CONTROL_REGISTER,), needs_store=True),
     ApplicationRow(Latency.name, Latency, Latency.topics, other_topics=(EVENT_INCIDENT,)),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from monitor.live.rule_table import RuleTable
 
 
-def in_force(table: RuleTable, now_ms: int) -> list[WatchCommand]:
+def in_force(table: RuleTable, now_ms: int) -> list[DecidedRule]:
     """Newest first."""
     page = table.page(now_ms, limit=1000)
     rules = page.rules

@@ -19,10 +19,10 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.register_follower import RegisterFollower
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.register import District
 from bus.contracts.register_entry import RegisterEntry
-from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
+from bus.contracts.topics import CONTROL_REGISTER, DATA_VEHICLE, STATE_WATCHLIST, TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.servers.databus import start_broker
@@ -99,12 +99,12 @@ async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_to
         await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 40 - 10 * made))
         await until(passed, (40, 70, 90)[made])
     for version in (1, 2):
-        command = WatchCommand(rule_id=f"r{version}", op="put", version=version,
+        command = DecidedRule(rule_id=f"r{version}", op="put", version=version,
                                match={"plate_number": ["浙B00001"]})  # fmt: skip
-        await asyncio.to_thread(send, bus, CONTROL_WATCHLIST, msgspec.json.encode(command))
+        await asyncio.to_thread(send, bus, STATE_WATCHLIST, msgspec.json.encode(command))
         wanted = [f"r{version}"]
         await until(lambda: [one.rule_id for one in hub.live.rules.page(now_ms(), limit=100).rules], wanted)
-        await asyncio.to_thread(make_anew, bus, CONTROL_WATCHLIST)
+        await asyncio.to_thread(make_anew, bus, STATE_WATCHLIST)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -94,6 +94,9 @@ worker.wait_for_topics = boom""",
     ("dispatcher", "the recorder"): """
 import alarm.dispatch.recorder as recorder
 recorder.wait_for_topics = boom""",
+    ("dispatcher", "the decider"): """
+import alarm.dispatch.decider as decider
+decider.wait_for_topics = boom""",
     ("dispatcher", "the notices"): """
 from bus.notify.notice_table import NoticeTable
 NoticeTable.due = boom""",

@@ -22,14 +22,14 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Candidate
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import application_group
 from bus.contracts.headers import RECEIVED_AT, RECORD_ID
 from bus.contracts.topics import (
-    CONTROL_WATCHLIST,
     DATA_FACE,
     DATA_VEHICLE,
     EVENT_CANDIDATE,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.settings import BusSettings
@@ -163,10 +163,10 @@ class DriverProcess:
 
     def put_rule(self, rule_id: str, plate: str) -> None:
         """Put a rule; acknowledged when this returns."""
-        command = WatchCommand(
+        command = DecidedRule(
             rule_id=rule_id, op="put", version=1, match={"plate_number": [plate]}
         )
-        self.send(CONTROL_WATCHLIST, msgspec.json.encode(command), key=rule_id)
+        self.send(STATE_WATCHLIST, msgspec.json.encode(command), key=rule_id)
         self.flush()
 
     def new_producer(self) -> None:

@@ -20,10 +20,10 @@ from bus.client.followed_topics import SEEN_S
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import application_group
 from bus.contracts.topics import (
-    CONTROL_WATCHLIST,
     DATA_VEHICLE,
     METER_LATENCY,
     METER_QUALITY,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.settings import BusSettings
@@ -167,8 +167,8 @@ def test_meters_made_anew_are_judged_on(driver: DriverProcess) -> None:
         driver.until(lambda query=query: driver.said(f"{query} began anew"), 1)
         traffic.send(10)
         driver.until(partial(behind, driver, query, topic), 0)
-    delete(driver.bus, [CONTROL_WATCHLIST])
-    make(driver.bus, CONTROL_WATCHLIST)
+    delete(driver.bus, [STATE_WATCHLIST])
+    make(driver.bus, STATE_WATCHLIST)
     driver.new_producer()
     driver.put_rule("r1", WATCHED)
     first = traffic.sent

@@ -133,14 +133,22 @@ class Admin:
             added = {k: v for k, v in wanted[name].configs.items() if k in ADDED_KEYS}
             if lacking := {key: value for key, value in added.items() if key not in known}:
                 missing[name] = lacking
-        resources = [_with_keys(name, keys) for name, keys in missing.items()]
+        self._alter_configs([_with_keys(name, keys) for name, keys in missing.items()])
+        return sorted(missing)
+
+    def replace_policy(self, topic: Topic) -> None:
+        """Give a topic that is there the contract's policy of cleaning and retention, and take away
+        what only tables have."""
+        removed = [key for key in ADDED_KEYS if key not in topic.configs]
+        self._alter_configs([_with_keys(topic.name, topic.configs, removed)])
+
+    def _alter_configs(self, resources: list[ConfigResource]) -> None:
         if resources:
             answers = self._client.incremental_alter_configs(
                 resources, request_timeout=self._timeout_s
             )
             for answer in answers.values():
                 self._wait(answer)
-        return sorted(missing)
 
     def create_topic(
         self,
@@ -451,13 +459,13 @@ def _set_values(entries: Iterable[ConfigEntry]) -> dict[str, str]:
     return {one.name: one.value or "" for one in entries if one.source != DEFAULT_CONFIG}
 
 
-def _with_keys(topic: str, keys: Mapping[str, str]) -> ConfigResource:
+def _with_keys(topic: str, keys: Mapping[str, str], removed: Sequence[str] = ()) -> ConfigResource:
+    changes = [(key, value, AlterConfigOpType.SET) for key, value in keys.items()]
+    changes += [(key, "", AlterConfigOpType.DELETE) for key in removed]
     entries = [
-        confluent_kafka.admin.ConfigEntry(
-            key, value, incremental_operation=AlterConfigOpType.SET
-        )
-        for key, value in keys.items()
-    ]  # fmt: skip
+        confluent_kafka.admin.ConfigEntry(key, value, incremental_operation=operation)
+        for key, value, operation in changes
+    ]
     return ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
 
 

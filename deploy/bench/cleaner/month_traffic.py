@@ -25,7 +25,6 @@ from bus.contracts.topics import (
     CONTROL_ACCOUNTS,
     CONTROL_MIRROR_CONFIRMED,
     CONTROL_REGISTER,
-    CONTROL_WATCHLIST,
     DATA_FACE,
     DATA_VEHICLE,
     DATA_VIDEO,
@@ -35,6 +34,7 @@ from bus.contracts.topics import (
     METER_QUALITY,
     METER_SENT,
     QUARANTINE_RECORDS,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.records.batch import CRC_FROM, EPOCH_AT, HEADER_BYTES
@@ -88,7 +88,7 @@ class TableTraffic(NamedTuple):
 
 
 TABLES = (
-    TableTraffic(CONTROL_WATCHLIST, 1_000, 5_000, 500),
+    TableTraffic(STATE_WATCHLIST, 1_000, 5_000, 500),
     TableTraffic(CONTROL_REGISTER, 2_000, 10_000, 400),
     TableTraffic(CONTROL_ACCOUNTS, 100, 1, 20_000),
     TableTraffic(CONTROL_MIRROR_CONFIRMED, 16 * DAY_MINUTES, 16, 250),

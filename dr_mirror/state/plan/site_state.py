@@ -29,10 +29,12 @@ from bus.contracts.topics import (
     EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_CANDIDATE,
+    EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_STATISTICS,
     EVENT_VIDEO_PROGRESS,
+    STATE_WATCHLIST,
 )
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.table_versions import TableVersions
@@ -83,7 +85,7 @@ def _stated_version_or_time(record: ConsumedRecord) -> int | None:
 
 
 STATE = (
-    StateKind("rules", CONTROL_WATCHLIST, Merge.NEWEST, _stated_version),
+    StateKind("rules", STATE_WATCHLIST, Merge.NEWEST, _stated_version),
     StateKind("register", CONTROL_REGISTER, Merge.NEWEST, _stated_version_or_time),
     StateKind("statistics orders", CONTROL_STATISTICS, Merge.NEWEST, _time),
     StateKind("accounts", CONTROL_ACCOUNTS, Merge.NEWEST, _stated_version),
@@ -94,16 +96,18 @@ STATE = (
 )
 
 NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
+    CONTROL_WATCHLIST: "a request is decided at its own site; state.watchlist is carried",
     CONTROL_VIDEO: "an order names a film on a disk of its own site",
     CONTROL_MIRROR_CONFIRMED: "the mirror itself writes it at both sites",
     CONTROL_MIRROR_TAILS: "which rows of this site's own store came from records that were cut "
     "here",
     EVENT_CANDIDATE: "each site's watch list decides of the same records",
+    EVENT_COMMAND: "answers stay with their requests",
     EVENT_STATISTICS: "each site answers its own orders",
     EVENT_VIDEO_PROGRESS: "of a film on a disk of its own site",
     # Tables of the operations store.
     "positions": "where this site's recorder stands on this site's topics",
-    "rules": "filled from control.watchlist at each site",
+    "rules": "filled from state.watchlist at each site",
     "alarms": "filled from event.alarm at each site",
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",

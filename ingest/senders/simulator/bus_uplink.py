@@ -16,9 +16,8 @@ import msgspec
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
 from bus.contracts import headers
-from bus.contracts.commands import WatchCommand
 from bus.contracts.meters import Sent
-from bus.contracts.topics import CONTROL_WATCHLIST, METER_SENT, TOPICS
+from bus.contracts.topics import METER_SENT, TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings
 
@@ -98,16 +97,6 @@ class BusUplink:
                 METER_SENT, msgspec.json.encode(message), message.producer, (),
                 _on_counter_delivery(message, on_acknowledged),
             )  # fmt: skip
-
-    def command(self, command: WatchCommand, on_done: Callable[[DeliveryReport], None]) -> None:
-        """Put an operator's command on its topic; raises `BusError` when that cannot be tried."""
-        self._producer.send(
-            CONTROL_WATCHLIST,
-            msgspec.json.encode(command),
-            key=command.rule_id,
-            headers=[(headers.SCHEMA, TOPICS[CONTROL_WATCHLIST].schema)],
-            on_delivery=on_done,
-        )
 
     def poll_acknowledged(self) -> list[int]:
         """Numbers acknowledged since the last call. Produces again what ran out of time."""

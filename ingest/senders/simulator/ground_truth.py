@@ -27,7 +27,7 @@ class RunLine(msgspec.Struct, frozen=True, tag="run", tag_field="line"):
 
 
 class RuleLine(msgspec.Struct, frozen=True, tag="rule", tag_field="line", omit_defaults=True):
-    """A rule that the broker has acknowledged before any record was sent."""
+    """A rule that was in force before any record was sent."""
 
     rule_id: str
     name: str

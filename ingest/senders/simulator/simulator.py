@@ -92,7 +92,7 @@ class Simulator:
         edge_url: str,
         world: CityWorld,
     ) -> None:
-        self._site, self._city = site, city
+        self._site, self._city, self._bus_settings = site, city, bus
         self._edge_url = edge_url
         self._started_ms = wall_clock.now_ms()
         self._run_name = f"{self._started_ms:x}"
@@ -131,7 +131,7 @@ class Simulator:
     async def run(self) -> None:
         """Watch list first, then traffic until `stop`, then everything out."""
         watches = self._generator.watched_cars.rules
-        await put_watch_rules(self._bus, watches, self._stopping)
+        await put_watch_rules(self._site, self._bus_settings, watches, self._stopping)
         self._truth.rules([RuleLine(watch.rule_id, watch.name, watch.plate) for watch in watches])
         send_owed_counters(self._bus, self._directory, self._run_name)
         for uplink in self._servers.values():

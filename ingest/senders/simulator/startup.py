@@ -8,12 +8,15 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from bus.client.kafka.errors import ClientFailed, DeliveryError
-from bus.client.kafka.producer import DeliveryReport
-from bus.contracts.commands import WatchCommand
+from bus.client.kafka.command_client import (
+    CommandClient,
+    CommandNotAcknowledged,
+    CommandUnanswered,
+)
+from bus.contracts.commands import CommandAnswer, WatchCommand
 from bus.contracts.meters import Sent
-from bus.errors import BusError
 from bus.runtime import wall_clock
+from bus.settings import BusSettings, SiteSettings
 from ingest.senders.simulator.bus_uplink import BusUplink
 from ingest.senders.simulator.ground_truth import truth_files
 from ingest.senders.simulator.recovery import UnfinishedRun, unfinished_runs
@@ -21,18 +24,20 @@ from ingest.senders.simulator.watched_cars import WatchRule
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.02
-PAUSE_S = 0.5  # the topic may not have been made yet
+ANSWER_S = 2.0  # so long a stop may wait
+PAUSE_S = 0.5  # the topics may not have been made yet
 
 
 async def put_watch_rules(
-    bus: BusUplink, rules: Sequence[WatchRule], stopping: asyncio.Event
+    site: SiteSettings, bus: BusSettings, rules: Sequence[WatchRule], stopping: asyncio.Event
 ) -> None:
-    """Returns when the broker has the rules: a record sent afterwards must meet them."""
-    for rule in rules:
-        command = rule.command(wall_clock.now_ms())
-        while not stopping.is_set() and not await _send_command(bus, command, stopping):
-            await asyncio.sleep(PAUSE_S)
+    """Returns when the rules are in force: a record sent afterwards must meet them."""
+    client = CommandClient(bus, site.name, "city-commands")
+    try:
+        for rule in rules:
+            await _put(client, rule, stopping)
+    finally:
+        await asyncio.to_thread(client.close)
 
 
 def send_owed_counters(bus: BusUplink, directory: Path, this_run: str) -> None:
@@ -43,20 +48,25 @@ def send_owed_counters(bus: BusUplink, directory: Path, this_run: str) -> None:
         bus.send_counters(run.counters, _OwedCounters(run).on_acknowledged)
 
 
-async def _send_command(bus: BusUplink, command: WatchCommand, stopping: asyncio.Event) -> bool:
-    outcomes: list[DeliveryReport] = []
+async def _put(client: CommandClient, rule: WatchRule, stopping: asyncio.Event) -> None:
+    """A command that was refused is another one the next time: what refused it may be over."""
+    command = rule.command(wall_clock.now_ms())
+    while not stopping.is_set():
+        answer = await asyncio.to_thread(_answer, client, command)
+        if answer is not None and answer.state == "accepted":
+            return
+        if answer is not None:
+            log.warning("watch command %s: %s; again", command.rule_id, answer.text)
+            command = rule.command(wall_clock.now_ms())
+        await asyncio.sleep(PAUSE_S)
+
+
+def _answer(client: CommandClient, command: WatchCommand) -> CommandAnswer | None:
     try:
-        bus.command(command, outcomes.append)
-    except ClientFailed:
-        raise
-    except BusError as error:
+        return client.request(command, ANSWER_S)
+    except (CommandNotAcknowledged, CommandUnanswered) as error:
         log.warning("watch command %s: %s; again", command.rule_id, error)
-        return False
-    while not outcomes and not stopping.is_set():
-        await asyncio.sleep(POLL_S)
-    if outcomes and isinstance(outcomes[0], DeliveryError):
-        log.warning("watch command %s: %s; again", command.rule_id, outcomes[0])
-    return bool(outcomes) and not isinstance(outcomes[0], DeliveryError)
+        return None
 
 
 class _OwedCounters:

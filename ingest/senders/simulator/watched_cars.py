@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
 from ingest.senders.simulator import names
 from ingest.senders.simulator.population import Vehicle, make_vehicle
@@ -47,6 +48,8 @@ class WatchRule:
             severity="critical",
             match=match,
             author=AUTHOR,
+            issuer=AUTHOR,
+            command_id=new_command_id(),
         )
 
     def matches(self, message: Message) -> bool:

@@ -1,6 +1,4 @@
-"""The watch list: rules in force, add one, remove one; what the broker acknowledged is what is
-shown.
-"""
+"""The watch list: rules in force, add one, remove one; what was decided is what is shown."""
 
 from __future__ import annotations
 
@@ -26,9 +24,14 @@ from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import Row, column, match_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
-from monitor.live.command_sender import CommandNotAcknowledged
+from monitor.live.command_sender import (
+    CommandNotAcknowledged,
+    CommandRefused,
+    CommandUnanswered,
+)
 
 REFRESH_SECONDS = 5.0  # rules end by time without a message
+NOT_IN_FORCE = (CommandNotAcknowledged, CommandUnanswered, CommandRefused)
 STALE_SECONDS = 0.5  # between two looks for rules and alarms: 100,000 may come at once
 
 
@@ -154,8 +157,9 @@ class RuleForm:
         try:
             command = self._command()
             await view.services.send_rule(command)
-        except (RuleError, CommandNotAcknowledged, ValueError, msgspec.ValidationError) as error:
-            notify_fault(t("watch.failed", why=rule_fault_text(error, t)), error)
+        except (RuleError, ValueError, msgspec.ValidationError, *NOT_IN_FORCE) as error:
+            zone = view.services.site.tz
+            notify_fault(t("watch.failed", why=rule_fault_text(error, t, zone)), error)
             return
         ui.notify(t("watch.sent", name=command.name), type="positive")
         self._clear()
@@ -182,7 +186,8 @@ class RuleForm:
             named = msgspec.structs.replace(command, name=command.name or t("watch.preview"))
             await self._preview.show(named)
         except (RuleError, ValueError, msgspec.ValidationError) as error:
-            notify_fault(t("watch.failed", why=rule_fault_text(error, t)), error)
+            zone = self._view.services.site.tz
+            notify_fault(t("watch.failed", why=rule_fault_text(error, t, zone)), error)
 
     def _clear(self) -> None:
         self._preview.clear()
@@ -242,7 +247,7 @@ class RuleList:
         dialog.delete()
         if not sure or not view.may(ConsoleOperation.WATCH_WRITE):
             return
-        command = remove_command(view.services, rule_id, view.principal.name)
+        command = remove_command(view.services, rule_id, view.principal.name, rule.version)
         if command is not None:
             await self._remove(command)
 
@@ -250,8 +255,9 @@ class RuleList:
         t = self._view.t
         try:
             await self._view.services.send_rule(command)
-        except CommandNotAcknowledged as error:
-            notify_fault(t("watch.failed", why=rule_fault_text(error, t)), error)
+        except NOT_IN_FORCE as error:
+            zone = self._view.services.site.tz
+            notify_fault(t("watch.failed", why=rule_fault_text(error, t, zone)), error)
             return
         ui.notify(t("watch.removed", name=command.name), type="positive")
 

@@ -17,20 +17,27 @@ import msgspec
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.service import AlarmDispatcher
 from alarm.settings import DispatcherSettings
+from bus.client.admin import commands
+from bus.client.admin.config_resources import TOPIC, AlterConfigOp
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
+from bus.client.wire.sync_client import SyncClient
 from bus.contracts.alarms import Alarm, Candidate, Incident
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
     CONTROL_WATCHLIST,
+    DATA_VEHICLE,
     EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_CANDIDATE,
+    EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.domain.retention import RetentionSettings
@@ -45,7 +52,8 @@ from ingest.store.port import PageRequest, StoreUnavailable
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
-    CONTROL_WATCHLIST, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    CONTROL_WATCHLIST, STATE_WATCHLIST, EVENT_COMMAND, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT,
+    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
@@ -81,7 +89,7 @@ class DispatchWorld:
     def put_rule(self, rule_id: str = "r", op: str = "put", version: int = 1) -> None:
         command = {"rule_id": rule_id, "op": op, "version": version,
                    "match": {"plate_number": ["浙AWL999"]}}  # fmt: skip
-        self.send(CONTROL_WATCHLIST, rule_id, [msgspec.convert(command, WatchCommand)])
+        self.send(STATE_WATCHLIST, rule_id, [msgspec.convert(command, DecidedRule)])
 
     def candidates(self, numbers: Sequence[int]) -> None:
         self.send(EVENT_CANDIDATE, "r", [candidate(number) for number in numbers])
@@ -159,15 +167,15 @@ class DispatchWorld:
         dispatcher.stop()
         await task
 
-    def spawn(self, name: str) -> DispatcherProcess:
-        """A dispatcher as `databus run dispatcher` starts it."""
-        return DispatcherProcess(self, name)
+    def spawn(self, name: str, program: Sequence[str] = ("-m", "deploy")) -> DispatcherProcess:
+        """A dispatcher as `databus run dispatcher` starts it; `program`: what Python runs."""
+        return DispatcherProcess(self, name, program)
 
 
 class DispatcherProcess:
     """One process with its log."""
 
-    def __init__(self, world: DispatchWorld, name: str) -> None:
+    def __init__(self, world: DispatchWorld, name: str, program: Sequence[str]) -> None:
         self.log_path = Path(world.site.data_dir) / f"{name}.log"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         flags = [f"site.data_dir={world.site.data_dir}",
@@ -175,7 +183,7 @@ class DispatcherProcess:
         words = [word for flag in flags for word in ("--set", flag)]
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "deploy", *words, "run", "dispatcher"],
+                [sys.executable, *program, *words, "run", "dispatcher"],
                 cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
@@ -217,3 +225,11 @@ def candidate(number: int) -> Candidate:
 def ids(numbers: Sequence[int]) -> list[str]:
     """Of the alarms of these candidates."""
     return sorted(f"r:{number}" for number in numbers)
+
+
+def bind(broker: RunningBroker, source: str | None) -> None:
+    """Make the site's data another site's mirror, or its own."""
+    operation = AlterConfigOp.DELETE if source is None else AlterConfigOp.SET
+    with SyncClient(broker.bootstrap, "test") as client:
+        change = [(SOURCE_CLUSTER_KEY, operation, source)]
+        commands.alter_configs(client, {(TOPIC, DATA_VEHICLE): change})

@@ -11,7 +11,7 @@ import pytest
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, Incident
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.notify.notice_table import after_attempt
 from ingest.store.port import InvalidCursor, PageRequest, Position, StoreError, StoreUnavailable
 
@@ -139,8 +139,8 @@ def test_questions_restrict_alarms(
 
 def test_rules_in_force_are_kept_for_the_console(operations: OperationsStore, path: Path) -> None:
     """The newest command per rule; removed ones are not shown."""
-    put = WatchCommand(rule_id="a", op="put", version=1)
-    gone = WatchCommand(rule_id="b", op="remove", version=2)
+    put = DecidedRule(rule_id="a", op="put", version=1)
+    gone = DecidedRule(rule_id="b", op="remove", version=2)
     operations.apply(BatchChanges(commands=[put, msgspec.structs.replace(put, rule_id="b"), gone]))
     assert [rule.rule_id for rule in OperationsReader(path).rules()] == ["a"]
 

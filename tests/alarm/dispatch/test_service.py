@@ -55,7 +55,7 @@ async def test_alarms_go_on_while_a_commit_has_no_answer(
 ) -> None:
     """What broke: each batch waited for the coordinator, whose broker may just have died. The last
     accepted commit says for how long nobody else can have the partition."""
-    monkeypatch.setattr("alarm.dispatch.worker.MEMBER_FOR_S", 3600.0)
+    monkeypatch.setattr("alarm.dispatch.commit_lease.MEMBER_FOR_S", 3600.0)
     held: list[Future[None]] = []
 
     def without_answer(consumer: Consumer, _: object) -> Future[None]:

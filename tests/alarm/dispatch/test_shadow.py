@@ -13,19 +13,15 @@ import pytest
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.replicated_incidents import ReplicatedIncident
 from alarm.dispatch.schema import VERSION, version_of
-from bus.client.admin import commands
-from bus.client.admin.config_resources import TOPIC, AlterConfigOp
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
-from bus.client.wire.sync_client import SyncClient
 from bus.contracts.alarms import Alarm, Notified
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_NOTIFIED, TOPICS
 from bus.notify.notice_text import notice_text
 from bus.runtime.wall_clock import now_ms
 from deploy.servers.databus import RunningBroker
-from tests.alarm.dispatch.dispatch_world import DispatchWorld, until
+from tests.alarm.dispatch.dispatch_world import DispatchWorld, bind, until
 from tests.alarm.dispatch.test_operations import alarm, incident
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -163,14 +159,6 @@ def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) 
     store = OperationsStore(path)
     assert store.notify_left_in_shadow(0, 5) == 1
     store.close()
-
-
-def bind(broker: RunningBroker, source: str | None) -> None:
-    """Make the site's data another site's mirror, or its own."""
-    operation = AlterConfigOp.DELETE if source is None else AlterConfigOp.SET
-    with SyncClient(broker.bootstrap, "test") as client:
-        change = [(SOURCE_CLUSTER_KEY, operation, source)]
-        commands.alter_configs(client, {(TOPIC, DATA_VEHICLE): change})
 
 
 @pytest.mark.slow

@@ -20,12 +20,12 @@ from bus.client.kafka.producer import Producer
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.client.register_follower import RegisterTable
 from bus.client.table_cleanup import CleanupPlan, TableCleanup, TableCommand
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.register import District
 from bus.contracts.register_entry import RegisterEntry
-from bus.contracts.topics import CONTROL_WATCHLIST, DAY_MS, TOPICS
+from bus.contracts.topics import DAY_MS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.retention import RetentionSettings, past_before_ms
 from bus.domain.table_versions import TableVersions
@@ -66,7 +66,7 @@ class Stored(NamedTuple):
 
 
 def rule_value(said: Said) -> bytes:
-    command = WatchCommand(
+    command = DecidedRule(
         rule_id=said.key, op="remove" if said.text is None else "put", version=said.version,
         name=said.text or "", match={"plate_number": ["浙A12345"]}, valid_until_ms=said.until_ms,
     )  # fmt: skip
@@ -227,7 +227,7 @@ class TableWorld:
     dice: random.Random
     now_ms: int = BEGIN_MS
     decided: dict[str, Said] = field(default_factory=dict)
-    backup: list[WatchCommand] = field(default_factory=list)
+    backup: list[DecidedRule] = field(default_factory=list)
     said: int = 0
 
     def __post_init__(self) -> None:
@@ -333,7 +333,7 @@ class TableWorld:
         """The topic is there, and knows better."""
         for command in lacking(self.backup, self.primary.versions()):
             value, key = msgspec.json.encode(command), command.rule_id.encode()
-            record = ConsumedRecord(CONTROL_WATCHLIST, 0, -1, self.now_ms, key, value, [])
+            record = ConsumedRecord(STATE_WATCHLIST, 0, -1, self.now_ms, key, value, [])
             self.primary.append(record, self.now_ms)
 
 
@@ -376,9 +376,9 @@ def test_a_value_of_a_newer_version_and_a_stranger_s_are_left_alone() -> None:
     cleanup = TableCleanup(RULES.read)
     strange = [b"{}", b"\xff", b'{"rule_id":"a","op":"merge","version":1}', b"[" * 100_000]
     for number, value in enumerate(strange):
-        record = ConsumedRecord(CONTROL_WATCHLIST, 0, number, 1, b"key %d" % number, value, [])
+        record = ConsumedRecord(STATE_WATCHLIST, 0, number, 1, b"key %d" % number, value, [])
         cleanup.apply(record)
-    cleanup.apply(ConsumedRecord(CONTROL_WATCHLIST, 0, 9, 1, None, b"{}", []))
+    cleanup.apply(ConsumedRecord(STATE_WATCHLIST, 0, 9, 1, None, b"{}", []))
     assert cleanup.plan(BEGIN_MS).is_empty
 
 
@@ -415,7 +415,7 @@ def test_a_pass_on_a_real_topic_writes_what_is_due_and_the_next_one_nothing(
         Said("gone", long_ago_ms, "x"), Said("gone", long_ago_ms + 1, None),
         Said("new", now_ms - 1, "new"), Said("new", now_ms - 9, "late"),
     ]:  # fmt: skip
-        producer.send(CONTROL_WATCHLIST, rule_value(said), key=said.key, timestamp_ms=long_ago_ms)
+        producer.send(STATE_WATCHLIST, rule_value(said), key=said.key, timestamp_ms=long_ago_ms)
     producer.close()
     shell = TableMaintenance(SiteSettings(name="test"), bus, RetentionSettings())
     plan = shell.maintain(RULES, now_ms, is_primary=True)
@@ -423,14 +423,14 @@ def test_a_pass_on_a_real_topic_writes_what_is_due_and_the_next_one_nothing(
     assert shell.maintain(RULES, now_ms, is_primary=True).is_empty
     assert shell.maintain(REGISTER, now_ms, is_primary=True).is_empty
     with Consumer(bus, client_id="test") as consumer:
-        consumer.assign({TopicPartition(CONTROL_WATCHLIST, 0): BEGINNING})
+        consumer.assign({TopicPartition(STATE_WATCHLIST, 0): BEGINNING})
         found: list[ConsumedRecord] = []
         while not consumer.at_end:  # ends by the test's own time limit
             found += consumer.poll(100, 0.1)
     written = [(one.key, command_of(one)) for one in found[4:]]
     assert [key for key, _ in written] == [b"new", FLOOR_KEY.encode(), b"gone"]
     assert found[4].value == rule_value(Said("new", now_ms - 1, "new"))
-    assert written[1][1] == WatchCommand(rule_id=FLOOR_KEY, op="floor", version=long_ago_ms + 1)
+    assert written[1][1] == DecidedRule(rule_id=FLOOR_KEY, op="floor", version=long_ago_ms + 1)
     assert found[6].value is None
     admin.close()
     broker.stop()

@@ -9,10 +9,10 @@ import pytest
 
 from bus.client.kafka.admin import Admin
 from bus.contracts.topics import (
-    CONTROL_WATCHLIST,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.errors import BusError, ErrorCode
@@ -32,7 +32,7 @@ def make_anew(world: DispatchWorld, topic: str, partitions: int = 0) -> None:
     admin.close()
 
 
-@pytest.mark.parametrize("topic", [EVENT_CANDIDATE, EVENT_ALARM, CONTROL_WATCHLIST, EVENT_INCIDENT])
+@pytest.mark.parametrize("topic", [EVENT_CANDIDATE, EVENT_ALARM, STATE_WATCHLIST, EVENT_INCIDENT])
 async def test_every_candidate_becomes_an_alarm_whatever_topic_is_made_anew(
     world: DispatchWorld, topic: str
 ) -> None:
@@ -44,7 +44,7 @@ async def test_every_candidate_becomes_an_alarm_whatever_topic_is_made_anew(
         await until(world.stored, ids([1, 2]))
         for number in (3, 5):
             make_anew(world, topic, number - 2)
-            if topic == CONTROL_WATCHLIST:
+            if topic == STATE_WATCHLIST:
                 world.put_rule(version=number)
             world.candidates([number, number + 1])
             await until(world.stored, ids(range(1, number + 2)))

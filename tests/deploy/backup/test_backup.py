@@ -17,9 +17,9 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.client.register_writer import send_entries
 from bus.contracts.alarms import Alarm, Incident
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from bus.contracts.register import Device, Register, decode_register, encode_register
-from bus.contracts.topics import CONTROL_REGISTER, CONTROL_WATCHLIST, TOPICS
+from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.register_changes import entries_of
 from bus.notify.acknowledgements import Acknowledgements
@@ -243,8 +243,8 @@ def test_what_cannot_be_saved_or_read_is_said(tmp_path: Path):
         restore(settings, tmp_path / "var")
 
 
-RULE = WatchCommand(rule_id="r", op="put", version=5, match={"plate_number": ["浙AWL999"]})
-OTHER = WatchCommand(rule_id="other", op="put", version=1, match={"plate_number": ["浙B1"]})
+RULE = DecidedRule(rule_id="r", op="put", version=5, match={"plate_number": ["浙AWL999"]})
+OTHER = DecidedRule(rule_id="other", op="put", version=1, match={"plate_number": ["浙B1"]})
 REGISTER = Register(devices=(Device(camera_ip="10.0.0.1", checkpoint_id="c", kind="vehicle"),))
 
 
@@ -254,17 +254,17 @@ def two_buses(tmp_path: Path) -> Iterator[list[RunningBroker]]:
     running = [start_broker(tmp_path / name) for name in ("bus", "new-bus")]
     for one in running:
         admin = Admin(site(tmp_path, one.bootstrap).bus, client_id="test")
-        admin.ensure_topics([TOPICS[CONTROL_REGISTER], TOPICS[CONTROL_WATCHLIST]])
+        admin.ensure_topics([TOPICS[CONTROL_REGISTER], TOPICS[STATE_WATCHLIST]])
         admin.close()
     yield running
     for one in running:
         one.stop()
 
 
-def send_rules(settings: Settings, *commands: WatchCommand) -> None:
+def send_rules(settings: Settings, *commands: DecidedRule) -> None:
     producer = Producer(settings.bus, client_id="test")
     for one in commands:
-        producer.send(CONTROL_WATCHLIST, msgspec.json.encode(one), key=one.rule_id)
+        producer.send(STATE_WATCHLIST, msgspec.json.encode(one), key=one.rule_id)
     assert producer.close() == 0
 
 
@@ -278,9 +278,9 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
     before = site(tmp_path / "var", lost.bootstrap)
     (tmp_path / "var").mkdir()
     places(before)["register.json"].write_bytes(encode_register(Register(site="stale")))
-    floor = WatchCommand(rule_id=FLOOR_KEY, op="floor", version=2)
+    floor = DecidedRule(rule_id=FLOOR_KEY, op="floor", version=2)
     send_rules(before, RULE, OTHER, msgspec.structs.replace(OTHER, rule_id="gone"),
-               WatchCommand(rule_id="gone", op="remove", version=2), floor)  # fmt: skip
+               DecidedRule(rule_id="gone", op="remove", version=2), floor)  # fmt: skip
     entries = entries_of(REGISTER).values()
     send_entries(before.site, before.bus, entries, "wang", "test", lambda _, at_ms: at_ms)
     manifest = backup(before, tmp_path / "saved")
@@ -289,7 +289,7 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
 
     after = site(tmp_path / "again", new.bootstrap)
     restore(after, tmp_path / "saved")
-    send_rules(after, WatchCommand(rule_id="other", op="remove", version=9))
+    send_rules(after, DecidedRule(rule_id="other", op="remove", version=9))
     put_back(after, threading.Event())
     state = read_control(after)
     assert state.rules == [RULE, floor], "no rule comes back that was removed below the floor"

@@ -31,7 +31,7 @@ def test_the_black_list_wins_over_the_white_one():
     ]  # fmt: skip
 
 
-@given(st.sampled_from(["__", "control.", "event."]), st.text("abc.-_09", max_size=20))
+@given(st.sampled_from(["__", "control.", "state.", "event."]), st.text("abc.-_09", max_size=20))
 def test_commands_events_and_internal_topics_are_mirrored_by_no_list(prefix: str, rest: str):
     """Two sites would both act."""
     assert not TopicSelection([".*"]).selects(prefix + rest)

@@ -19,10 +19,10 @@ from bus.contracts.register import Device
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import (
     CONTROL_REGISTER,
-    CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ALARM,
     EVENT_INCIDENT,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.settings import BusSettings
@@ -32,7 +32,7 @@ from dr_mirror.state.state_replicator import StateReplicator
 from tests.dr_mirror.switch.test_switch import both_sites
 from tests.dr_mirror.two_sites import wait_until
 
-HERE = (CONTROL_WATCHLIST, CONTROL_REGISTER, EVENT_ALARM, EVENT_INCIDENT)
+HERE = (STATE_WATCHLIST, CONTROL_REGISTER, EVENT_ALARM, EVENT_INCIDENT)
 
 
 def put(
@@ -65,7 +65,7 @@ def rule(number: int, version: int) -> WatchCommand:
 def versions(cluster: RunningCluster) -> dict[str, int]:
     """Of each rule, as a reader of the topic knows it."""
     found: dict[str, int] = {}
-    for one in records(cluster, CONTROL_WATCHLIST):
+    for one in records(cluster, STATE_WATCHLIST):
         said = msgspec.json.decode(one.value or b"", type=WatchCommand)
         found[said.rule_id] = max(found.get(said.rule_id, 0), said.version)
     return found
@@ -83,7 +83,7 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         admin = Admin(BusSettings(bootstrap_servers=a.bootstrap), client_id="test")
         admin.ensure_topics([TOPICS[name] for name in (*HERE, DATA_VEHICLE)])
         admin.close()
-        put(a, CONTROL_WATCHLIST, "r1", rule(1, 5))
+        put(a, STATE_WATCHLIST, "r1", rule(1, 5))
         device = Device(camera_ip="10.0.0.1", checkpoint_id="c", kind="vehicle")
         entry = RegisterEntry(kind="device", id="10.0.0.1", device=device)
         put(a, CONTROL_REGISTER, entry.key, entry)
@@ -96,7 +96,7 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         put(a, EVENT_INCIDENT, "i", rule(1, 1))
         wait_until(lambda: len(records(b, EVENT_INCIDENT)) == 1, "the incident is at B")
         sites.mirror.kill()
-        put(a, CONTROL_WATCHLIST, "r2", rule(2, 7))
+        put(a, STATE_WATCHLIST, "r2", rule(2, 7))
         put(a, EVENT_ALARM, "r2", rule(2, 1))
         sites.mirror.start()
         wait_until(lambda: versions(b) == {"r1": 5, "r2": 7}, "the second rule is at B")
@@ -104,7 +104,7 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         sites.wait_until_copying("A")
         wait_until(lambda: all(one.caught_up_ms > 0 for one in sites.mirror.status().state
                                if one.topic in HERE), "it says that B knows all")  # fmt: skip
-        assert "control.watchlist" in sites.mirror.command("status").stdout
+        assert "state.watchlist" in sites.mirror.command("status").stdout
         done = sites.switch("B")
         assert done.returncode == 0, done.stdout + done.stderr
         [opening] = records(b, EVENT_INCIDENT)
@@ -112,9 +112,9 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         put(b, EVENT_INCIDENT, "j", rule(1, 3))
         wait_until(lambda: [one.key for one in records(a, EVENT_INCIDENT)] == [b"i", b"j"],
                    "of B's incidents only B's own is at A")  # fmt: skip
-        put(b, CONTROL_WATCHLIST, "r1", rule(1, 9))
-        put(a, CONTROL_WATCHLIST, "r2", rule(2, 20))
-        put(b, CONTROL_WATCHLIST, "r2", rule(2, 10))
+        put(b, STATE_WATCHLIST, "r1", rule(1, 9))
+        put(a, STATE_WATCHLIST, "r2", rule(2, 20))
+        put(b, STATE_WATCHLIST, "r2", rule(2, 10))
         wait_until(lambda: versions(a)["r1"] == 9, "what B has changed is at A")
 
         def newer_there() -> int:
@@ -144,7 +144,7 @@ def test_a_topic_that_is_too_large_is_named_and_holds_up_no_other(
         admin.ensure_topics([TOPICS[name] for name in HERE])
         admin.close()
         for number in range(5):
-            put(a, CONTROL_WATCHLIST, f"r{number}", rule(number, 1))
+            put(a, STATE_WATCHLIST, f"r{number}", rule(number, 1))
         carrier = StateReplicator(
             BusSettings(bootstrap_servers=a.bootstrap), BusSettings(bootstrap_servers=b.bootstrap),
             a.cluster_id, lambda: None,
@@ -154,7 +154,7 @@ def test_a_topic_that_is_too_large_is_named_and_holds_up_no_other(
             wait_until(lambda: len(records(b, EVENT_ALARM)) == 1, "the alarm is at B")
             problems = {one.topic: one.problem for one in carrier.statuses if one.problem}
             wait_until(
-                lambda: [one.topic for one in carrier.statuses if one.problem] == [CONTROL_WATCHLIST],
+                lambda: [one.topic for one in carrier.statuses if one.problem] == [STATE_WATCHLIST],
                 f"the rules are named, and nothing else: {problems}",
             )
             put(a, EVENT_ALARM, "r2", rule(2, 1))
@@ -202,14 +202,14 @@ def test_a_topic_made_anew_at_either_site_is_carried_from_its_start(tmp_path: Pa
         def alarms() -> list[bytes | None]:
             return [one.key for one in records(b, EVENT_ALARM)]
 
-        put(a, CONTROL_WATCHLIST, "r1", rule(1, 5))
+        put(a, STATE_WATCHLIST, "r1", rule(1, 5))
         raise_alarms(3)
         with carrying(a, b):
             wait_until(lambda: alarms() == wanted, "the alarms are at B")
             make_anew(a, EVENT_ALARM)
             raise_alarms(6)
             wait_until(lambda: alarms() == wanted, "those of the new topic are, too")
-            make_anew(b, CONTROL_WATCHLIST)
+            make_anew(b, STATE_WATCHLIST)
             wait_until(lambda: versions(b) == {"r1": 5}, "the rule is at B again")
         make_anew(a, EVENT_ALARM)
         raise_alarms(8)

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 from alarm.cli import mount
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
-from alarm.rules import RuleSet
 from bus.contracts.alarms import Incident
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import CommandAnswer, WatchCommand
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
 from bus.runtime.wall_clock import now_ms
@@ -156,9 +155,13 @@ async def test_api_and_command_line_refuse_the_same_rules_and_say_why(
     """Regression: the API took what the command line refused. What both take is sent: here to
     nobody."""
     sent: list[WatchCommand] = []
-    monkeypatch.setattr("alarm.cli._send", lambda _, command: sent.append(command))
-    monkeypatch.setattr("alarm.cli._rules", lambda _: RuleSet())
-    monkeypatch.setattr("monitor.live.command_sender.DELIVERY_SECONDS", 0.2)
+
+    def accepted(_: object, command: WatchCommand, *, as_json: bool) -> CommandAnswer:
+        sent.append(command)
+        return CommandAnswer(command_id="c", topic="t", offset=0, key="r", state="accepted")
+
+    monkeypatch.setattr("alarm.cli._request", accepted)
+    monkeypatch.setattr("bus.client.kafka.command_client.DELIVERY_S", 0.2)
     app = typer.Typer()
     mount(app)
     words = [f"--match={name}={','.join(values)}" for name, values in match.items()]

@@ -16,7 +16,7 @@ from broker.log.cleaner.uncleanable import CleaningFault
 from broker.metrics.registry import Metrics
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
-from bus.contracts.topics import CONTROL_WATCHLIST, DATA_FACE, DAY_MS, TOPICS
+from bus.contracts.topics import DATA_FACE, DAY_MS, STATE_WATCHLIST, TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.product.cleaner_cli import mount
@@ -145,9 +145,9 @@ def test_a_real_broker_says_of_each_compacted_partition_how_dirty_it_is(tmp_path
     broker = start_broker(tmp_path, {"log.cleaner.backoff.ms": "100"})
     bus = BusSettings(bootstrap_servers=broker.bootstrap)
     admin = Admin(bus, client_id="test")
-    admin.ensure_topics([TOPICS[CONTROL_WATCHLIST], TOPICS[DATA_FACE]])
+    admin.ensure_topics([TOPICS[STATE_WATCHLIST], TOPICS[DATA_FACE]])
     producer = Producer(bus, client_id="test")
-    producer.send(CONTROL_WATCHLIST, b"{}", key="a", timestamp_ms=now_ms() - DAY_MS)
+    producer.send(STATE_WATCHLIST, b"{}", key="a", timestamp_ms=now_ms() - DAY_MS)
     producer.close()
     urls = {1: f"http://127.0.0.1:{broker.metrics_port}/metrics", 2: "http://127.0.0.1:1/metrics"}
     found: list[CleanedPartition] = []
@@ -159,16 +159,16 @@ def test_a_real_broker_says_of_each_compacted_partition_how_dirty_it_is(tmp_path
     assert here.since_last_run_ms is not None
     assert not here.dies
     [row] = found
-    assert (row.topic, row.partition, row.dirty_percent) == (CONTROL_WATCHLIST, 0, 0.0)
+    assert (row.topic, row.partition, row.dirty_percent) == (STATE_WATCHLIST, 0, 0.0)
     assert row.oldest_dirty_ms is not None
     assert row.oldest_dirty_ms >= DAY_MS
     assert (row.last_clean_ms, row.uncleanable) == (None, False)
     said = json.loads(command_line(bus, f"--brokers=1={urls[1]}", "--json").output)
-    assert [one["topic"] for one in said["partitions"]] == [CONTROL_WATCHLIST]
+    assert [one["topic"] for one in said["partitions"]] == [STATE_WATCHLIST]
     assert said["partitions"][0]["bytes"] > 0
     table = command_line(bus, f"--brokers=1={urls[1]},2={urls[2]}")
     assert table.exit_code == 1, "a broker that does not answer"
-    assert CONTROL_WATCHLIST in table.output
+    assert STATE_WATCHLIST in table.output
     assert "broker 2 does not say anything" in table.output
     admin.close()
     broker.stop()
@@ -183,16 +183,16 @@ def test_the_command_and_the_page_name_a_damaged_partition_and_what_to_do(tmp_pa
     bus = BusSettings(bootstrap_servers=broker.bootstrap)
     admin = Admin(bus, client_id="test")
     small_segments = {"cleanup.policy": "compact", "internal.segment.bytes": "1000"}
-    admin.create_topic(CONTROL_WATCHLIST, 1, small_segments)
+    admin.create_topic(STATE_WATCHLIST, 1, small_segments)
     producer = Producer(bus, client_id="test")
-    producer.send(CONTROL_WATCHLIST, b"{}", key="a", timestamp_ms=now_ms() - DAY_MS)
+    producer.send(STATE_WATCHLIST, b"{}", key="a", timestamp_ms=now_ms() - DAY_MS)
     producer.flush()
-    [segment] = tmp_path.rglob(f"{CONTROL_WATCHLIST}-0/{0:020d}.log")
+    [segment] = tmp_path.rglob(f"{STATE_WATCHLIST}-0/{0:020d}.log")
     with segment.open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"X")
     while len(list(segment.parent.glob("*.log"))) == 1:  # ends by the test's own time limit
-        producer.send(CONTROL_WATCHLIST, b"{}" * 500, key="b", timestamp_ms=now_ms() - DAY_MS)
+        producer.send(STATE_WATCHLIST, b"{}" * 500, key="b", timestamp_ms=now_ms() - DAY_MS)
         producer.flush()
     producer.close()
     urls = {1: f"http://127.0.0.1:{broker.metrics_port}/metrics"}
@@ -203,7 +203,7 @@ def test_the_command_and_the_page_name_a_damaged_partition_and_what_to_do(tmp_pa
     table = command_line(bus, f"--brokers=1={urls[1]}")
     assert table.exit_code == 1
     said = " ".join(table.output.split())
-    assert f"{CONTROL_WATCHLIST}-0 on broker 1 cannot be cleaned for" in said
+    assert f"{STATE_WATCHLIST}-0 on broker 1 cannot be cleaned for" in said
     assert "the CRC does not match. Run `databus broker verify` on that broker" in said
     assert segment.name in said
     admin.close()

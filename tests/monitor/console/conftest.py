@@ -17,6 +17,7 @@ from deploy.setup.test_packages import CHROMIUM
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
+from tests.running_decider import running_decider
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +32,9 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     store.add("li", "correct horse", [AccountRole.OPERATOR])
     store.add("wang", "only looking", [AccountRole.VIEWER])
     made = ConsoleProcess(path, broker.bootstrap, started_ms)
-    yield made
-    made.stop()
+    with running_decider(broker.bootstrap):
+        yield made
+        made.stop()
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,14 @@ import pytest
 from nicegui import ui
 
 import bus.domain.rule_check as rule_check
-from bus.contracts.commands import WatchCommand
+from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
+from bus.contracts.commands import CommandAnswer, WatchCommand
 from bus.domain.rule_check import RuleError, check_rule
 from monitor.api.views import parse_time
 from monitor.console import notices
 from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.i18n import LANGUAGES, Texts, texts
-from monitor.live.command_sender import CommandNotAcknowledged
+from monitor.live.command_sender import CommandNotAcknowledged, CommandRefused, CommandUnanswered
 
 CONSOLE = Path(notices.__file__).parent
 # Where the text of an exception may go: the detail beside a sentence, or what is made of its kind.
@@ -116,9 +117,12 @@ def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
     source = ast.parse(Path(rule_check.__file__).read_text())
     codes = {ast.literal_eval(c.args[2]) for c, name in calls(source) if name == "RuleError"}
     assert len(codes) >= 12
+    codes |= CODES
     assert {f"watch.fault_{code}" for code in codes} <= set(LANGUAGES["zh"])
 
 
+CODES = {STALE, NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, "too_large", "text_length"}
+"""Of a decider, beside those of the check of rules."""
 WRONG_RULES = (
     {"name": ""}, {"name": "n" * 101}, {"note": "n" * 501}, {"match": {}}, {"valid_until_ms": 5},
     {"valid_from_ms": -1}, {"valid_from_ms": 9_000_000_000_000, "valid_until_ms": 8_000_000_000_000},
@@ -138,6 +142,12 @@ def wrong(change: dict[str, object]) -> RuleError:
 
 def other_faults() -> Iterator[Exception]:
     yield CommandNotAcknowledged("Local: Message timed out")
+    yield CommandUnanswered("c", 8)
+    for code in sorted(CODES):
+        yield CommandRefused(CommandAnswer(
+            command_id="c", topic="t", offset=1, key="r", state="refused", code=code, text="why",
+            changed_by="李", changed_at_ms=1_795_000_000_000,
+        ))  # fmt: skip
     for decode in (
         lambda: parse_time("junk", ZoneInfo("Asia/Shanghai")),
         lambda: msgspec.convert({"name": 5}, WatchCommand),

@@ -42,8 +42,9 @@ HAN = re.compile(r"[\u4e00-\u9fff]")
 EN, ZH = texts("en"), texts("zh")
 # How a property of a schema is shown: by which group of texts. `op` is never shown.
 GROUP_OF_PROPERTY = {"kind": ("kind", "incident"), "severity": ("severity",), "state": ("state",)}
-# The register's entries are shown by what they hold, on no page by their kind.
-NOT_SHOWN = {"control.register.json"}
+# The register's entries are shown by what they hold, on no page by their kind; answers to commands as
+# sentences.
+NOT_SHOWN = {"control.register.json", "event.command.json"}
 SCHEMAS = sorted(
     path
     for path in (Path(bus.contracts.__file__).parent / "schemas").glob("*.json")

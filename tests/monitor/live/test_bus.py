@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer
 from console_city import alarms, incidents
@@ -16,7 +17,7 @@ from rules_in_force import in_force
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
-from bus.contracts.topics import CONTROL_MIRROR_TAILS, CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
+from bus.contracts.topics import CONTROL_MIRROR_TAILS, DATA_VEHICLE, STATE_WATCHLIST, TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.servers.databus import RunningBroker
@@ -24,7 +25,8 @@ from ingest.store.port import Position
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BusOverviewReader, BusUnavailable, backlog
-from monitor.live.command_sender import CommandNotAcknowledged, CommandSender
+from monitor.live.command_sender import CommandNotAcknowledged, CommandRefused, CommandSender
+from tests.running_decider import running_decider
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("console-bus")]
 PATIENCE_SECONDS = 30.0
@@ -39,10 +41,11 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def topics(broker: RunningBroker) -> str:
-    """Our topics on the broker; its address."""
+def topics(broker: RunningBroker) -> Iterator[str]:
+    """Our topics on the broker, and who decides; its address."""
     make_topics(broker.bootstrap)
-    return broker.bootstrap
+    with running_decider(broker.bootstrap):
+        yield broker.bootstrap
 
 
 @pytest.fixture
@@ -79,7 +82,7 @@ async def test_garbage_on_the_topics_harms_nobody(live: ConsoleServices, topics:
     for value in (b"\xff", b"{", b"[]", None, b"x" * 100_000):
         to.produce(DATA_VEHICLE, value=value)
         to.produce("event.alarm", value=value)
-        to.produce(CONTROL_WATCHLIST, key="garbage", value=value)
+        to.produce(STATE_WATCHLIST, key="garbage", value=value)
     to.flush(20)
     ids = send_records(to, now_ms=now_ms(), count=3, seed=2)
     await until(lambda: set(ids) <= {r.record_id for r in live.hub.live.rows})
@@ -92,14 +95,29 @@ async def test_a_rule_put_and_removed_is_what_every_reader_of_the_topic_sees(
     rule = NewRule(name="被盗车辆", match={"plate_number": ["浙AWL999"]}, severity="critical")
     sent = await live.send_rule(put_command(live, rule, "li"))
     await until(lambda: live.hub.live.rules.get(sent.rule_id) is not None)
-    assert in_force(live.hub.live.rules, now_ms()) == [sent]
-    assert sent.author == "li"
+    [decided] = in_force(live.hub.live.rules, now_ms())
+    assert (decided.version, decided.command_id) == (sent.version, sent.command_id)
+    assert (decided.author, decided.decided_by) == ("li", "li")
     removal = remove_command(live, sent.rule_id, "wang")
     assert removal is not None
-    assert removal.version > sent.version
-    await live.send_rule(removal)
+    removed = await live.send_rule(removal)
+    assert removed.version > sent.version
     await until(lambda: in_force(live.hub.live.rules, now_ms()) == [])
     assert remove_command(live, sent.rule_id, "wang") is None
+
+
+async def test_of_two_who_change_the_rule_they_saw_the_second_learns_who_was_first(
+    live: ConsoleServices, topics: str
+) -> None:
+    """Before, the later one overwrote the earlier one."""
+    rule = NewRule(name="n", match={"vehicle_color": ["黑色"]}, rule_id="seen")
+    seen = (await live.send_rule(put_command(live, rule, "li"))).version
+    rule = msgspec.structs.replace(rule, seen_version=seen)
+    changed = await live.send_rule(put_command(live, rule, "zhao"))
+    with pytest.raises(CommandRefused) as refused:
+        await live.send_rule(put_command(live, rule, "wang"))
+    answer = refused.value.answer
+    assert (answer.code, answer.changed_by, answer.version) == ("stale", "zhao", changed.version)
 
 
 async def test_a_console_started_later_knows_the_rules_in_force(
@@ -110,7 +128,10 @@ async def test_a_console_started_later_knows_the_rules_in_force(
     sent = await live.send_rule(put_command(live, rule, "li"))
     second = make_services(data_path, filled[1], topics)
     hub = asyncio.create_task(second.hub.run())
-    await until(lambda: sent in in_force(second.hub.live.rules, now_ms()))
+    await until(
+        lambda: (sent.rule_id, sent.version)
+        in [(one.rule_id, one.version) for one in in_force(second.hub.live.rules, now_ms())]
+    )
     hub.cancel()
     await asyncio.gather(hub, return_exceptions=True)
 
@@ -208,9 +229,7 @@ async def test_without_a_broker_the_pages_know_and_commands_are_not_pretended() 
         await BusOverviewReader(BusSettings(bootstrap_servers="127.0.0.1:1"), now_ms).overview()
     sender = CommandSender(BusSettings(bootstrap_servers="127.0.0.1:1"), "main")
     with pytest.raises(CommandNotAcknowledged):
-        await sender.send(
-            CONTROL_WATCHLIST, "w", WatchCommand(rule_id="w", op="put", version=1)
-        )
+        await sender.send(WatchCommand(rule_id="w", op="put", version=1, command_id="c"))
     sender.close()
 
 

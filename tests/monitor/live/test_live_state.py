@@ -9,7 +9,7 @@ from console_city import alarms, incidents
 from rules_in_force import in_force
 
 from bus.contracts.alarms import NOT_PRIMARY
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule
 from monitor.cluster.bus_overview import skew_percent
 from monitor.live.live_record import LiveRecord
 from monitor.live.live_state import ALARM_LIT_MS, MAX_ALARMS, MAX_ROWS_PER_DELTA, LiveState
@@ -115,8 +115,8 @@ def test_a_trajectory_is_in_the_order_of_capture_whatever_the_order_of_arrival()
     assert live.trajectory("w-stolen") == mine, f"seed {seed}"
 
 
-def command(rule: str, version: int, op: str = "put", until: int = 0) -> WatchCommand:
-    return WatchCommand(
+def command(rule: str, version: int, op: str = "put", until: int = 0) -> DecidedRule:
+    return DecidedRule(
         rule_id=rule,
         op=op,
         version=version,
@@ -133,7 +133,7 @@ def test_the_newest_version_wins_whatever_the_order_of_arrival() -> None:
     commands = [
         command(f"w{dice.randrange(6)}", v, dice.choice(("put", "remove"))) for v in range(1, 60)
     ]
-    expected: dict[str, WatchCommand] = {c.rule_id: c for c in commands}
+    expected: dict[str, DecidedRule] = {c.rule_id: c for c in commands}
     for _ in range(20):
         dice.shuffle(commands)
         book = RuleTable()
@@ -143,14 +143,12 @@ def test_the_newest_version_wins_whatever_the_order_of_arrival() -> None:
         assert found == {k: c for k, c in expected.items() if c.op == "put"}, f"seed {seed}"
 
 
-def test_a_rule_ends_by_time_and_a_new_version_always_wins() -> None:
-    """Also when this machine's clock is behind the last operator's."""
+def test_a_rule_ends_by_time() -> None:
+    """Without a message."""
     book = RuleTable()
     book.apply(command("w", 500, until=1000))
     assert len(in_force(book, 999)) == 1
     assert in_force(book, 1000) == []
-    assert book.next_version("w", 100) == 501
-    assert book.next_version("new", 100) == 100
 
 
 def test_skew_is_the_fullest_partition_against_the_mean() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rules_in_force import in_force
 
-from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT, METER_SENT
+from bus.contracts.commands import DecidedRule
+from bus.contracts.topics import EVENT_ALARM, EVENT_INCIDENT, METER_SENT, STATE_WATCHLIST
 from bus.domain.rule_check import MATCHABLE
 from monitor.live.live_consumer import LiveBatch, _event
 from monitor.live.rule_table import MAX_EXPIRED_PER_CALL, RuleTable, decode_command
@@ -22,7 +22,7 @@ from spark_apps.tasks.judge import counters_of
 NOW_MS = 1_000_000
 TEXTS = st.text(max_size=120)
 COMMANDS = st.builds(
-    WatchCommand,
+    DecidedRule,
     rule_id=st.sampled_from(["a", "b", "c"]),
     op=st.sampled_from(["put", "remove"]),
     version=st.integers(0, 12),
@@ -39,14 +39,14 @@ COMMANDS = st.builds(
 )
 
 
-def once_per_version(commands: list[WatchCommand]) -> list[WatchCommand]:
+def once_per_version(commands: list[DecidedRule]) -> list[DecidedRule]:
     """As the topic has them: a version of a rule is one command."""
     return list({(c.rule_id, c.version): c for c in commands}.values())
 
 
 @given(st.lists(COMMANDS, max_size=12).map(once_per_version), st.data())
 def test_any_order_of_commands_and_any_repetition_gives_the_same_list(
-    commands: list[WatchCommand], data: st.DataObject
+    commands: list[DecidedRule], data: st.DataObject
 ) -> None:
     """The newest command of a rule is the state; an older one that comes late changes nothing."""
     first, second = RuleTable(), RuleTable()
@@ -66,7 +66,7 @@ def test_any_order_of_commands_and_any_repetition_gives_the_same_list(
 
 @given(st.lists(COMMANDS, max_size=12), st.integers(0, 2 * NOW_MS), st.integers(1, 5), st.data())
 def test_pages_have_every_rule_in_force_once_newest_first_whatever_comes_between_two_of_them(
-    commands: list[WatchCommand], now_ms: int, limit: int, data: st.DataObject
+    commands: list[DecidedRule], now_ms: int, limit: int, data: st.DataObject
 ) -> None:
     """A person leafs while others put and remove: what was there all the time is seen just once."""
     book = RuleTable()
@@ -95,7 +95,7 @@ def test_pages_have_every_rule_in_force_once_newest_first_whatever_comes_between
 def test_a_cursor_of_no_list_is_refused_and_says_so(text: str) -> None:
     """Never everything, never another error."""
     book = RuleTable()
-    book.apply(WatchCommand(rule_id="a", op="put", version=5))
+    book.apply(DecidedRule(rule_id="a", op="put", version=5))
     if text and not re.fullmatch(r"-?[0-9]+:.*", text, re.DOTALL):
         with pytest.raises(ValueError, match="none of this list"):
             book.page(NOW_MS, limit=5, cursor=text)
@@ -106,20 +106,20 @@ def test_a_cursor_of_no_list_is_refused_and_says_so(text: str) -> None:
 def test_a_version_beyond_every_machine_number_is_shown_and_can_be_overcome() -> None:
     """Commands come from other hands as well."""
     book = RuleTable()
-    book.apply(WatchCommand(rule_id="a", op="put", version=10**30))
-    book.apply(WatchCommand(rule_id="b", op="put", version=10**31))
+    book.apply(DecidedRule(rule_id="a", op="put", version=10**30))
+    book.apply(DecidedRule(rule_id="b", op="put", version=10**31))
     page = book.page(NOW_MS, limit=1)
     assert [c.rule_id for c in page.rules] == ["b"]
     assert [c.rule_id for c in book.page(NOW_MS, limit=1, cursor=page.cursor).rules] == ["a"]
-    assert book.apply(WatchCommand(rule_id="a", op="remove", version=book.next_version("a", NOW_MS)))
+    assert book.apply(DecidedRule(rule_id="a", op="remove", version=10**30 + 1))
 
 
 def test_what_has_ended_leaves_the_list_a_slice_at_a_time() -> None:
     """A hundred thousand rules that end together hold nobody up; a page is never without its rest."""
     book, count = RuleTable(), 3 * MAX_EXPIRED_PER_CALL
     for number in range(count):
-        book.apply(WatchCommand(rule_id=f"w{number}", op="put", version=number, valid_until_ms=1))
-    book.apply(WatchCommand(rule_id="stays", op="put", version=0))
+        book.apply(DecidedRule(rule_id=f"w{number}", op="put", version=number, valid_until_ms=1))
+    book.apply(DecidedRule(rule_id="stays", op="put", version=0))
     assert book.count(0) == count + 1
     first = book.page(1, limit=10)
     assert (first.rules, bool(first.cursor)) == ([], True)
@@ -127,21 +127,8 @@ def test_what_has_ended_leaves_the_list_a_slice_at_a_time() -> None:
     assert book.count(1) == 1
 
 
-@given(st.lists(COMMANDS, max_size=8), st.integers(0, 2 * NOW_MS), st.sampled_from(["a", "new"]))
-def test_the_next_command_always_wins_even_when_the_clock_went_back(
-    commands: list[WatchCommand], clock_ms: int, rule_id: str
-) -> None:
-    """Otherwise a removal would be without effect."""
-    book = RuleTable()
-    for command in commands:
-        book.apply(command)
-    version = book.next_version(rule_id, clock_ms)
-    assert book.apply(WatchCommand(rule_id=rule_id, op="remove", version=version))
-    assert rule_id not in {c.rule_id for c in in_force(book, NOW_MS)}
-
-
 @given(COMMANDS)
-def test_a_command_comes_back_from_the_topic_as_it_was_sent(command: WatchCommand) -> None:
+def test_a_command_comes_back_from_the_topic_as_it_was_sent(command: DecidedRule) -> None:
     """Every text, every number."""
     assert decode_command(msgspec.json.encode(command)) == command
 
@@ -156,7 +143,7 @@ POISON = [
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=80).map(str.encode)))
 def test_any_bytes_on_the_topic_are_a_command_or_none(value: bytes) -> None:
     """A foreign message there must not end the reader."""
-    assert decode_command(value) is None or isinstance(decode_command(value), WatchCommand)
+    assert decode_command(value) is None or isinstance(decode_command(value), DecidedRule)
 
 
 @pytest.mark.parametrize("number", range(len(POISON)))
@@ -167,7 +154,7 @@ def test_what_is_no_message_is_passed_over_by_every_reader_of_our_own_topics(num
     assert decode_command(value) is None
     assert counters_of([value], METER_SENT) == []
     assert list(decoded([value], DECODER)) == []
-    for topic in (CONTROL_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT):
+    for topic in (STATE_WATCHLIST, EVENT_ALARM, EVENT_INCIDENT):
         batch = LiveBatch()
         _event(batch, topic, RuleBytes(value))
         assert (batch.commands, batch.alarms, batch.incidents) == ([], [], [])

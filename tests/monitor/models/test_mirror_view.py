@@ -64,7 +64,7 @@ def a_report() -> MirrorReport:
             ),),
         ),
         edges=(EdgeStatus(url="http://edge"),), pictures=PictureStatus(), acls=AclStatus(),
-        state=(StateStatus(kind="rules", topic="control.watchlist"),),
+        state=(StateStatus(kind="rules", topic="state.watchlist"),),
         confirmed=(SiteConfirmed(
             cluster_id="a", epoch=1, by="mirror", at_ms=1, who="me@here", reason="",
         ),),

@@ -14,9 +14,9 @@ from bus.client.kafka.producer import AsyncProducer, DeliveryReport, Producer, R
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.topics import (
     CONTROL_REGISTER,
-    CONTROL_WATCHLIST,
     DATA_VEHICLE,
     DAY_MS,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from bus.errors import BusError, ErrorCode
@@ -58,14 +58,14 @@ def test_a_topic_of_an_earlier_contract_gets_what_was_added_and_keeps_what_was_s
     """Once: a table of before had segments of a gigabyte, of which the active one is never
     cleaned."""
     admin.ensure_topics([TOPICS[DATA_VEHICLE]])
-    for name in (CONTROL_WATCHLIST, CONTROL_REGISTER):
+    for name in (STATE_WATCHLIST, CONTROL_REGISTER):
         if name in admin.topic_names():
             admin.delete_topic(name)
-    admin.create_topic(CONTROL_WATCHLIST, 1, {"cleanup.policy": "compact"})
+    admin.create_topic(STATE_WATCHLIST, 1, {"cleanup.policy": "compact"})
     admin.create_topic(CONTROL_REGISTER, 1, {"cleanup.policy": "compact", "segment.bytes": "2097152"})
-    topics = [TOPICS[CONTROL_REGISTER], TOPICS[CONTROL_WATCHLIST], TOPICS[DATA_VEHICLE]]
-    assert admin.add_configs(topics) == [CONTROL_REGISTER, CONTROL_WATCHLIST]
-    for name, segment_bytes in ((CONTROL_REGISTER, "2097152"), (CONTROL_WATCHLIST, "4194304")):
+    topics = [TOPICS[CONTROL_REGISTER], TOPICS[STATE_WATCHLIST], TOPICS[DATA_VEHICLE]]
+    assert admin.add_configs(topics) == [CONTROL_REGISTER, STATE_WATCHLIST]
+    for name, segment_bytes in ((CONTROL_REGISTER, "2097152"), (STATE_WATCHLIST, "4194304")):
         found = admin.topic_configs(name)
         assert found["segment.bytes"] == segment_bytes
         assert found["min.compaction.lag.ms"] == found["max.compaction.lag.ms"] == "86400000"

@@ -38,7 +38,8 @@ def test_every_topic_and_table_of_state_is_carried_or_says_why_not(tmp_path: Pat
         db.execute("SELECT 1")
     acknowledged = Acknowledgements(site)
     acknowledged.add("a", "me", 1)
-    there = {name for name, topic in TOPICS.items() if topic.flow in (Flow.CONTROL, Flow.EVENT)}
+    flows = (Flow.CONTROL, Flow.STATE, Flow.EVENT)
+    there = {name for name, topic in TOPICS.items() if topic.flow in flows}
     there |= tables(operations) | tables(accounts.path)
     there |= tables(tmp_path / "notices" / "acknowledged.db")
     carried = {kind.topic for kind in STATE}

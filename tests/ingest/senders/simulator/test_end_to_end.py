@@ -18,14 +18,15 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bus.contracts.topics import (
-    CONTROL_WATCHLIST,
     DATA_TOPICS,
     METER_SENT,
     QUARANTINE_RECORDS,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from deploy.servers.databus import PROJECT_ROOT, RunningBroker, start_broker
 from ingest.senders.simulator.ground_truth import TruthTotals, read_truth, truth_files
+from tests.running_decider import running_decider
 
 pytestmark = pytest.mark.slow
 BOUND_S = 60.0
@@ -38,7 +39,8 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
     wanted = [NewTopic(t.name, t.partitions, 1, config=t.configs) for t in TOPICS.values()]
     for made in admin.create_topics(wanted).values():
         made.result(BOUND_S)
-    yield running
+    with running_decider(running.bootstrap):
+        yield running
     if running.process.poll() is None:
         running.stop()
 
@@ -93,7 +95,7 @@ def everything(bootstrap: str) -> Records:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "test"})
     partitions = [
         confluent_kafka.TopicPartition(topic, p, 0)
-        for topic in (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, CONTROL_WATCHLIST)
+        for topic in (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, STATE_WATCHLIST)
         for p in range(TOPICS[topic].partitions)
     ]
     left = sum(consumer.get_watermark_offsets(p, BOUND_S)[1] for p in partitions)
@@ -172,8 +174,8 @@ def test_what_arrives_is_what_the_truth_says_and_the_rules_came_first(
     totals = truth(tmp_path)
     assert_balanced(totals, records)
     assert newest_counters(records) == sum(totals.tried(topic) for topic in totals.topics)
-    commands = [msgspec.json.decode(v) for topic, _, v in records if topic == CONTROL_WATCHLIST]
-    assert {command["rule_id"] for command in commands} == totals.rules
+    rules = [msgspec.json.decode(v) for topic, _, v in records if topic == STATE_WATCHLIST]
+    assert {rule["rule_id"] for rule in rules} == totals.rules
     assert len(totals.rules) == 3
     assert (tmp_path / "register.json").exists()
 

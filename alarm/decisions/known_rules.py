@@ -1,0 +1,110 @@
+"""What has been decided and answered so far, from the topics that say it. Pure.
+
+In: records of `state.watchlist` and `event.command`. Out: of each rule its newest decision without
+its text; of each command id its answer. Never: a rule's conditions: 100,000 rules are some
+megabytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from bus.client.model import ConsumedRecord
+from bus.contracts.commands import CommandAnswer, DecidedRule
+from bus.domain.table_versions import TableVersions
+
+MAX_ANSWERS = 50_000
+"""A thousand commands a day and more within the month that answers are kept. Beyond it the oldest
+are forgotten, and a command that is sent again under such an id is decided again."""
+
+_decode_rule = msgspec.json.Decoder(DecidedRule).decode
+_decode_answer = msgspec.json.Decoder(CommandAnswer).decode
+
+
+class RuleState(Enum):
+    """Where a rule is in its life."""
+
+    ABSENT = "absent"
+    IN_FORCE = "in force"
+    ENDED = "ended"
+
+
+class KnownRule(NamedTuple):
+    """The newest decision on a rule."""
+
+    state: RuleState
+    version: int
+    command_id: str
+    decided_by: str
+    decided_at_ms: int
+
+
+NO_RULE = KnownRule(RuleState.ABSENT, 0, "", "", 0)
+
+
+class KnownRules:
+    """Invariant: `_rules` has the decision with the greatest version of each rule id in
+    `versions`."""
+
+    def __init__(self) -> None:
+        self.versions = TableVersions()
+        self._rules: dict[str, KnownRule] = {}
+
+    def get(self, rule_id: str) -> KnownRule:
+        """`NO_RULE` of one that was never decided on, or was forgotten."""
+        return self._rules.get(rule_id, NO_RULE)
+
+    def apply(self, record: ConsumedRecord) -> None:
+        """The next one of `state.watchlist`; what is not ours changes nothing."""
+        if record.value is None:
+            rule_id = (record.key or b"").decode("utf-8", "replace")
+            if self.versions.forget(rule_id):
+                self._rules.pop(rule_id, None)
+            return
+        try:
+            rule = _decode_rule(record.value)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return
+        self.on_decided(rule)
+
+    def on_decided(self, rule: DecidedRule) -> None:
+        """One that is newer than what is known changes it."""
+        if rule.op == "floor":
+            self.versions.raise_floor(rule.version)
+        elif self.versions.accept(rule.rule_id, rule.version, is_removal=rule.op == "remove"):
+            state = RuleState.IN_FORCE if rule.op == "put" else RuleState.ENDED
+            self._rules[rule.rule_id] = KnownRule(
+                state, rule.version, rule.command_id, rule.decided_by,
+                rule.decided_at_ms or rule.version,
+            )  # fmt: skip
+
+
+class AnsweredCommands:
+    """Invariant: the newest `limit` answers, the oldest first."""
+
+    def __init__(self, limit: int = MAX_ANSWERS) -> None:
+        self._limit = limit
+        self._answers: dict[bytes, bytes] = {}
+
+    def get(self, command_id: str) -> CommandAnswer | None:
+        """The answer that was given."""
+        found = self._answers.get(_digest(command_id))
+        return None if found is None else _decode_answer(found)
+
+    def apply(self, record: ConsumedRecord) -> None:
+        """The next one of `event.command`; what is not ours changes nothing."""
+        try:
+            answer = _decode_answer(record.value or b"")
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return
+        self._answers.setdefault(_digest(answer.command_id), record.value or b"")
+        while len(self._answers) > self._limit:
+            del self._answers[next(iter(self._answers))]
+
+
+def _digest(command_id: str) -> bytes:
+    return hashlib.blake2b(command_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,131 @@
+"""`state.watchlist` and `event.command`, as the one who decides knows them, and how more is put
+there.
+
+A decision counts as recorded when the brokers have acknowledged it, an answer as given. One whose
+acknowledgement did not come may stand there all the same: whoever goes on reads to the end first.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from alarm.decisions.earlier_commands import EarlierCommands
+from alarm.decisions.known_rules import AnsweredCommands, KnownRules
+from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, SCAN_S
+from bus.client.compacted_state import State
+from bus.client.kafka.compacted_topic import CompactedTopic
+from bus.client.kafka.config import FOLLOWS_LEADERS
+from bus.client.kafka.errors import ClientFailed
+from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
+from bus.client.kafka.send_all import KeyedValue
+from bus.client.wire.partition_leaders import PartitionLeaders
+from bus.contracts.commands import CommandAnswer, DecidedRule
+from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
+from bus.errors import BusError
+from bus.settings import BusSettings, SiteSettings
+
+log = logging.getLogger(__name__)
+
+CLIENT_ID = "decider"
+_OVERRIDES = {
+    **FOLLOWS_LEADERS, "linger.ms": 0, "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+}  # fmt: skip
+
+
+class DecisionTopics:
+    """One thread at a time; opened by the member that decides. Invariant: `known` and `answered`
+    are what was read, nothing that was only sent."""
+
+    def __init__(self, site: SiteSettings, bus: BusSettings, stopping: threading.Event) -> None:
+        """Raises `CatchUpTimeout`, BusError."""
+        self._site = site
+        self._bus = bus
+        self._stopping = stopping
+        self._rules = self._followed(STATE_WATCHLIST, KnownRules)
+        self._answers = self._followed(EVENT_COMMAND, AnsweredCommands)
+        self._producer = self._new_producer()
+
+    @property
+    def known(self) -> KnownRules:
+        """As of the last `catch_up`."""
+        return self._rules.state
+
+    @property
+    def answered(self) -> AnsweredCommands:
+        """As of the last `catch_up`."""
+        return self._answers.state
+
+    def catch_up(self) -> None:
+        """Learn all that stands on both. Raises `CatchUpTimeout`."""
+        self._rules.catch_up()
+        self._answers.catch_up()
+
+    def read_earlier(self) -> EarlierCommands:
+        """The commands of an earlier version. Raises `CatchUpTimeout`, BusError."""
+        with self._followed(CONTROL_WATCHLIST, EarlierCommands) as topic:
+            topic.catch_up()
+            return topic.state
+
+    def record(self, rules: Sequence[DecidedRule], until_s: float) -> bool:
+        """Put decisions there, in their order; whether all are acknowledged. Sends nothing after
+        `until_s` of the monotonic clock."""
+        values = [KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in rules]
+        return self._send(STATE_WATCHLIST, values, until_s)
+
+    def answer(self, answers: Sequence[CommandAnswer], until_s: float) -> bool:
+        """The same of answers."""
+        values = [KeyedValue(one.command_id.encode(), msgspec.json.encode(one)) for one in answers]
+        return self._send(EVENT_COMMAND, values, until_s)
+
+    def close(self) -> None:
+        """Leave; nothing is on its way between two calls."""
+        self._producer.close(0)
+        self._rules.close()
+        self._answers.close()
+
+    def _followed(self, topic: str, make_state: type[State]) -> CompactedTopic[State]:
+        return CompactedTopic(
+            self._bus, topic, make_state, client_id=f"{CLIENT_ID}-{topic}",
+            leaders=PartitionLeaders(self._bus, f"{CLIENT_ID}-ends"), overrides=FOLLOWS_LEADERS,
+            stopping=self._stopping,
+        )  # fmt: skip
+
+    def _send(self, topic: str, values: Sequence[KeyedValue], until_s: float) -> bool:
+        if not values:
+            return True
+        headers = [(SCHEMA, TOPICS[topic].schema), (SITE, self._site.name)]
+        reports: dict[int, DeliveryReport] = {}
+        try:
+            for number, (key, value) in enumerate(values):
+                if time.monotonic() < until_s:
+                    self._producer.send(
+                        topic, value, key=key, headers=headers, wait_s=DELIVERY_TIMEOUT_S,
+                        on_delivery=partial(reports.__setitem__, number),
+                    )  # fmt: skip
+        except ClientFailed as error:
+            log.error("a new producer is needed: %s", error)
+            self._producer.close(0)
+            self._producer = self._new_producer()
+            return False
+        except BusError as error:
+            log.warning("decider: %s: %s", topic, error)
+        self._producer.flush(DELIVERY_TIMEOUT_S + SCAN_S)
+        missing = [n for n in range(len(values)) if not _is_there(reports.get(n))]
+        if missing:
+            why = reports.get(missing[0], "not sent")
+            log.warning("decider: %d records wait for %s: %s", len(missing), topic, why)
+        return not missing
+
+    def _new_producer(self) -> Producer:
+        return Producer(self._bus, client_id=CLIENT_ID, overrides=_OVERRIDES)
+
+
+def _is_there(report: DeliveryReport | None) -> bool:
+    return isinstance(report, RecordMetadata)

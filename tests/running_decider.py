@@ -1,0 +1,27 @@
+"""A decider alone, for tests that ask for rules and raise no alarm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from alarm.dispatch.decider import CommandDecider
+from alarm.dispatch.metrics import DispatcherMetrics
+from bus.settings import BusSettings, SiteSettings
+
+
+@contextmanager
+def running_decider(bootstrap: str) -> Iterator[None]:
+    """For as long as the block lasts; it waits for its topics by itself."""
+    stopping = threading.Event()
+    decider = CommandDecider(
+        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics()
+    )
+    thread = threading.Thread(target=decider.run, name="decider")
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(30)
