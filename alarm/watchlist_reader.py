@@ -19,6 +19,7 @@ from bus.client.model import ConsumedRecord
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST
+from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.settings import BusSettings
 
 __all__ = ["CatchUpTimeout", "WatchlistReader", "command_of", "rule_id_of"]
@@ -103,7 +104,10 @@ def command_of(received: ConsumedRecord) -> WatchCommand | None:
     if received.value is None:
         return None
     try:
-        return msgspec.json.decode(received.value, type=WatchCommand)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        command = msgspec.json.decode(received.value, type=WatchCommand)
+        if command.where is not None:
+            check_size(command.where)  # one of any depth cannot be handed to executors
+        return command
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ExpressionError) as error:
         log.error("the command at offset %d is not readable: %s", received.offset, error)
         return None

@@ -12,7 +12,7 @@ import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
-from bus.domain.rule_check import MATCHABLE
+from bus.domain.matchable import MATCHABLE
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from bus.contracts.commands import WatchCommand
+from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.domain.rule_check import is_over
 
 MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: some milliseconds
@@ -161,6 +162,9 @@ def _place_of(cursor: str) -> _Place:
 def decode_command(value: bytes) -> WatchCommand | None:
     """A command from the topic; None when it is not one of ours."""
     try:
-        return msgspec.json.decode(value, type=WatchCommand)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        command = msgspec.json.decode(value, type=WatchCommand)
+        if command.where is not None:
+            check_size(command.where)
+        return command
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ExpressionError):
         return None

@@ -12,8 +12,9 @@ from nicegui.events import GenericEventArguments
 
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
+from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
-from bus.domain.rule_check import MATCHABLE, RuleError
+from bus.domain.rule_check import RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import parse_time

@@ -1,0 +1,41 @@
+"""The option `--where` of `watch add`: a rule as a text."""
+
+from __future__ import annotations
+
+import typer
+
+from alarm.rules import RuleSet
+from bus.contracts.commands import WatchCommand
+from bus.contracts.expressions import Expression
+from bus.domain.expressions.marked import marked
+from bus.domain.rule_check import RuleError, parsed_where
+from bus.domain.rule_demand import UNINDEXED_WARNING, check_demand, demand_in_force, demand_of
+
+WHERE_HELP = (
+    "What a record must be, as a text: 'plate_number like \"浙A*123\" and not vehicle_color in "
+    "(白色, 黑色) and speed_kmh > 80 or vehicle_brand contains \"jeep\"'. What --plate and --match "
+    "say must hold too. docs/watchlist.md has all forms."
+)
+
+
+def tree_of_text(text: str, kind: str, zone: str) -> Expression | None:
+    """The tree of a text; None of an empty one. Raises `typer.BadParameter`, with a mark under the
+    character that is wrong."""
+    try:
+        return parsed_where(kind, text, zone)
+    except RuleError as error:
+        raise typer.BadParameter(
+            f"\n{marked(text, error.column)}\n{error}", param_hint="--where"
+        ) from error
+
+
+def check_beside(command: WatchCommand, known: RuleSet) -> None:
+    """Whether there may be one more beside the rules in force; warns of one that no index serves.
+    Raises `typer.BadParameter`."""
+    others = (rule.command for rule_id, rule in known.rules.items() if rule_id != command.rule_id)
+    try:
+        check_demand(command, demand_in_force(others))
+    except RuleError as error:
+        raise typer.BadParameter(str(error), param_hint="--where") from error
+    if demand_of(command).unindexed:
+        typer.echo(f"warning: {UNINDEXED_WARNING}", err=True)
