@@ -15,6 +15,7 @@ from bus.contracts.meters import Sent
 from bus.errors import BusError
 from bus.runtime import wall_clock
 from ingest.senders.simulator.bus_uplink import BusUplink
+from ingest.senders.simulator.described_car import DescribedCarRule
 from ingest.senders.simulator.ground_truth import truth_files
 from ingest.senders.simulator.recovery import UnfinishedRun, unfinished_runs
 from ingest.senders.simulator.watched_cars import WatchRule
@@ -26,7 +27,7 @@ PAUSE_S = 0.5  # the topic may not have been made yet
 
 
 async def put_watch_rules(
-    bus: BusUplink, rules: Sequence[WatchRule], stopping: asyncio.Event
+    bus: BusUplink, rules: Sequence[WatchRule | DescribedCarRule], stopping: asyncio.Event
 ) -> None:
     """Returns when the broker has the rules: a record sent afterwards must meet them."""
     for rule in rules:
