@@ -94,7 +94,7 @@ def add(
             _one_of("--severity", severity, ("info", "warning", "critical")),
         ),
         match=conditions(plate or (), match or (), is_needed=not where.strip()),
-        where=tree_of_text(where, kind, ctx.obj.site.zone),
+        where=tree_of_text(ctx, where, kind),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
         author="command line",
     )

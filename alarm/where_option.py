@@ -18,11 +18,13 @@ WHERE_HELP = (
 )
 
 
-def tree_of_text(text: str, kind: str, zone: str) -> Expression | None:
+def tree_of_text(ctx: typer.Context, text: str, kind: str) -> Expression | None:
     """The tree of a text; None of an empty one. Raises `typer.BadParameter`, with a mark under the
     character that is wrong."""
+    if not text.strip():
+        return None
     try:
-        return parsed_where(kind, text, zone)
+        return parsed_where(kind, text, ctx.obj.site.zone)
     except RuleError as error:
         raise typer.BadParameter(
             f"\n{marked(text, error.column)}\n{error}", param_hint="--where"

@@ -34,6 +34,11 @@ class RuleError(ValueError):
         self.code = code
         self.column = column
 
+    @classmethod
+    def of_tree(cls, error: ExpressionError) -> RuleError:
+        """What is wrong with the tree of a rule, or with its text."""
+        return cls("where", str(error), error.code, error.column)
+
 
 def is_over(command: WatchCommand, now_ms: int) -> bool:
     """Whether the rule was in force only until before now."""
@@ -61,7 +66,7 @@ def _check_tree(kind: str, tree: Expression) -> None:
     try:
         check_complete(kind, tree)
     except ExpressionError as error:
-        raise RuleError("where", str(error), "expression") from None
+        raise RuleError.of_tree(error) from None
 
 
 def parsed_where(kind: str, where: str | Expression, zone: str) -> Expression | None:
@@ -75,7 +80,7 @@ def parsed_where(kind: str, where: str | Expression, zone: str) -> Expression | 
             return with_zone(where, zone)
         return with_zone(parse(where, kind), zone)
     except ExpressionError as error:
-        raise RuleError("where", str(error), "expression", error.column) from None
+        raise RuleError.of_tree(error) from None
 
 
 def _check_times(command: WatchCommand, now_ms: int) -> None:

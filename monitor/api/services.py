@@ -13,6 +13,7 @@ from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import CONTROL_WATCHLIST
 from bus.domain.rule_check import check_rule
+from bus.domain.rule_demand import check_demand
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.tasks import RequestFailures
 from bus.runtime.wall_clock import now_ms
@@ -106,6 +107,7 @@ class ConsoleServices:
         `CommandNotAcknowledged`."""
         if command.op == "put":
             check_rule(command, now_ms())
+            check_demand(command, self.hub.live.rules.demand_beside(command.rule_id))
         await self.commands.send(CONTROL_WATCHLIST, command.rule_id, command)
         return command
 

@@ -10,8 +10,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bus.contracts.alarms import Alarm
+from bus.contracts.commands import WatchCommand
 from bus.contracts.keys import PLACE_AND_TIME
 from bus.contracts.register import Register
+from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import KEYS_AS_STORED, KEYS_OF_KIND
 from bus.domain.plates import left_out
 from monitor.api.views import alarm_row, clock, live_record_row
@@ -207,6 +209,12 @@ def match_text(match: Mapping[str, list[str]], t: Texts) -> str:
         f"{t.word('attribute', attribute)} = {' / '.join(_alternatives(attribute, values, t))}"
         for attribute, values in match.items()
     )
+
+
+def rule_text(rule: WatchCommand, t: Texts, zone: str) -> str:
+    """All that a rule asks: its conditions in words, its tree as it is written."""
+    where = [to_text(rule.where, zone)] if rule.where is not None else []
+    return t("list.semicolon").join(filter(None, (match_text(rule.match, t), *where)))
 
 
 def _alternatives(attribute: str, values: list[str], t: Texts) -> list[str]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from monitor.i18n import account_texts, en, mirror_texts, search_texts, zh
+from monitor.i18n import account_texts, en, mirror_texts, rule_texts, search_texts, zh
 from monitor.i18n.values import value_text, value_words
 
 LANGUAGES: dict[str, Mapping[str, str]] = {
-    "zh": zh.TEXTS | account_texts.ZH | mirror_texts.ZH | search_texts.ZH,
-    "en": en.TEXTS | account_texts.EN | mirror_texts.EN | search_texts.EN,
+    "zh": zh.TEXTS | account_texts.ZH | mirror_texts.ZH | rule_texts.ZH | search_texts.ZH,
+    "en": en.TEXTS | account_texts.EN | mirror_texts.EN | rule_texts.EN | search_texts.EN,
 }
 
 

@@ -15,6 +15,7 @@ import msgspec
 from bus.contracts.commands import WatchCommand
 from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.domain.rule_check import is_over
+from bus.domain.rule_demand import RuleDemand, demand_of
 
 MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: some milliseconds
 
@@ -38,7 +39,8 @@ class RuleTable:
 
     Invariant: `_newest` has per rule id the command with the highest version, a removed one too;
     `_order` has those that are put and that `expire` has not yet taken out, oldest first; `_ends`
-    has the ends of just these, of those that have one, the next first.
+    has the ends of just these, of those that have one, the next first; `_demand` is the sum of
+    `_demands`, which has the rules that cost more than a look-up.
     """
 
     def __init__(self) -> None:
@@ -46,6 +48,8 @@ class RuleTable:
         self._newest: dict[str, bytes | WatchCommand] = {}
         self._order: list[_Place] = []
         self._ends: list[tuple[int, _Place]] = []
+        self._demands: dict[str, RuleDemand] = {}
+        self._demand = RuleDemand()
 
     def apply(self, command: WatchCommand) -> bool:
         """Take a command; False when it changes no rule: a later one is known, or it is too old."""
@@ -58,6 +62,7 @@ class RuleTable:
             return False
         self._take_out(known)
         self._newest[rule_id] = _held(command)
+        self._note_demand(rule_id, demand_of(command))
         if command.op == "put":
             insort(self._order, _place(command))
             if command.valid_until_ms > 0:
@@ -71,6 +76,7 @@ class RuleTable:
         if known is not None and known.version <= self._floor:
             self._take_out(known)
             del self._newest[rule_id]
+            self._note_demand(rule_id, RuleDemand())
 
     def get(self, rule_id: str) -> WatchCommand | None:
         """The newest command of a rule, removed or not."""
@@ -109,6 +115,16 @@ class RuleTable:
         """A version that wins over what is known, even when a clock went back."""
         known = self.get(rule_id)
         return max(now_ms, known.version + 1 if known else 0, self._floor + 1)
+
+    def demand_beside(self, rule_id: str) -> RuleDemand:
+        """What all rules but this one cost; one whose time is over costs until it is removed."""
+        return self._demand.minus(self._demands.get(rule_id, RuleDemand()))
+
+    def _note_demand(self, rule_id: str, own: RuleDemand) -> None:
+        self._demand = self.demand_beside(rule_id).plus(own)
+        self._demands.pop(rule_id, None)
+        if own != RuleDemand():
+            self._demands[rule_id] = own
 
     def _take_out(self, known: WatchCommand | None) -> None:
         if known is not None and known.op == "put":

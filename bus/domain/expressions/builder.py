@@ -24,7 +24,13 @@ from bus.contracts.expressions import (
 )
 from bus.domain.expressions.check import check_attribute, check_contradiction, check_leaf
 from bus.domain.expressions.time_window import WEEKDAYS
-from bus.domain.expressions.tree import MAX_DEPTH, MAX_NODES, ExpressionError
+from bus.domain.expressions.tree import (
+    MAX_DEPTH,
+    MAX_NODES,
+    ExpressionError,
+    too_deep,
+    too_many_nodes,
+)
 
 if TYPE_CHECKING:
     from lark import Token
@@ -197,11 +203,9 @@ def _joined(form: type[Conjunction | Disjunction], parts: list[Placed]) -> Place
 def _above(node: Expression, column: int, parts: list[Placed]) -> Placed:
     depth, size = 1 + max(one.depth for one in parts), 1 + sum(one.size for one in parts)
     if depth > MAX_DEPTH:
-        raise ExpressionError(f"nested more than {MAX_DEPTH} deep; write it flatter", column)
+        raise too_deep().at(column)
     if size > MAX_NODES:
-        raise ExpressionError(
-            f"more than {MAX_NODES} conditions; make several rules of it", column
-        )
+        raise too_many_nodes().at(column)
     return Placed(node, column, depth, size)
 
 
@@ -232,4 +236,4 @@ def _at(column: int, check: Callable[[], None]) -> None:
     try:
         check()
     except ExpressionError as error:
-        raise ExpressionError(str(error), column) from None
+        raise error.at(column) from None

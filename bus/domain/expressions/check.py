@@ -41,7 +41,7 @@ def check_expression(kind: str, tree: Expression) -> None:
     for node, _ in nodes_of(tree):
         if isinstance(node, Conjunction | Disjunction):
             if len(node.parts) < 2:
-                raise ExpressionError("and, or: at least two parts")
+                raise ExpressionError("and, or: at least two parts", "parts")
             if isinstance(node, Conjunction):
                 check_contradiction(node)
         elif not isinstance(node, Negation):
@@ -57,7 +57,7 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
     match leaf:
         case OneOf():
             if not leaf.values:
-                raise ExpressionError(f"{leaf.attribute} in: at least one value")
+                raise ExpressionError(f"{leaf.attribute} in: at least one value", "no_value")
             for value in leaf.values:
                 _check_value(leaf.attribute, value)
         case Wildcard():
@@ -65,12 +65,14 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
             if not wildcard_form(leaf.attribute, leaf.pattern).strip(ANY_RUN + UNREAD):
                 raise ExpressionError(
                     f"{leaf.pattern!r} names no character; to ask whether anything was read, write"
-                    f" {leaf.attribute} is present"
+                    f" {leaf.attribute} is present", "names_nothing"
                 )
         case Substring():
             _check_text(leaf.text)
             if not substring_form(leaf.attribute, leaf.text):
-                raise ExpressionError(f"{leaf.text!r} names no character that values have")
+                raise ExpressionError(
+                    f"{leaf.text!r} names no character that values have", "names_nothing"
+                )
         case RegularExpression():
             compiled(leaf.pattern)
         case NumericRange():
@@ -88,15 +90,16 @@ def check_attribute(kind: str, attribute: str) -> None:
     meant = f"; perhaps {near[0]}" if near else ""
     raise ExpressionError(
         f"{attribute[:MAX_TEXT_CHARACTERS]!a} is no attribute of a {kind} record{meant}."
-        f" There are: {', '.join(known)}"
+        f" There are: {', '.join(known)}",
+        "no_such_attribute",
     )
 
 
 def _check_text(text: str) -> None:
     if not text.strip() or len(text) > MAX_TEXT_CHARACTERS:
-        raise ExpressionError(f"a value has 1 to {MAX_TEXT_CHARACTERS} characters")
+        raise ExpressionError(f"a value has 1 to {MAX_TEXT_CHARACTERS} characters", "value_length")
     if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise ExpressionError(f"{text!a} is no text in UTF-8")
+        raise ExpressionError(f"{text!a} is no text in UTF-8", "no_text")
 
 
 def _check_value(attribute: str, value: str) -> None:
@@ -104,44 +107,58 @@ def _check_value(attribute: str, value: str) -> None:
     if wanted(attribute, value):
         return
     if attribute == PLATE and is_pattern(value):
-        raise ExpressionError(f"{value!r} names a part of a plate; write {PLATE} like {value!r}")
+        raise ExpressionError(
+            f"{value!r} names a part of a plate; write {PLATE} like {value!r}", "part_of_plate"
+        )
     what = f"plate of 1 to {MAX_PLATE_CHARACTERS} letters and digits" if attribute == PLATE else (
         "value that was read"
     )  # fmt: skip
-    raise ExpressionError(f"{value!r} is no {what}: no record would match")
+    raise ExpressionError(f"{value!r} is no {what}: no record would match", "unread")
 
 
 def _check_range(leaf: NumericRange) -> None:
     if leaf.attribute == PLATE:
-        raise ExpressionError(f"{PLATE} is no number; write like, contains or matches")
+        raise ExpressionError(
+            f"{PLATE} is no number; write like, contains or matches", "plate_no_number"
+        )
     low = [end for end in (leaf.at_least, leaf.above) if end is not None]
     high = [end for end in (leaf.at_most, leaf.below) if end is not None]
     if not low + high or len(low) > 1 or len(high) > 1:
-        raise ExpressionError("a range has a lower end, an upper end or both, once each")
+        raise ExpressionError(
+            "a range has a lower end, an upper end or both, once each", "range_ends"
+        )
     if not all(map(math.isfinite, low + high)):
-        raise ExpressionError("the end of a range is a number; leave out an end that is open")
+        raise ExpressionError(
+            "the end of a range is a number; leave out an end that is open", "range_ends"
+        )
     is_open = leaf.above is not None or leaf.below is not None
     if low and high and (low[0] > high[0] or (low[0] == high[0] and is_open)):
         raise ExpressionError(
-            f"no number lies between {number_text(low[0])} and {number_text(high[0])}"
+            f"no number lies between {number_text(low[0])} and {number_text(high[0])}",
+            "empty_range",
         )
 
 
 def _check_window(window: TimeWindow) -> None:
     begin, end = minute_of_day(window.begin), minute_of_day(window.end)
     if begin is None or end is None or window.begin == "24:00":
-        raise ExpressionError("a time of day is written 08:30; a window ends at 24:00 at most")
+        raise ExpressionError(
+            "a time of day is written 08:30; a window ends at 24:00 at most", "no_time_of_day"
+        )
     if begin == end:
-        raise ExpressionError("the window is empty; leave the times out for the whole day")
+        raise ExpressionError(
+            "the window is empty; leave the times out for the whole day", "empty_window"
+        )
     if len(set(window.days)) != len(window.days):
-        raise ExpressionError("each day of the week once")
+        raise ExpressionError("each day of the week once", "day_twice")
     if window.zone:
         try:
             ZoneInfo(window.zone)
         except (KeyError, ValueError, OSError):
             raise ExpressionError(
                 f"there is no time zone {window.zone[:MAX_TEXT_CHARACTERS]!a}; write an IANA name"
-                " as Asia/Shanghai, or leave it out for the site's own"
+                " as Asia/Shanghai, or leave it out for the site's own",
+                "no_zone",
             ) from None
 
 
@@ -160,7 +177,8 @@ def check_contradiction(node: Conjunction) -> None:
         if not set.intersection(*accepted) - refused:
             raise ExpressionError(
                 f"what is asked of {attribute} contradicts itself: no value is left; write or"
-                " instead of and, or one list of values"
+                " instead of and, or one list of values",
+                "contradiction",
             )
 
 
@@ -178,4 +196,4 @@ def check_complete(kind: str, tree: Expression) -> None:
     check_expression(kind, tree)
     for node, _ in nodes_of(tree):
         if isinstance(node, TimeWindow) and not node.zone:
-            raise ExpressionError("a window needs a zone, as Asia/Shanghai")
+            raise ExpressionError("a window needs a zone, as Asia/Shanghai", "no_zone")

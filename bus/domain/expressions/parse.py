@@ -30,6 +30,7 @@ def parse(text: str, kind: str) -> Expression:
     if len(text) > MAX_TEXT_CHARACTERS:
         raise ExpressionError(
             f"longer than {MAX_TEXT_CHARACTERS} characters; make several rules of it",
+            "too_long",
             MAX_TEXT_CHARACTERS + 1,
         )
     try:
@@ -39,7 +40,7 @@ def parse(text: str, kind: str) -> Expression:
     try:
         check_expression(kind, found.node)
     except ExpressionError as error:
-        raise ExpressionError(str(error), error.column or found.column) from None
+        raise error.at(found.column) from None
     return found.node
 
 
@@ -65,11 +66,15 @@ def _explained(error: UnexpectedInput, text: str) -> ExpressionError:
         if error.token.type != "$END" and error.token.start_pos is not None:
             at = error.token.start_pos
     if text[at : at + 1] in ('"', "“") and "STRING" in expected:
-        return ExpressionError("the text that begins here has no closing quotation mark", at + 1)
+        return ExpressionError(
+            "the text that begins here has no closing quotation mark", "unclosed", at + 1
+        )
     words = sorted({WORDS.get(name, name.lower()) for name in expected})
     found = ascii(text[at]) if at < len(text) else "the end"
     if at < len(text) and text[at].isprintable():
         found = f"“{text[at]}”"
     return ExpressionError(
-        f"{found} is not expected here; expected: {', '.join(words[:_SHOWN_EXPECTED])}", at + 1
+        f"{found} is not expected here; expected: {', '.join(words[:_SHOWN_EXPECTED])}",
+        "unexpected",
+        at + 1,
     )

@@ -25,7 +25,9 @@ def compiled(pattern: str) -> Callable[[str], bool]:
     import re2  # 40 ms that only who compiles a pattern needs, not all who read rules
 
     if len(pattern) > MAX_PATTERN_CHARACTERS:
-        raise ExpressionError(f"a pattern has at most {MAX_PATTERN_CHARACTERS} characters")
+        raise ExpressionError(
+            f"a pattern has at most {MAX_PATTERN_CHARACTERS} characters", "pattern_length"
+        )
     options = re2.Options()
     options.max_mem = MAX_PROGRAM_BYTES
     options.log_errors = False
@@ -35,7 +37,7 @@ def compiled(pattern: str) -> Callable[[str], bool]:
         fullmatch = re2.compile(pattern, options).fullmatch
     except (re2.error, UnicodeError) as error:
         raise ExpressionError(
-            f"{pattern!a} is no regular expression of RE2: {_reason(error)}"
+            f"{pattern!a} is no regular expression of RE2: {_reason(error)}", "no_pattern"
         ) from None
     return lambda value: fullmatch(value) is not None
 

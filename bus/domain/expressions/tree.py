@@ -25,12 +25,18 @@ MAX_REGULAR_EXPRESSIONS = 20  # of one rule; each is a program of RE2 in every w
 
 
 class ExpressionError(ValueError):
-    """A tree, or its text, that cannot be meant: what is wrong and what to do instead. `column`: of
-    a text, the character it concerns, from 1; 0 where there is no text."""
+    """A tree, or its text, that cannot be meant: what is wrong and what to do instead. `code`: what
+    is wrong, for other languages; `column`: of a text, the character it concerns, from 1; 0 where
+    there is no text."""
 
-    def __init__(self, text: str, column: int = 0) -> None:
+    def __init__(self, text: str, code: str, column: int = 0) -> None:
         super().__init__(text)
+        self.code = code
         self.column = column
+
+    def at(self, column: int) -> ExpressionError:
+        """The same, where it concerns a character of a text."""
+        return ExpressionError(str(self), self.code, self.column or column)
 
 
 def parts_of(node: Expression) -> tuple[Expression, ...]:
@@ -61,20 +67,34 @@ def check_size(tree: Expression) -> None:
     values = patterns = 0
     for number, (node, depth) in enumerate(nodes_of(tree), start=1):
         if number > MAX_NODES:
-            raise ExpressionError(f"more than {MAX_NODES} conditions; make several rules of it")
+            raise too_many_nodes()
         if depth > MAX_DEPTH:
-            raise ExpressionError(f"nested more than {MAX_DEPTH} deep; write it flatter")
+            raise too_deep()
         values += len(node.values) if isinstance(node, OneOf) else 0
         patterns += isinstance(node, RegularExpression)
     if values > MAX_VALUES_OF_TREE:
         raise ExpressionError(
-            f"more than {MAX_VALUES_OF_TREE} values in all; make several rules of it"
+            f"more than {MAX_VALUES_OF_TREE} values in all; make several rules of it",
+            "too_many_values",
         )
     if patterns > MAX_REGULAR_EXPRESSIONS:
         raise ExpressionError(
             f"more than {MAX_REGULAR_EXPRESSIONS} regular expressions; write like or contains, or"
-            " make several rules of it"
+            " make several rules of it",
+            "too_many_patterns",
         )
+
+
+def too_many_nodes() -> ExpressionError:
+    """Of a tree that is too large."""
+    return ExpressionError(
+        f"more than {MAX_NODES} conditions; make several rules of it", "too_many_conditions"
+    )
+
+
+def too_deep() -> ExpressionError:
+    """Of a tree that is too high."""
+    return ExpressionError(f"nested more than {MAX_DEPTH} deep; write it flatter", "too_deep")
 
 
 def with_zone(tree: Expression, zone: str) -> Expression:

@@ -1,5 +1,5 @@
-"""A car that a witness describes: a part of its plate, its brand, a colour that it has not, and that
-it drives fast. Only a rule with a tree finds it; its neighbour differs in colour and region alone.
+"""A car that a witness describes: a part of its plate, its brand, a colour that it has not, and
+that it drives fast. Only a rule with a tree finds it; its neighbour differs in colour and region.
 
 Expected alarms are computed here, not with `alarm.rules`, as in `watched_cars`.
 """

@@ -23,8 +23,9 @@ from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.plate_links import reading_chip, rule_fault
-from monitor.console.rows import Row, column, match_text, severity_column, values_of
+from monitor.console.rows import Row, column, rule_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
+from monitor.console.where_field import WhereField
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import CommandNotAcknowledged
 
@@ -63,6 +64,7 @@ class RuleForm:
                 self._plates = ui.input(t("watch.plate")).style("width: 300px")
                 self._until = moment_field(t, t("watch.until")).style("width: 250px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
+            self._where = WhereField(view)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
                 ui.button(
@@ -122,6 +124,7 @@ class RuleForm:
         row[2].delete()
 
     def _change_kind(self) -> None:
+        self._where.set_kind(self._kind.value)
         for row in list(self._rows):
             self._drop_feature(row)
         has_plate = KINDS[self._kind.value].has_plate
@@ -148,12 +151,14 @@ class RuleForm:
             ui.notify(t("watch.no_right"), type="negative")
             return
         match = self._match()
-        name = (self._name.value or "").strip() or " ".join(match.get("plate_number", []))[:100]
+        plates = " ".join(match.get("plate_number", []))
+        name = (self._name.value or "").strip() or (plates or self._where.text)[:100]
         try:
             until_ms = parse_time(self._until.value or "", view.services.site.tz)
             rule = NewRule(
                 name=name,
                 match=match,
+                where=self._where.tree() or "",
                 kind=self._kind.value,
                 note=self._note.value or "",
                 severity=self._severity.value,
@@ -170,6 +175,7 @@ class RuleForm:
     def _clear(self) -> None:
         for field in (self._name, self._plates, self._until, self._note):
             field.set_value("")
+        self._where.clear()
         for row in list(self._rows):
             self._drop_feature(row)
 
@@ -212,7 +218,7 @@ class RuleList:
         with ui.dialog() as dialog, ui.card().classes("dialog-card"):
             with ui.element("h2"):
                 ui.label(t("watch.remove_ask", name=rule.name))
-            ui.label(match_text(rule.match, t)).classes("soft")
+            ui.label(rule_text(rule, t, view.services.site.zone)).classes("soft")
             with ui.element("div").classes("bar"):
                 ui.button(
                     t("watch.cancel"), color=None, on_click=lambda: dialog.submit(False)

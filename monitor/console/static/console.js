@@ -68,6 +68,7 @@ window.databus = (() => {
   /* The conditions of a rule; a value that was asked for in both languages is said once. */
   const match = (params) => Object.entries(params.value || {})
     .map(([attribute, values]) => `${word("attribute", attribute)} = ${[...new Set(values.map((one) => value({ value: one })))].join(" / ")}`)
+    .concat((params.data || {}).where_text || [])
     .join(word("list", "semicolon"));
   const validity = (params) => {
     const { valid_from: from, valid_until: until } = params.data || {};

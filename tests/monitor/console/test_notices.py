@@ -27,7 +27,7 @@ SINKS = {"rule_fault_text", "fault_text", "notify_fault", "isinstance"}
 # Words that a Chinese operator types or reads as they are: commands, settings, endings of files.
 OURS = {
     "databus", "mirror", "status", "logs", "console", "http", "HOST", "metrics", "host", "port", "csv",
-    "geojson", "json", "MiB",
+    "geojson", "json", "MiB", "and", "or", "like", "contains", "matches", "is", "present", "Asia", "Shanghai",
 }  # fmt: skip
 LATIN = re.compile(r"[A-Za-z]{2,}")
 
@@ -116,6 +116,18 @@ def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
     source = ast.parse(Path(rule_check.__file__).read_text())
     codes = {ast.literal_eval(c.args[2]) for c, name in calls(source) if name == "RuleError"}
     assert len(codes) >= 12
+    assert {f"watch.fault_{code}" for code in codes} <= set(LANGUAGES["zh"])
+
+
+def test_every_reason_why_a_tree_is_refused_has_its_words() -> None:
+    """The check of trees says a code, too."""
+    codes = {
+        ast.literal_eval(call.args[1])
+        for path in Path(rule_check.__file__).parent.glob("expressions/*.py")
+        for call, name in calls(ast.parse(path.read_text()))
+        if name == "ExpressionError" and isinstance(call.args[1], ast.Constant)
+    }
+    assert len(codes) >= 20
     assert {f"watch.fault_{code}" for code in codes} <= set(LANGUAGES["zh"])
 
 
