@@ -230,11 +230,12 @@ def values_of(text: str, *, by_space: bool) -> list[str]:
 
 
 def column(t: Texts, key: str, field: str, **options: Any) -> Row:
-    """A column of a grid; `renderer` names a function of `console.js`."""
+    """A column of a grid; `renderer` names a function of `console.js`. What it returns as a string
+    is shown as it is: the grid itself would read it as HTML."""
     made: Row = {"headerName": t(f"column.{key}"), "field": field}
     renderer = options.pop("renderer", "")
     if renderer:
-        made[":cellRenderer"] = f"databus.{renderer}"
+        made[":cellRenderer"] = f"databus.asText(databus.{renderer})"
     if options.pop("number", False):
         made["cellClass"] = ["num", "ag-right-aligned-cell"]
         made["headerClass"] = "ag-right-aligned-header"
@@ -246,7 +247,7 @@ def value_column(t: Texts, attribute: str, **options: Any) -> Row:
     return {
         "headerName": t(f"attribute.{attribute}"),
         "field": attribute,
-        ":cellRenderer": "databus.value",
+        ":cellRenderer": "databus.asText(databus.value)",
         **options,
     }
 

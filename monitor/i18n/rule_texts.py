@@ -6,8 +6,8 @@ from __future__ import annotations
 ZH: dict[str, str] = {
     "watch.where": "条件表达式",
     "watch.where_hint": '例：plate_number like "浙A*123" and not vehicle_color in (白色, 黑色)',
-    "watch.where_help": "可用属性：{names}。写法：in、=、!=、like（? *）、contains、"
-    "matches、>、between、is present / absent、during mon-fri 22:00-06:00，以 and、or、not 和括号组合。",
+    "watch.where_help": "可用属性：{names}。写法：in、=、!=、like（? *）、contains、matches、>、"
+    "between、is present / absent、during mon-fri 22:00-06:00，以 and、or、not 和括号组合。",
     "watch.understood": "系统的理解",
     "watch.at": "第 {column} 个字符：{fault}",
     "watch.unindexed": "此规则无法使用索引：每条记录都要逐一比对。"

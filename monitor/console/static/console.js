@@ -33,6 +33,12 @@ window.databus = (() => {
   });
 
   // -- cells of grids -----------------------------------------------------------------------------
+  /* The grid takes a string of a renderer for HTML; what devices and operators write is text. */
+  const asText = (renderer) => (params) => {
+    const shown = renderer(params);
+    if (shown === "" || shown == null || shown instanceof Element) return shown ?? "";
+    return Object.assign(document.createElement("span"), { textContent: String(shown) });
+  };
   const picture = (params) => {
     if (!params.value) return "";
     const image = document.createElement("img");
@@ -226,6 +232,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { told, match, validity, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
+  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();
