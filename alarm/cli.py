@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Literal, NoReturn, cast
 
 import msgspec
@@ -15,8 +16,10 @@ import typer
 from rich.table import Table
 
 from alarm.dispatch.reader import OperationsReader
+from alarm.explain_rule import explanation, record_of
 from alarm.rules import RuleSet
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
+from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
 from bus.client.kafka.command_client import (
     CommandClient,
@@ -33,6 +36,7 @@ from bus.contracts.commands import (
     MatchedKind,
     WatchCommand,
 )
+from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
@@ -69,6 +73,7 @@ def mount(app: typer.Typer) -> None:
     watch.command("add")(add)
     watch.command("list")(list_rules)
     watch.command("remove")(remove)
+    watch.command("explain")(explain_rule)
     app.add_typer(watch, name="watch")
     alarms = typer.Typer(help="Alarms that were raised.", no_args_is_help=True)
     alarms.command("list")(list_alarms)
@@ -86,6 +91,7 @@ def add(
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
+    where: Annotated[str, typer.Option(help=WHERE_HELP)] = "",
     as_json: AsJson = False,
 ) -> None:
     """Put a target on the watch list. From the next record on it is looked for."""
@@ -96,12 +102,13 @@ def add(
         op="put",
         version=now_ms,
         kind=cast(MatchedKind, _one_of("--kind", kind, WIRE_KEYS)),
-        name=name or " ".join((*(plate or ()), *(match or ())))[:MAX_NAME_CHARACTERS],
+        name=name or usual_name(*(plate or ()), *(match or ()), *where.split()),
         severity=cast(
             Literal["info", "warning", "critical"],
             _one_of("--severity", severity, ("info", "warning", "critical")),
         ),
-        match=conditions(plate or (), match or ()),
+        match=conditions(plate or (), match or (), is_needed=not where.strip()),
+        where=tree_of_text(ctx, where, kind),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
         author=AUTHOR,
         issuer=AUTHOR,
@@ -113,6 +120,7 @@ def add(
     except RuleError as error:
         option = _OPTIONS.get(error.field, "--match")
         raise typer.BadParameter(f"{error.field}: {error}", param_hint=option) from error
+    warn_if_unindexed(command)
     answer = _request(ctx, command, as_json=as_json)
     if as_json:
         _lines([msgspec.structs.replace(command, version=answer.version)])
@@ -148,9 +156,27 @@ def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
         return
     table = Table("rule", "name", "kind", "severity", "match", "author", "version")
     for c in commands:
-        match = "; ".join(f"{name}={','.join(values)}" for name, values in c.match.items())
-        table.add_row(c.rule_id, c.name, c.kind, c.severity, match, c.author, str(c.version))
+        match = [f"{name}={','.join(values)}" for name, values in c.match.items()]
+        if c.where is not None:
+            match.append(to_text(c.where, ctx.obj.site.zone))
+        table.add_row(
+            c.rule_id, c.name, c.kind, c.severity, "; ".join(match), c.author, str(c.version)
+        )
     screen().print(table if commands else "the watch list is empty")
+
+
+def explain_rule(
+    ctx: typer.Context,
+    rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch list` shows it.")],
+    plate: Annotated[str, typer.Argument(help="A plate, of which nothing else is known.")] = "",
+    record: Annotated[Path | None, typer.Option(help="A file: the record's JSON, as sent.")] = None,
+) -> None:
+    """Say why a record meets a rule or does not, branch by branch."""
+    rule = _rules(ctx).rules.get(rule_id)
+    if rule is None:
+        raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
+    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone):
+        typer.echo(line)
 
 
 def list_alarms(
@@ -191,7 +217,14 @@ def acknowledge(
     typer.echo(f"{name} is acknowledged by {found}")
 
 
-def conditions(plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[str]]:
+def usual_name(*parts: str) -> str:
+    """Of a rule without one: what it asks for."""
+    return " ".join(parts)[:MAX_NAME_CHARACTERS]
+
+
+def conditions(
+    plates: Sequence[str], matches: Sequence[str], *, is_needed: bool = True
+) -> dict[str, list[str]]:
     """The `match` of a command. Raises `typer.BadParameter` for what is not written as one."""
     found: dict[str, list[str]] = {}
     for text in matches:
@@ -203,8 +236,8 @@ def conditions(plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[
         found.setdefault(attribute, []).extend(v.strip() for v in values.split(",") if v.strip())
     if plates:
         found.setdefault(PLATE, []).extend(plates)
-    if not found:
-        raise typer.BadParameter("give at least one --plate or --match")
+    if not found and is_needed:
+        raise typer.BadParameter("give at least one --plate, --match or --where")
     return found
 
 

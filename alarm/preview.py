@@ -76,5 +76,5 @@ def _met(condition: RuleCondition, kind: str, rows: Iterable[RecordRow]) -> Iter
     for row in rows:
         message = msgspec.json.decode(row.body)
         found = attributes_from((name, message.get(key)) for name, key in keys.items())
-        if condition.is_met(found):
+        if condition.is_met(found, row.times_ms):
             yield row

@@ -23,6 +23,7 @@ from bus.client.model import ConsumedRecord
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import DecidedRule
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
+from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
 
@@ -139,7 +140,10 @@ def command_of(received: ConsumedRecord) -> DecidedRule | None:
     if received.value is None:
         return None
     try:
-        return msgspec.json.decode(received.value, type=DecidedRule)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        command = msgspec.json.decode(received.value, type=DecidedRule)
+        if command.where is not None:
+            check_size(command.where)  # one of any depth cannot be handed to executors
+        return command
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ExpressionError) as error:
         log.error("the command at offset %d is not readable: %s", received.offset, error)
         return None

@@ -1,8 +1,8 @@
 """What has been decided and answered so far, from the topics that say it. Pure.
 
 In: records of `state.watchlist` and `event.command`. Out: of each rule its newest decision without
-its text; of each command id its answer. Never: a rule's conditions: 100,000 rules are some
-megabytes.
+its text, and what it costs; of each command id its answer. Never: a rule's conditions: 100,000
+rules are some megabytes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from bus.client.model import ConsumedRecord
 from bus.contracts.commands import CommandAnswer, DecidedRule
+from bus.domain.rule_demand import RuleDemand, demand_of
 from bus.domain.table_versions import TableVersions
 
 MAX_ANSWERS = 50_000
@@ -48,11 +49,13 @@ NO_RULE = KnownRule(RuleState.ABSENT, 0, "", "", 0)
 
 class KnownRules:
     """Invariant: `_rules` has the decision with the greatest version of each rule id in
-    `versions`."""
+    `versions`; `_demands` what those in force cost, if anything, and `_demand` all of it."""
 
     def __init__(self) -> None:
         self.versions = TableVersions()
         self._rules: dict[str, KnownRule] = {}
+        self._demands: dict[str, RuleDemand] = {}
+        self._demand = RuleDemand()
 
     def get(self, rule_id: str) -> KnownRule:
         """`NO_RULE` of one that was never decided on, or was forgotten."""
@@ -64,6 +67,7 @@ class KnownRules:
             rule_id = (record.key or b"").decode("utf-8", "replace")
             if self.versions.forget(rule_id):
                 self._rules.pop(rule_id, None)
+                self._note_demand(rule_id, RuleDemand())
             return
         try:
             rule = _decode_rule(record.value)
@@ -81,6 +85,17 @@ class KnownRules:
                 state, rule.version, rule.command_id, rule.decided_by,
                 rule.decided_at_ms or rule.version,
             )  # fmt: skip
+            self._note_demand(rule.rule_id, demand_of(rule))
+
+    def demand_beside(self, rule_id: str) -> RuleDemand:
+        """What all rules in force but this one cost; one whose time is over costs until its end."""
+        return self._demand.minus(self._demands.get(rule_id, RuleDemand()))
+
+    def _note_demand(self, rule_id: str, own: RuleDemand) -> None:
+        self._demand = self.demand_beside(rule_id).plus(own)
+        self._demands.pop(rule_id, None)
+        if own != RuleDemand():
+            self._demands[rule_id] = own
 
 
 class AnsweredCommands:

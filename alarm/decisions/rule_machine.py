@@ -22,6 +22,7 @@ from alarm.decisions.requests import MAX_ID_CHARACTERS, MAX_REQUEST_BYTES, Comma
 from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
 from bus.contracts.commands import ANY_VERSION, CommandAnswer, DecidedRule, WatchCommand
 from bus.domain.rule_check import RuleError, check_rule
+from bus.domain.rule_demand import check_demand
 
 MAX_REASON_CHARACTERS = 500
 MAX_TEXT_CHARACTERS = 1_000  # of a refusal, which repeats what was asked for
@@ -75,7 +76,7 @@ def decide(
     try:
         if not is_primary:
             raise RuleError("", "this site mirrors another one: ask there", NOT_PRIMARY)
-        _check(request, rule, now_ms)
+        _check(request, known, now_ms)
     except RuleError as error:
         return CommandDecision(None, _refused(request, rule, error, now_ms))
     version = known.versions.next_version(request.command.rule_id, now_ms)
@@ -83,9 +84,9 @@ def decide(
     return CommandDecision(decided, _accepted(request, version, now_ms))
 
 
-def _check(request: CommandRequest, rule: KnownRule, now_ms: int) -> None:
+def _check(request: CommandRequest, known: KnownRules, now_ms: int) -> None:
     """Raises `RuleError`."""
-    command = request.command
+    command, rule = request.command, known.get(request.command.rule_id)
     _check_lengths(request)
     present = rule.version if rule.state is RuleState.IN_FORCE else 0
     if command.seen_version not in (ANY_VERSION, present):
@@ -96,6 +97,7 @@ def _check(request: CommandRequest, rule: KnownRule, now_ms: int) -> None:
         raise RuleError(field, text, following)
     if following is RuleState.IN_FORCE:
         check_rule(command, now_ms)
+        check_demand(command, known.demand_beside(command.rule_id))
 
 
 def _check_lengths(request: CommandRequest) -> None:

@@ -7,38 +7,19 @@ where an index finds it, which attributes it reads. Never: I/O, a clock, the rul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from alarm.rules.expression import expression_condition
+from alarm.rules.index_cells import IndexCells, Signature, Values, cells_of_values
 from alarm.rules.plate_fragments import fragment_of
 from bus.contracts.commands import WatchCommand
+from bus.domain.expressions.check import check_complete
+from bus.domain.expressions.rule_tree import tree_of
+from bus.domain.expressions.tree import ExpressionError
 from bus.domain.plate_patterns import PlatePattern, is_pattern, plate_pattern
 from bus.domain.rule_values import PLATE, values_of, wanted
-
-MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
-
-
-class IndexKey(Protocol):
-    """A part of a record's attributes by which an index finds rules; it is hashed by its value."""
-
-    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
-        """What to look up for a record: its own values."""
-
-
-Signature = tuple[str | IndexKey, ...]
-"""Attributes as they are, and parts of them."""
-Values = tuple[object, ...]
-
-
-class IndexCells(NamedTuple):
-    """Where a condition stands in an index: a record that meets it has one of these combinations of
-    values in these keys. No key and one empty combination: any record may meet it. No combination:
-    none does."""
-
-    signature: Signature
-    cells: tuple[Values, ...]
 
 
 class RuleCondition(Protocol):
@@ -51,8 +32,9 @@ class RuleCondition(Protocol):
     def index_cells(self) -> tuple[IndexCells, ...]:
         """A record that meets it is found by one of these; they may find too much."""
 
-    def is_met(self, attributes: Mapping[str, str]) -> bool:
-        """By a record with these comparable attributes; what it does not have was not read."""
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
+        """By a record with these comparable attributes and these times, of capture and of arrival;
+        what it does not have was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +49,10 @@ class AcceptedValues:
         return tuple(self.accepted)
 
     def index_cells(self) -> tuple[IndexCells, ...]:
-        """By as many attributes as have `MAX_CELLS` combinations, those of few values first."""
-        names: list[str] = []
-        size = 1
-        for name, values in sorted(self.accepted.items(), key=lambda one: (len(one[1]), one[0])):
-            if size * len(values) <= MAX_CELLS or not names:
-                names.append(name)
-                size *= len(values)
-        names.sort()
-        cells = product(*(sorted(self.accepted[name]) for name in names)) if names else ()
-        return (IndexCells(tuple(names), tuple(cells)),)
+        """See `cells_of_values`."""
+        return (cells_of_values(self.accepted),)
 
-    def is_met(self, attributes: Mapping[str, str]) -> bool:
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """Of a rule that names nothing, by none: it must not meet every record of the city."""
         return bool(self.accepted) and all(
             not values.isdisjoint(values_of(name, attributes.get(name, "")))
@@ -107,7 +81,7 @@ class AcceptedPlates:
             cells.setdefault((fragment,), []).append((value,))
         return tuple(IndexCells(key, tuple(dict.fromkeys(own))) for key, own in cells.items())
 
-    def is_met(self, attributes: Mapping[str, str]) -> bool:
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """See `RuleCondition.is_met`."""
         return any(map(self._accepts, values_of(PLATE, attributes.get(PLATE, "")))) and (
             not self.others.accepted or self.others.is_met(attributes)
@@ -118,7 +92,10 @@ class AcceptedPlates:
 
 
 def condition_of(command: WatchCommand) -> RuleCondition:
-    """The condition of a command, in whichever form it is; unread values are dropped."""
+    """The condition of a command, in whichever form it is; unread values are dropped. A tree that
+    may not be put is met by no record: it comes from a program that does not check."""
+    if command.where is not None:
+        return _of_tree(command)
     accepted = {
         name: frozenset(filter(None, (wanted(name, value) for value in values)))
         for name, values in command.match.items()
@@ -129,3 +106,14 @@ def condition_of(command: WatchCommand) -> RuleCondition:
         return AcceptedValues(accepted)
     plates = accepted.pop(PLATE)
     return AcceptedPlates(plates, patterns, AcceptedValues(accepted), tuple(command.match))
+
+
+def _of_tree(command: WatchCommand) -> RuleCondition:
+    tree = tree_of(command)
+    if command.where is None or tree is None:
+        return AcceptedValues({})
+    try:
+        check_complete(command.kind, command.where)
+    except ExpressionError:
+        return AcceptedValues({})
+    return expression_condition(tree)

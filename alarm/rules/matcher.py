@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from alarm.rules.condition import RuleCondition, Signature, Values
+from alarm.rules.condition import RuleCondition
+from alarm.rules.index_cells import Signature, Values
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_values import values_of
 
@@ -37,9 +38,10 @@ class Rule:
 
     def matches(self, kind: str, attributes: Mapping[str, str], times_ms: Iterable[int]) -> bool:
         """Whether a record of that kind, with its capture and arrival times, meets the rule."""
+        times_ms = tuple(times_ms)
         if self.command.kind != kind or not self._valid(times_ms):
             return False
-        return self.condition.is_met(attributes)
+        return self.condition.is_met(attributes, times_ms)
 
     def _valid(self, times_ms: Iterable[int]) -> bool:
         """Either time may lie within: a camera with a wrong clock must not hide a stolen car."""

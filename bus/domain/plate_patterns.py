@@ -56,19 +56,19 @@ class PlatePattern(NamedTuple):
 
 def is_pattern(text: str) -> bool:
     """Whether it has a `?` or a `*`, or another mark of a character that is not given."""
-    form = _form(text)
+    form = pattern_form(text)
     return ANY_RUN in form or UNREAD in form
 
 
 def plate_pattern(text: str) -> PlatePattern | None:
     """The pattern a person means; None where it names too little, or is longer than any plate."""
-    found = PlatePattern(_form(text))
+    found = PlatePattern(pattern_form(text))
     too_long = len(found.text.replace(ANY_RUN, "")) > MAX_PLATE_CHARACTERS
     return None if too_long or found.named < LEAST_NAMED else found
 
 
-def _form(text: str) -> str:
-    """A hyphen separates, as in a plate that a rule names in full."""
+def pattern_form(text: str) -> str:
+    """As patterns are compared; a hyphen separates, as in a plate that a rule names in full."""
     return with_read_marks(with_single_runs(folded(text).replace(HYPHEN, "")))
 
 

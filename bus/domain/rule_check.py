@@ -6,12 +6,13 @@ whatever is taken here meets some record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from bus.contracts.commands import WatchCommand
-from bus.contracts.keys import PLACE_AND_TIME
+from bus.contracts.expressions import Expression
 from bus.contracts.version_floor import FLOOR_KEY
-from bus.domain.kinds import KEYS_OF_KIND, WIRE_KEYS
+from bus.domain.expressions.check import check_complete
+from bus.domain.expressions.parse import parse
+from bus.domain.expressions.tree import ExpressionError, check_size, with_zone
+from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import LEAST_NAMED, is_pattern, plate_pattern
 from bus.domain.plates import MAX_PLATE_CHARACTERS
 from bus.domain.rule_values import PLATE, wanted
@@ -22,36 +23,21 @@ MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 500
 LAST_MS = 253_402_214_400_000  # 9999-12-31 UTC: no later capture can be written
 
-_HIDDEN = {
-    "captured_at",
-    "stored_at",
-    "sender_record_id",
-    "device_sequence",
-    "face_feature",
-    "feature_model",
-    "plate_confidence",
-    "plate_character_confidences",
-}
-
-
-def _matchable(table: Mapping[str, str]) -> tuple[str, ...]:
-    own = [a for a in table.values() if a not in _HIDDEN and not a.endswith("_url")]
-    places = set(PLACE_AND_TIME.values())
-    return tuple(sorted(own, key=lambda a: a in places))
-
-
-# What a rule may ask for, per kind: what the device says of the target, then where it was seen.
-MATCHABLE: dict[str, tuple[str, ...]] = {kind: _matchable(KEYS_OF_KIND[kind]) for kind in WIRE_KEYS}
-
 
 class RuleError(ValueError):
     """A rule that would match nothing or everything; `field` names the part at fault, `code` what
-    is wrong with it, for other languages."""
+    is wrong with it, for other languages; `column`: of a text, the character, from 1."""
 
-    def __init__(self, field: str, text: str, code: str) -> None:
+    def __init__(self, field: str, text: str, code: str, column: int = 0) -> None:
         super().__init__(text)
         self.field = field
         self.code = code
+        self.column = column
+
+    @classmethod
+    def of_tree(cls, error: ExpressionError) -> RuleError:
+        """What is wrong with the tree of a rule, or with its text."""
+        return cls("where", str(error), error.code, error.column)
 
 
 def is_over(command: WatchCommand, now_ms: int) -> bool:
@@ -67,11 +53,34 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
         raise RuleError("name", f"1 to {MAX_NAME_CHARACTERS} characters", "name_length")
     if len(command.note) > MAX_NOTE_CHARACTERS:
         raise RuleError("note", f"at most {MAX_NOTE_CHARACTERS} characters", "note_length")
-    if not command.match:
+    if not command.match and command.where is None:
         raise RuleError("match", "a rule needs at least one attribute", "no_attribute")
     for attribute, values in command.match.items():
         _check_values(command.kind, attribute, values)
+    if command.where is not None:
+        _check_tree(command.kind, command.where)
     _check_times(command, now_ms)
+
+
+def _check_tree(kind: str, tree: Expression) -> None:
+    try:
+        check_complete(kind, tree)
+    except ExpressionError as error:
+        raise RuleError.of_tree(error) from None
+
+
+def parsed_where(kind: str, where: str | Expression, zone: str) -> Expression | None:
+    """The tree that a person or a program means, with the zone of the site for windows without one;
+    None for an empty text. Raises `RuleError` with the column of the text."""
+    if isinstance(where, str) and not where.strip():
+        return None
+    try:
+        if not isinstance(where, str):
+            check_size(where)
+            return with_zone(where, zone)
+        return with_zone(parse(where, kind), zone)
+    except ExpressionError as error:
+        raise RuleError.of_tree(error) from None
 
 
 def _check_times(command: WatchCommand, now_ms: int) -> None:

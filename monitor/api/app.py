@@ -157,9 +157,11 @@ def _register_error_handlers(app: FastAPI) -> None:
         error: type[Exception], status: int, field: Callable[[Exception], str] | None = None
     ) -> None:
         async def handler(_: Request, raised: Exception) -> Response:
-            body = {"error": str(raised)}
+            body: dict[str, str | int] = {"error": str(raised)}
             if field is not None:
                 body["field"] = field(raised)
+            if isinstance(raised, RuleError) and raised.column:
+                body["column"] = raised.column
             return json_response(body, status)
 
         app.add_exception_handler(error, handler)

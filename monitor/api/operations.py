@@ -13,7 +13,9 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import ANY_VERSION, USUAL_KIND, MatchedKind, WatchCommand
-from bus.domain.rule_check import MATCHABLE
+from bus.contracts.expressions import Expression
+from bus.domain.matchable import MATCHABLE
+from bus.domain.rule_check import parsed_where
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
@@ -32,10 +34,12 @@ TOO_LARGE = f"a rule has at most {MAX_RULE_BYTES} bytes"
 
 
 class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person or script sends to put a rule; who and when we know ourselves."""
+    """What a person or script sends to put a rule; who and when we know ourselves. `where`: a tree,
+    or its text."""
 
     name: str
-    match: dict[str, list[str]]
+    match: dict[str, list[str]] = {}
+    where: Expression | str = ""
     kind: MatchedKind = USUAL_KIND
     severity: Literal["info", "warning", "critical"] = "warning"
     valid_from_ms: int = 0
@@ -54,9 +58,10 @@ class _CommandEnvelope(TypedDict):
 
 
 def put_command(services: ConsoleServices, rule: NewRule, author: str) -> WatchCommand:
-    """The command that puts a rule, new or changed."""
+    """The command that puts a rule, new or changed. Raises `RuleError` for a text that is none."""
     rule_id = rule.rule_id or f"w-{secrets.token_hex(6)}"
     fields = {f: getattr(rule, f) for f in rule.__struct_fields__ if f != "rule_id"}
+    fields["where"] = parsed_where(rule.kind, rule.where, services.site.zone)
     return WatchCommand(rule_id=rule_id, op="put", **_envelope(author), **fields)
 
 

@@ -18,7 +18,9 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RecordKind
 from bus.contracts.pictures import PICTURES_PREFIX, addresses_in, name_in_address
 from bus.contracts.register import Register
+from bus.domain.expressions.to_text import to_text
 from bus.domain.plates import plate_text
+from bus.domain.rule_demand import UNINDEXED_WARNING, demand_of
 from ingest.store.port import RecordRow, RejectedRow
 from monitor.live.live_record import LiveRecord
 
@@ -222,9 +224,12 @@ def incident_row(incident: Incident, register: Register, zone: ZoneInfo) -> Row:
 
 
 def rule_row(command: WatchCommand, zone: ZoneInfo) -> Row:
-    """One rule of the watch list; an open end of its time is an empty text."""
+    """One rule of the watch list; an open end of its time is an empty text, as is `where_text` of a
+    rule without a tree."""
     return {
         **msgspec.to_builtins(msgspec.structs.asdict(command)),
+        "where_text": to_text(command.where, zone.key) if command.where is not None else "",
+        "warnings": [UNINDEXED_WARNING] if demand_of(command).unindexed else [],
         "valid_from": clock(command.valid_from_ms, zone)[:16],
         "valid_until": clock(command.valid_until_ms, zone)[:16],
     }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from urllib.parse import parse_qsl, urlencode
 
-from bus.domain.rule_check import MATCHABLE
+from bus.domain.matchable import MATCHABLE
 from monitor.api.views import KINDS as KINDS
 from monitor.api.views import MAX_TEXT as MAX_TEXT
 from monitor.api.views import SEVERITIES as SEVERITIES

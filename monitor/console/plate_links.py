@@ -9,8 +9,9 @@ from nicegui import ui
 
 from bus.contracts.commands import MatchedKind, WatchCommand
 from bus.domain.kinds import KIND_AS_STORED
+from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import is_doubtful, is_whole, plate_form
-from bus.domain.rule_check import MATCHABLE, RuleError, check_rule
+from bus.domain.rule_check import RuleError, check_rule
 from bus.domain.rule_values import PLATE
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation

@@ -10,8 +10,10 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from bus.contracts.alarms import Alarm
+from bus.contracts.commands import WatchCommand
 from bus.contracts.keys import PLACE_AND_TIME
 from bus.contracts.register import Register
+from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import KEYS_AS_STORED, KEYS_OF_KIND
 from bus.domain.plates import left_out
 from monitor.api.views import alarm_row, clock, live_record_row
@@ -209,6 +211,12 @@ def match_text(match: Mapping[str, list[str]], t: Texts) -> str:
     )
 
 
+def rule_text(rule: WatchCommand, t: Texts, zone: str) -> str:
+    """All that a rule asks: its conditions in words, its tree as it is written."""
+    where = [to_text(rule.where, zone)] if rule.where is not None else []
+    return t("list.semicolon").join(filter(None, (match_text(rule.match, t), *where)))
+
+
 def _alternatives(attribute: str, values: list[str], t: Texts) -> list[str]:
     """Once each: a rule may ask for a value in both languages."""
     return list(dict.fromkeys(t.value(attribute, value) for value in values))
@@ -222,11 +230,12 @@ def values_of(text: str, *, by_space: bool) -> list[str]:
 
 
 def column(t: Texts, key: str, field: str, **options: Any) -> Row:
-    """A column of a grid; `renderer` names a function of `console.js`."""
+    """A column of a grid; `renderer` names a function of `console.js`. What it returns as a string
+    is shown as it is: the grid itself would read it as HTML."""
     made: Row = {"headerName": t(f"column.{key}"), "field": field}
     renderer = options.pop("renderer", "")
     if renderer:
-        made[":cellRenderer"] = f"databus.{renderer}"
+        made[":cellRenderer"] = f"databus.asText(databus.{renderer})"
     if options.pop("number", False):
         made["cellClass"] = ["num", "ag-right-aligned-cell"]
         made["headerClass"] = "ag-right-aligned-header"
@@ -238,7 +247,7 @@ def value_column(t: Texts, attribute: str, **options: Any) -> Row:
     return {
         "headerName": t(f"attribute.{attribute}"),
         "field": attribute,
-        ":cellRenderer": "databus.value",
+        ":cellRenderer": "databus.asText(databus.value)",
         **options,
     }
 

@@ -14,13 +14,14 @@ from monitor.i18n import (
     en,
     evidence_texts,
     mirror_texts,
+    rule_texts,
     search_texts,
     watch_texts,
     zh,
 )
 from monitor.i18n.values import value_text, value_words
 
-_TABLES = (account_texts, mirror_texts, search_texts, evidence_texts, watch_texts)
+_TABLES = (account_texts, mirror_texts, rule_texts, search_texts, evidence_texts, watch_texts)
 """Of pages that have many texts."""
 
 LANGUAGES: dict[str, Mapping[str, str]] = {

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from bus.contracts.commands import DecidedRule
+from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.domain.rule_check import is_over
 
 MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: some milliseconds
@@ -156,6 +157,9 @@ def _place_of(cursor: str) -> _Place:
 def decode_command(value: bytes) -> DecidedRule | None:
     """A command from the topic; None when it is not one of ours."""
     try:
-        return msgspec.json.decode(value, type=DecidedRule)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        rule = msgspec.json.decode(value, type=DecidedRule)
+        if rule.where is not None:
+            check_size(rule.where)
+        return rule
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ExpressionError):
         return None

@@ -153,7 +153,7 @@ def _of_message(
 ) -> Iterator[Candidate]:
     kind = KIND_OF_TOPIC[message.topic]
     attributes = _attributes(kind, rules.names.get(kind, frozenset()), message.value)
-    if not attributes or not rules.may_match(kind, attributes):
+    if attributes is None or not rules.may_match(kind, attributes):
         return
     row = normalise(message.value, kind, envelope_of(message, clock), None, zone)
     if not isinstance(row, RecordRow):
@@ -171,15 +171,15 @@ def _of_message(
         )
 
 
-def _attributes(kind: str, names: frozenset[str], value: bytes | None) -> dict[str, str]:
-    """What the rules ask for; none of a message that is no object, which ingest rejects and
-    counts.
+def _attributes(kind: str, names: frozenset[str], value: bytes | None) -> dict[str, str] | None:
+    """What the rules ask for; None of a message that is no object, which ingest rejects and
+    counts. A rule may ask that something was not read.
     """
     fields, decoder = _decoder(kind, names)
     try:
         decoded = decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
+        return None
     return attributes_from(zip(fields, astuple(decoded), strict=True))
 
 

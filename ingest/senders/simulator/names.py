@@ -126,6 +126,8 @@ PLATE_REGIONS: tuple[tuple[str, int], ...] = (
     ("粤B", 1),
     ("京N", 1),
 )
+RULE_AUTHOR = "city"
+
 # Serials of ordinary cars never begin with the letter kept for watched cars, so that an old
 # city's rules never meet a new city's ordinary traffic.
 SERIAL_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXZ"

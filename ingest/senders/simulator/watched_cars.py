@@ -1,5 +1,5 @@
 """The watched cars of the city: one stolen, one cloned, one of which a witness remembers a part of
-the plate; their rules and the alarms they must raise.
+the plate, one that a witness describes; their rules and the alarms they must raise.
 
 Expected alarms are computed here, not with `alarm.rules`: the ground truth must not use the code
 that it checks.
@@ -12,18 +12,19 @@ from fnmatch import fnmatchcase
 
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
-from ingest.senders.simulator import names
+from ingest.senders.simulator import described_car, names
 from ingest.senders.simulator.population import Vehicle, make_vehicle
 from ingest.senders.simulator.record_builder import Message
 from ingest.senders.simulator.traffic import Traffic
 from ingest.senders.simulator.world import CityWorld
 
 STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR = -1, -2, -3, -4, -5
+DESCRIBED, LOOKALIKE = -20, -21
 """Vehicle numbers outside every fleet. The neighbour's plate differs from that of the car that fled
 in its last digit, which the witness remembers."""
+_WATCHED = frozenset({STOLEN, CLONED, IMPOSTOR, FLED, DESCRIBED})
 STOLEN_PACE = 3.0  # it does not keep to the limit
 CLONED_PACE = 1.5
-AUTHOR = "city"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ class WatchRule:
             name=self.name,
             severity="critical",
             match=match,
-            author=AUTHOR,
-            issuer=AUTHOR,
+            author=names.RULE_AUTHOR,
+            issuer=names.RULE_AUTHOR,
             command_id=new_command_id(),
         )
 
@@ -64,7 +65,7 @@ class WatchRule:
 
 
 class WatchedCars:
-    """The five cars and the three rules of one city."""
+    """The seven cars and the four rules of one city."""
 
     def __init__(self, world: CityWorld) -> None:
         self._world = world
@@ -83,12 +84,19 @@ class WatchedCars:
         self.neighbour = replace(
             self.fled, number=NEIGHBOUR, plate_number=f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}"
         )
-        self.rules = self._rules(world.seed)
+        self.described = make_vehicle(world.seed, DESCRIBED, count, letter=letter)
+        self.lookalike = described_car.neighbour_of(self.described, LOOKALIKE)
+        self.rules: tuple[WatchRule | described_car.DescribedCarRule, ...] = (
+            *self._rules(world.seed),
+            described_car.rule_of(world.seed, self.described, self.lookalike),
+        )
 
     @property
     def plates(self) -> frozenset[str]:
-        """Of all of them, also of the one that no rule is about."""
-        cars = (self.stolen, self.cloned, self.fled, self.neighbour)
+        """Of all of them, also of those that no rule is about."""
+        cars = (
+            self.stolen, self.cloned, self.fled, self.neighbour, self.described, self.lookalike
+        )  # fmt: skip
         return frozenset(car.plate_number for car in cars)
 
     def release(self, traffic: Traffic) -> None:
@@ -101,10 +109,12 @@ class WatchedCars:
         traffic.release(self.impostor, east, CLONED_PACE)
         traffic.release(self.fled, everywhere, STOLEN_PACE)
         traffic.release(self.neighbour, everywhere, STOLEN_PACE)
+        traffic.release(self.described, everywhere, STOLEN_PACE)
+        traffic.release(self.lookalike, everywhere, STOLEN_PACE)
 
     def is_watched(self, vehicle: Vehicle | None) -> bool:
         """Whether a rule may be about it."""
-        return vehicle is not None and vehicle.number in (STOLEN, CLONED, IMPOSTOR, FLED)
+        return vehicle is not None and vehicle.number in _WATCHED
 
     def alarms(self, message: Message) -> tuple[str, ...]:
         """Rule ids of the alarms that this valid vehicle record must raise."""

@@ -10,8 +10,9 @@ from nicegui.events import GenericEventArguments
 
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
+from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
-from bus.domain.rule_check import MATCHABLE, RuleError
+from bus.domain.rule_check import RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import parse_time
@@ -21,8 +22,9 @@ from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.plate_links import reading_chip, rule_fault
-from monitor.console.rows import Row, column, match_text, severity_column, values_of
+from monitor.console.rows import Row, column, rule_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
+from monitor.console.where_field import WhereField
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import (
     CommandNotAcknowledged,
@@ -66,6 +68,7 @@ class RuleForm:
                 self._plates = ui.input(t("watch.plate")).style("width: 300px")
                 self._until = moment_field(t, t("watch.until")).style("width: 250px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
+            self._where = WhereField(view)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
                 ui.button(
@@ -129,6 +132,7 @@ class RuleForm:
         row[2].delete()
 
     def _change_kind(self) -> None:
+        self._where.set_kind(self._kind.value)
         for row in list(self._rows):
             self._drop_feature(row)
         has_plate = KINDS[self._kind.value].has_plate
@@ -168,10 +172,11 @@ class RuleForm:
     def _command(self) -> WatchCommand:
         """What is filled in. Raises `ValueError`, `ValidationError`."""
         view, match = self._view, self._match()
-        name = (self._name.value or "").strip() or " ".join(match.get("plate_number", []))[:100]
+        plates = " ".join(match.get("plate_number", []))
         rule = NewRule(
-            name=name,
+            name=(self._name.value or "").strip() or (plates or self._where.text)[:100],
             match=match,
+            where=self._where.tree() or "",
             kind=self._kind.value,
             note=self._note.value or "",
             severity=self._severity.value,
@@ -193,6 +198,7 @@ class RuleForm:
         self._preview.clear()
         for field in (self._name, self._plates, self._until, self._note):
             field.set_value("")
+        self._where.clear()
         for row in list(self._rows):
             self._drop_feature(row)
 
@@ -235,7 +241,7 @@ class RuleList:
         with ui.dialog() as dialog, ui.card().classes("dialog-card"):
             with ui.element("h2"):
                 ui.label(t("watch.remove_ask", name=rule.name))
-            ui.label(match_text(rule.match, t)).classes("soft")
+            ui.label(rule_text(rule, t, view.services.site.zone)).classes("soft")
             with ui.element("div").classes("bar"):
                 ui.button(
                     t("watch.cancel"), color=None, on_click=lambda: dialog.submit(False)

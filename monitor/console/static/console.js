@@ -33,6 +33,12 @@ window.databus = (() => {
   });
 
   // -- cells of grids -----------------------------------------------------------------------------
+  /* The grid takes a string of a renderer for HTML; what devices and operators write is text. */
+  const asText = (renderer) => (params) => {
+    const shown = renderer(params);
+    if (shown === "" || shown == null || shown instanceof Element) return shown ?? "";
+    return Object.assign(document.createElement("span"), { textContent: String(shown) });
+  };
   const picture = (params) => {
     if (!params.value) return "";
     const image = document.createElement("img");
@@ -68,6 +74,7 @@ window.databus = (() => {
   /* The conditions of a rule; a value that was asked for in both languages is said once. */
   const match = (params) => Object.entries(params.value || {})
     .map(([attribute, values]) => `${word("attribute", attribute)} = ${[...new Set(values.map((one) => value({ value: one })))].join(" / ")}`)
+    .concat((params.data || {}).where_text || [])
     .join(word("list", "semicolon"));
   const validity = (params) => {
     const { valid_from: from, valid_until: until } = params.data || {};
@@ -225,6 +232,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { told, match, validity, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
+  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();

@@ -6,14 +6,15 @@ import json
 import pickle
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import pytest
 
 from alarm.rules import compile_rules, condition, ruleset, verdict
-from alarm.rules.condition import IndexCells, RuleCondition
+from alarm.rules.condition import RuleCondition
+from alarm.rules.index_cells import IndexCells
 from alarm.rules.matcher import Matcher, Rule
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import DATA_VEHICLE
@@ -39,7 +40,7 @@ class Expression:
     def index_cells(self) -> tuple[IndexCells, ...]:
         return (IndexCells((), ((),)),)
 
-    def is_met(self, attributes: Mapping[str, str]) -> bool:
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         values = values_of(self.name, attributes.get(self.name, ""))
         return any(self.pattern.fullmatch(value) for value in values)
 

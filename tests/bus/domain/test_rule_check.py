@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from alarm.rules.ruleset import compile_rules
 from bus.contracts.commands import WatchCommand
 from bus.domain.kinds import WIRE_KEYS
+from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import is_pattern, plate_pattern
 from bus.domain.plates import MARKS, MAX_PLATE_CHARACTERS
-from bus.domain.rule_check import MATCHABLE, MAX_VALUES, RuleError, check_rule
+from bus.domain.rule_check import MAX_VALUES, RuleError, check_rule
 from bus.domain.rule_values import attributes_of
 
 NOW_MS = 1_000_000

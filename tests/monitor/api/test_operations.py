@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +15,11 @@ from typer.testing import CliRunner
 from alarm.cli import mount
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
+from alarm.rules import RuleSet, compile_rules
 from bus.contracts.alarms import Incident
 from bus.contracts.commands import CommandAnswer, WatchCommand
+from bus.domain.expressions.parse import parse
+from bus.domain.expressions.to_text import to_text
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
 from bus.runtime.wall_clock import now_ms
@@ -114,7 +118,12 @@ RULE = b'{"name": "x", "match": {"plate_number": ["\xe6\xb5\x99AWL999"]}}'
     [
         (b"{", 400, None),
         (b"[]", 422, None),
-        (b'{"name": "x"}', 422, None),
+        (b'{"name": "x"}', 422, "match"),
+        (b'{"name": "x", "where": "lane_id = 1 and"}', 422, "where"),
+        (b'{"name": "x", "where": {"type": "in", "attribute": "lane", "values": ["1"]}}', 422, "where"),
+        (b'{"name": "x", "where": {"type": "fuzzy"}}', 422, None),
+        (b'{"name": "x", "where": ' + b'{"type": "not", "part": ' * 2_000 + b"1" + b"}" * 2_001, 400, None),
+        (b'{"name": "x", "where": "' + b"(" * 1_000 + b'"}', 422, "where"),
         (b'{"name": "x", "match": {}, "colour": 1}', 422, None),
         (b'{"name": "x", "match": {}}', 422, "match"),
         (b'{"name": "", "match": {"plate_number": ["A"]}}', 422, "name"),
@@ -146,6 +155,75 @@ RULES: list[tuple[dict[str, list[str]], str]] = [
     ({"vehicle_color": ["x" * 101]}, "100 characters"), ({"plate_confidence": ["9"]}, "not an attribute"),
     ({"shoe_size": ["9"]}, "not an attribute"), ({"vehicle_brand": [str(n) for n in range(51)]}, "1 to 50 values"),
 ]  # fmt: skip
+
+
+WHERE: list[tuple[str, int, str]] = [
+    ('plate_number like "浙A*123" and not vehicle_color in (白色, 黑色) and speed_kmh > 80', 0, ""),
+    ("lane_id = 1 and", 16, "the end is not expected here"), ("colour = 1", 1, "is no attribute"),
+    ('vehicle_brand matches "(a"', 23, "no regular expression of RE2"),
+    ("speed_kmh > 80 or not lane_id = 1", 0, "warning: no index serves"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("where", "column", "why"), WHERE)
+async def test_api_and_command_line_read_the_same_expressions_and_mark_the_same_character(
+    as_role: Any, services: ConsoleServices, monkeypatch: pytest.MonkeyPatch, where: str, column: int, why: str
+) -> None:
+    """A rule that no index serves is taken and warned of."""
+    sent: list[WatchCommand] = []
+    monkeypatch.setattr("alarm.cli._send", lambda _, command: sent.append(command))
+    monkeypatch.setattr("alarm.cli._rules", lambda _: RuleSet())
+    acknowledged: list[WatchCommand] = []
+
+    async def send(_: str, __: str, command: WatchCommand) -> None:
+        acknowledged.append(command)
+
+    monkeypatch.setattr(services.commands, "send", send)
+    app = typer.Typer()
+    mount(app)
+    settings = SimpleNamespace(site=services.site)
+    by_hand = CliRunner().invoke(app, ["watch", "add", "--where", where], terminal_width=500, obj=settings)
+    reply = await as_role().post("/api/watch", json={"name": "n", "where": where})
+    if column:
+        assert (by_hand.exit_code, reply.status_code, sent, acknowledged) == (2, 422, [], [])
+        assert (reply.json()["field"], reply.json()["column"]) == ("where", column)
+        assert why in reply.json()["error"]
+        assert f"{' ' * (column - 1)}^" in by_hand.output
+        return
+    assert (by_hand.exit_code, reply.status_code) == (0, 201), by_hand.output
+    assert why in by_hand.output
+    assert bool(reply.json()["warnings"]) is bool(why)
+    assert reply.json()["where_text"] == to_text(sent[0].where) == where
+    tree = reply.json()["where"]
+    again = await as_role().post("/api/watch", json={"name": "n", "where": tree})
+    assert again.json()["where"] == tree
+    assert sent[0].where == acknowledged[0].where == acknowledged[1].where
+
+
+async def test_one_rule_more_that_no_index_serves_is_refused_by_both(
+    as_role: Any, services: ConsoleServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred may be in force; one of them may be changed."""
+    trees = (parse(f"speed_kmh > {number}", "vehicle") for number in range(100))
+    rules = [WatchCommand(rule_id=f"r{n}", op="put", version=1, where=tree) for n, tree in enumerate(trees)]
+    for rule in rules:
+        services.hub.live.rules.apply(rule)
+    monkeypatch.setattr("alarm.cli._send", lambda _, __: None)
+    monkeypatch.setattr("alarm.cli._rules", lambda _: compile_rules(rules))
+    monkeypatch.setattr("monitor.live.command_sender.DELIVERY_SECONDS", 0.2)
+    app = typer.Typer()
+    mount(app)
+    words = ["watch", "add", "--where", "speed_kmh > 5"]
+    settings = SimpleNamespace(site=services.site)
+    by_hand = CliRunner().invoke(app, words, terminal_width=500, obj=settings)
+    reply = await as_role().post("/api/watch", json={"name": "n", "where": "speed_kmh > 5"})
+    assert (by_hand.exit_code, reply.status_code) == (2, 422)
+    assert reply.json()["field"] == "where"
+    assert "100 rules are in force that no index serves" in reply.json()["error"]
+    changed = CliRunner().invoke(app, [*words, "--id", "r7"], terminal_width=500, obj=settings)
+    assert changed.exit_code == 0, changed.output
+    reply = await as_role().post("/api/watch", json={"name": "n", "where": "speed_kmh > 5", "rule_id": "r7"})
+    assert reply.status_code == 503  # no broker
 
 
 @pytest.mark.parametrize(("match", "why"), RULES)

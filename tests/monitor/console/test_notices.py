@@ -28,7 +28,7 @@ SINKS = {"rule_fault_text", "fault_text", "notify_fault", "isinstance"}
 # Words that a Chinese operator types or reads as they are: commands, settings, endings of files.
 OURS = {
     "databus", "mirror", "status", "logs", "console", "http", "HOST", "metrics", "host", "port", "csv",
-    "geojson", "json", "MiB",
+    "geojson", "json", "MiB", "and", "or", "like", "contains", "matches", "is", "present", "Asia", "Shanghai",
 }  # fmt: skip
 LATIN = re.compile(r"[A-Za-z]{2,}")
 
@@ -123,6 +123,18 @@ def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
 
 CODES = {STALE, NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, "too_large", "text_length"}
 """Of a decider, beside those of the check of rules."""
+def test_every_reason_why_a_tree_is_refused_has_its_words() -> None:
+    """The check of trees says a code, too."""
+    codes = {
+        ast.literal_eval(call.args[1])
+        for path in Path(rule_check.__file__).parent.glob("expressions/*.py")
+        for call, name in calls(ast.parse(path.read_text()))
+        if name == "ExpressionError" and isinstance(call.args[1], ast.Constant)
+    }
+    assert len(codes) >= 20
+    assert {f"watch.fault_{code}" for code in codes} <= set(LANGUAGES["zh"])
+
+
 WRONG_RULES = (
     {"name": ""}, {"name": "n" * 101}, {"note": "n" * 501}, {"match": {}}, {"valid_until_ms": 5},
     {"valid_from_ms": -1}, {"valid_from_ms": 9_000_000_000_000, "valid_until_ms": 8_000_000_000_000},

@@ -9,7 +9,7 @@ from typing import get_args
 
 from bus.contracts.alarms import IncidentKind
 from bus.contracts.headers import Reason, RecordKind
-from bus.domain.rule_check import MATCHABLE
+from bus.domain.matchable import MATCHABLE
 from monitor.console.rows import match_text, values_of
 from monitor.i18n import LANGUAGES, texts
 

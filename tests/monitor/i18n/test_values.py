@@ -41,7 +41,9 @@ from monitor.ports import ProcessStatus
 HAN = re.compile(r"[\u4e00-\u9fff]")
 EN, ZH = texts("en"), texts("zh")
 # How a property of a schema is shown: by which group of texts. `op` is never shown.
-GROUP_OF_PROPERTY = {"kind": ("kind", "incident"), "severity": ("severity",), "state": ("state",)}
+GROUP_OF_PROPERTY = {
+    "kind": ("kind", "incident"), "severity": ("severity",), "state": ("state",), "type": ("tree",), "days": ("day",),
+}  # fmt: skip
 # The register's entries are shown by what they hold, on no page by their kind; answers to commands as
 # sentences.
 NOT_SHOWN = {"control.register.json", "event.command.json"}

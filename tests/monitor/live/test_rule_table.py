@@ -12,7 +12,7 @@ from rules_in_force import in_force
 
 from bus.contracts.commands import DecidedRule
 from bus.contracts.topics import EVENT_ALARM, EVENT_INCIDENT, METER_SENT, STATE_WATCHLIST
-from bus.domain.rule_check import MATCHABLE
+from bus.domain.matchable import MATCHABLE
 from monitor.live.live_consumer import LiveBatch, _event
 from monitor.live.rule_table import MAX_EXPIRED_PER_CALL, RuleTable, decode_command
 from spark_apps.apps.latency import DECODER

@@ -1,0 +1,69 @@
+"""Why a record meets a tree or does not, node by node. Pure.
+
+In: a tree that was checked, comparable attributes, times. Out: each node with its answer: True,
+False, or None where what it asks about was not read. Never: another answer than matching gives; a
+property compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from alarm.rules.leaf_predicates import predicate_of
+from bus.contracts.expressions import Conjunction, Disjunction, Expression, Negation
+from bus.domain.expressions.to_text import to_text
+
+
+class ExplainedNode(NamedTuple):
+    """A node, how deep it stands, and its answer. `value`: what the record has, in comparable form;
+    of a group nothing."""
+
+    node: Expression
+    depth: int
+    answer: bool | None
+    value: str = ""
+
+
+def explain(
+    tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int], depth: int = 0
+) -> tuple[ExplainedNode, ...]:
+    """The node itself first, then what stands below it."""
+    if isinstance(tree, Negation):
+        below = explain(tree.part, attributes, times_ms, depth + 1)
+        answer = below[0].answer
+        return ExplainedNode(tree, depth, None if answer is None else not answer), *below
+    if isinstance(tree, Conjunction | Disjunction):
+        parts = [explain(part, attributes, times_ms, depth + 1) for part in tree.parts]
+        answer = _together([part[0].answer for part in parts], isinstance(tree, Conjunction))
+        return ExplainedNode(tree, depth, answer), *(one for part in parts for one in part)
+    answer = predicate_of(tree).holds(attributes, times_ms)
+    value = attributes.get(getattr(tree, "attribute", ""), "")
+    return (ExplainedNode(tree, depth, answer, value),)
+
+
+def _together(answers: list[bool | None], needs_all: bool) -> bool | None:
+    """One decisive answer decides, whatever was not read."""
+    if (not needs_all) in answers:
+        return not needs_all
+    return None if None in answers else needs_all
+
+
+def true_branch(
+    tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int], zone: str = ""
+) -> str:
+    """The text of the first branch of an `or` that holds; empty where a tree has no `or` that
+    decides: all of it holds then."""
+    for node in _alternatives(tree):
+        for part in node.parts:
+            if explain(part, attributes, times_ms)[0].answer:
+                return to_text(part, zone)
+    return ""
+
+
+def _alternatives(tree: Expression) -> Iterator[Disjunction]:
+    """The `or` at the top, or those in an `and` there."""
+    if isinstance(tree, Disjunction):
+        yield tree
+    elif isinstance(tree, Conjunction):
+        yield from (part for part in tree.parts if isinstance(part, Disjunction))

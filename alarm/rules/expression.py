@@ -1,0 +1,78 @@
+"""A tree of conditions as it is matched. Pure; it can be pickled.
+
+`not` is pushed down to the leaves when a tree is compiled. A leaf then asks for one answer, yes or
+no, and "not read" is neither: so no evaluation knows of three values, and neither `x in (a)` nor
+`not x in (a)` is met by a record of which x was not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from alarm.rules.index_cells import IndexCells
+from alarm.rules.leaf_predicates import LeafPredicate, predicate_of
+from alarm.rules.planner import cells_of
+from bus.contracts.expressions import Conjunction, Disjunction, Expression, Leaf, Negation
+from bus.domain.expressions.tree import attributes_of_tree
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLeaf:
+    """A leaf and the answer that is asked for."""
+
+    leaf: Leaf
+    predicate: LeafPredicate
+    expected: bool = True
+
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool:
+        """Whether that is the answer."""
+        return self.predicate.holds(attributes, times_ms) is self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledGroup:
+    """All of its parts, or at least one of them."""
+
+    parts: tuple[CompiledTree, ...]
+    needs_all: bool
+
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool:
+        """By a record."""
+        met = (part.is_met(attributes, times_ms) for part in self.parts)
+        return all(met) if self.needs_all else any(met)
+
+
+CompiledTree: TypeAlias = CompiledLeaf | CompiledGroup
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionCondition:
+    """The whole condition of a rule that has a tree. See `RuleCondition`."""
+
+    tree: Expression
+    compiled: CompiledTree
+    attributes: tuple[str, ...]
+
+    def index_cells(self) -> tuple[IndexCells, ...]:
+        """By the rarest part of each branch."""
+        return cells_of(self.tree)
+
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
+        """See `RuleCondition.is_met`."""
+        return self.compiled.is_met(attributes, times_ms)
+
+
+def expression_condition(tree: Expression) -> ExpressionCondition:
+    """Of a tree that was checked."""
+    return ExpressionCondition(tree, _compiled(tree, negated=False), attributes_of_tree(tree))
+
+
+def _compiled(node: Expression, *, negated: bool) -> CompiledTree:
+    if isinstance(node, Negation):
+        return _compiled(node.part, negated=not negated)
+    if isinstance(node, Conjunction | Disjunction):
+        parts = tuple(_compiled(part, negated=negated) for part in node.parts)
+        return CompiledGroup(parts, isinstance(node, Conjunction) is not negated)
+    return CompiledLeaf(node, predicate_of(node), not negated)

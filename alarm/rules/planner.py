@@ -1,0 +1,128 @@
+"""By which part of a tree an index finds its rule. Pure.
+
+In: a tree that was checked. Out: cells; every record that meets the tree has one of them. Never: a
+look at rules or records: how rare a part is is guessed by its form.
+
+Of an `and` the rarest part is taken, and the index need not know the others; of an `or` each branch
+has its own cells. What no index serves (`not`, a range, presence, a time) makes a rule that each
+record is held against, unless another part of its `and` is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import mul
+from typing import NamedTuple
+
+from alarm.rules.index_cells import ANY_RECORD, IndexCells, cells_of_values, joined
+from alarm.rules.leaf_predicates import MAX_COMPARED_CHARACTERS
+from alarm.rules.plate_fragments import fragment_of
+from bus.contracts.expressions import Conjunction, Disjunction, Expression, Leaf, Negation, OneOf
+from bus.domain.expressions.indexing import TextLeaf, indexed_run, is_plate_pattern
+from bus.domain.expressions.leaf_text import wildcard_form
+from bus.domain.plate_patterns import PlatePattern
+from bus.domain.rule_values import PLATE, values_of, wanted
+
+MAX_GRAM = 4
+"""Characters in a row by which rules are found; a plate has five such runs."""
+_SHARE_OF_PLACE = 0.001
+_SHARE_OF_VALUE = 0.1
+_SHARE_OF_PLATE = 1e-6
+_SHARE_OF_CHARACTER = 0.1
+"""Guesses: of how many records one value, or one character at its place, is true."""
+_PLACES = frozenset({"checkpoint_id", "camera_ip", "recognizer_ip"})
+
+
+class TextGram(NamedTuple):
+    """The runs of so many characters in the values that an attribute may have."""
+
+    attribute: str
+    length: int
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+        """Those of a record."""
+        form = attributes.get(self.attribute, "")
+        if len(form) > MAX_COMPARED_CHARACTERS:
+            return ()
+        values, last = values_of(self.attribute, form), self.length - 1
+        return tuple({
+            value[at : at + self.length] for value in values for at in range(len(value) - last)
+        })  # fmt: skip
+
+
+class IndexPlan(NamedTuple):
+    """Cells, and the share of all records that they are expected to find."""
+
+    share: float
+    cells: tuple[IndexCells, ...]
+
+
+_UNSERVED = IndexPlan(float("inf"), ANY_RECORD)
+
+
+def cells_of(tree: Expression) -> tuple[IndexCells, ...]:
+    """See `RuleCondition.index_cells`."""
+    return _plan(tree, negated=False).cells
+
+
+def _plan(node: Expression, *, negated: bool) -> IndexPlan:
+    if isinstance(node, Negation):
+        return _plan(node.part, negated=not negated)
+    if isinstance(node, Conjunction | Disjunction):
+        parts = [_plan(part, negated=negated) for part in node.parts]
+        if isinstance(node, Conjunction) is negated:
+            return _of_any(parts)
+        if not negated:
+            parts.append(_of_values_together(node.parts))
+        return min(parts, key=lambda plan: plan.share)
+    return _UNSERVED if negated else _of_leaf(node)
+
+
+def _of_any(parts: list[IndexPlan]) -> IndexPlan:
+    if any(plan.cells == ANY_RECORD for plan in parts):
+        return _UNSERVED
+    return IndexPlan(
+        sum(plan.share for plan in parts), joined(one for plan in parts for one in plan.cells)
+    )
+
+
+def _of_values_together(parts: tuple[Expression, ...]) -> IndexPlan:
+    """Of an `and`: a colour and a brand together are rarer than either."""
+    accepted: dict[str, frozenset[str]] = {}
+    for part in parts:
+        if isinstance(part, OneOf):
+            values = _forms(part)
+            known = accepted.get(part.attribute, values)
+            accepted[part.attribute] = min(known, values, key=len)
+    if not accepted:
+        return _UNSERVED
+    found = cells_of_values(accepted)
+    shares = (_share_of(str(name), len(accepted[str(name)])) for name in found.signature)
+    return IndexPlan(reduce(mul, shares), (found,))
+
+
+def _of_leaf(leaf: Leaf) -> IndexPlan:
+    if isinstance(leaf, OneOf):
+        return _of_values_together((leaf,))
+    if is_plate_pattern(leaf):
+        pattern = PlatePattern(wildcard_form(PLATE, leaf.pattern))
+        fragment, value = fragment_of(pattern)
+        given = fragment.run or len(fragment.places)
+        return IndexPlan(_SHARE_OF_CHARACTER**given, (IndexCells((fragment,), ((value,),)),))
+    if not isinstance(leaf, TextLeaf) or not (run := indexed_run(leaf)):
+        return _UNSERVED
+    length = min(len(run), MAX_GRAM)
+    gram = TextGram(leaf.attribute, length)
+    # the last: plates of a city begin alike
+    return IndexPlan(_SHARE_OF_CHARACTER**length, (IndexCells((gram,), ((run[-length:],),)),))
+
+
+def _forms(leaf: OneOf) -> frozenset[str]:
+    return frozenset(filter(None, (wanted(leaf.attribute, one) for one in leaf.values)))
+
+
+def _share_of(attribute: str, values: int) -> float:
+    if attribute == PLATE:
+        return _SHARE_OF_PLATE * values
+    return min(1.0, (_SHARE_OF_PLACE if attribute in _PLACES else _SHARE_OF_VALUE) * values)

@@ -1,0 +1,101 @@
+"""What a rule asks of a record, as one tree: the field `where` of a `WatchCommand`.
+
+In/out: frozen structs, JSON with a `type` per node. Never: whether a record meets one
+(`alarm.rules`), what may be written (`bus.domain.expressions`).
+
+A new form of leaf is a struct here, with its `tag`, and a member of `Leaf`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
+class _Node(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"
+):
+    """Of the tree."""
+
+
+class Conjunction(_Node, frozen=True, tag="and"):
+    """All of the parts hold."""
+
+    parts: tuple[Expression, ...]
+
+
+class Disjunction(_Node, frozen=True, tag="or"):
+    """At least one of the parts holds."""
+
+    parts: tuple[Expression, ...]
+
+
+class Negation(_Node, frozen=True, tag="not"):
+    """The part does not hold. Of a value that was not read neither it nor its negation holds."""
+
+    part: Expression
+
+
+class OneOf(_Node, frozen=True, tag="in"):
+    """The attribute has one of these values, in comparable form."""
+
+    attribute: str
+    values: tuple[str, ...]
+
+
+class Wildcard(_Node, frozen=True, tag="like"):
+    """The whole value is like the pattern: `?` is one character, `*` any run of them."""
+
+    attribute: str
+    pattern: str
+
+
+class Substring(_Node, frozen=True, tag="contains"):
+    """The text stands somewhere in the value."""
+
+    attribute: str
+    text: str
+
+
+class RegularExpression(_Node, frozen=True, tag="regex"):
+    """The whole value matches the pattern, in the syntax of RE2; case does not matter."""
+
+    attribute: str
+    pattern: str
+
+
+class NumericRange(_Node, frozen=True, tag="range"):
+    """The value is a number within. `at_least` and `at_most` belong to the range, `above` and
+    `below` do not; an end that is left out is open."""
+
+    attribute: str
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+
+
+class Presence(_Node, frozen=True, tag="present"):
+    """The attribute was read, whatever its value."""
+
+    attribute: str
+
+
+class TimeWindow(_Node, frozen=True, tag="time"):
+    """A time of the record, of capture or of arrival, lies in the window, on one of these days; on
+    any day where none is named. `begin` belongs to it, `end` does not; one that passes midnight
+    belongs to the day on which it begins. `zone`: an IANA name."""
+
+    days: tuple[Weekday, ...] = ()
+    begin: str = "00:00"
+    end: str = "24:00"
+    zone: str = ""
+
+
+Leaf: TypeAlias = (
+    OneOf | Wildcard | Substring | RegularExpression | NumericRange | Presence | TimeWindow
+)
+Expression: TypeAlias = Conjunction | Disjunction | Negation | Leaf

@@ -1,0 +1,1 @@
+"""Trees of conditions: their text, what may be written, what an index finds. Pure."""

@@ -1,0 +1,196 @@
+"""Trees as they are matched: compared with a plain reading, and with an index that misses none."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from alarm.rules import RuleSet, attributes_of, compile_rules
+from alarm.rules.explain import explain, true_branch
+from alarm.rules.index_cells import ANY_RECORD
+from alarm.rules.planner import cells_of
+from bus.contracts.commands import WatchCommand
+from bus.contracts.expressions import (
+    Conjunction,
+    Disjunction,
+    Expression,
+    Negation,
+    NumericRange,
+    OneOf,
+    Presence,
+    RegularExpression,
+    Substring,
+    TimeWindow,
+    Wildcard,
+)
+from bus.domain.expressions.indexing import is_indexed
+from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard_form
+from bus.domain.expressions.parse import parse
+from bus.domain.expressions.time_window import is_within
+from bus.domain.expressions.tree import with_zone
+from bus.domain.rule_values import values_of, wanted
+from tests.bus.domain.expressions.trees import KIND, ZONE, moments, records, trees
+
+MONDAY_NOON_MS = 1_772_424_000_000  # 2026-03-02 12:00 in Shanghai
+
+
+def put(rule_id: str, tree: Expression, **others: list[str]) -> WatchCommand:
+    return WatchCommand(rule_id=rule_id, op="put", version=1, match=others, where=tree)
+
+
+def put_text(text: str, **others: list[str]) -> WatchCommand:
+    return put("r", with_zone(parse(text, KIND), ZONE), **others)
+
+
+def met(rules: RuleSet, times_ms: Sequence[int] = (), **message: object) -> list[str]:
+    found = rules.match(KIND, attributes_of(KIND, message), times_ms)
+    return [rule.rule_id for rule in found]
+
+
+def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+    """Three values, from the top, with nothing prepared."""
+    match tree:
+        case Negation(part=part):
+            below = plain(part, attributes, times_ms)
+            return None if below is None else not below
+        case Conjunction(parts=parts):
+            answers = [plain(part, attributes, times_ms) for part in parts]
+            return False if False in answers else None if None in answers else True
+        case Disjunction(parts=parts):
+            answers = [plain(part, attributes, times_ms) for part in parts]
+            return True if True in answers else None if None in answers else False
+        case Presence(attribute=name):
+            return name in attributes
+        case TimeWindow():
+            return any(is_within(tree, one) for one in times_ms) if times_ms else None
+        case NumericRange(attribute=name):
+            number = number_of(attributes.get(name, ""))
+            if number is None:
+                return None
+            low = tree.at_least if tree.above is None else tree.above
+            high = tree.at_most if tree.below is None else tree.below
+            is_open = number in (tree.above, tree.below)
+            return (low is None or low <= number) and (high is None or number <= high) and not is_open
+    if tree.attribute not in attributes:
+        return None
+    return any(_accepts(tree, value) for value in values_of(tree.attribute, attributes[tree.attribute]))
+
+
+def _accepts(leaf: Expression, value: str) -> bool:
+    match leaf:
+        case OneOf(attribute=name, values=values):
+            return value in [wanted(name, one) for one in values]
+        case Wildcard(attribute=name, pattern=pattern):
+            return fnmatchcase(value, wildcard_form(name, pattern).replace("[", "[[]"))
+        case Substring(attribute=name, text=text):
+            return substring_form(name, text) in value
+        case RegularExpression(pattern=pattern):
+            return re2.fullmatch(f"(?i:{pattern})", value) is not None
+    raise TypeError
+
+
+@given(st.lists(trees, min_size=1, max_size=6), st.lists(records, max_size=4), moments)
+def test_the_index_finds_what_a_plain_reading_of_every_rule_finds(
+    written: list[Expression], seen: list[dict[str, object]], times_ms: list[int]
+) -> None:
+    """After a journey to an executor; explained in the same way, and gone without a trace."""
+    commands = [put(f"r{number}", tree) for number, tree in enumerate(written)]
+    rules = pickle.loads(pickle.dumps(compile_rules(commands)))
+    for message in seen:
+        attributes = attributes_of(KIND, message)
+        expected = {
+            command.rule_id: plain(tree, attributes, times_ms)
+            for command, tree in zip(commands, written, strict=True)
+        }
+        found = met(rules, times_ms, **message)
+        assert found == [rule_id for rule_id, answer in expected.items() if answer]
+        for rule_id, tree in zip(expected, written, strict=True):
+            assert explain(tree, attributes, times_ms)[0].answer is expected[rule_id]
+    for command in commands:
+        rules.matcher.drop(command.rule_id)
+    assert rules.matcher.index == {}
+
+
+@given(trees)
+def test_what_is_said_to_be_served_by_an_index_is_served_by_one(tree: Expression) -> None:
+    """The word of the check, which knows no matcher, and the planner's cells."""
+    assert is_indexed(tree) is (cells_of(tree) != ANY_RECORD)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_served"),
+    [
+        ("not vehicle_color = 白色", False), ("speed_kmh > 80", False), ("plate_number is present", False),
+        ("during 22:00-06:00", False), ("plate_number like 浙A*", False), ("vehicle_brand contains 众", False),
+        ("vehicle_brand matches \"大.*\"", False), ("vehicle_color = 白色 or speed_kmh > 80", False),
+        ("speed_kmh > 80 and vehicle_color = 白色", True), ("plate_number like 浙A1*", True),
+        ("vehicle_brand contains 大众", True), ("vehicle_brand matches \"大众.*\"", True),
+        ("not (speed_kmh > 80 or not vehicle_color = 白色)", True), ("not not vehicle_color = 白色", True),
+    ],
+)  # fmt: skip
+def test_conditions_that_an_index_serves(text: str, is_served: bool) -> None:
+    assert is_indexed(parse(text, KIND)) is is_served
+
+
+def test_of_and_the_rarest_part_is_looked_up() -> None:
+    """A plate before a colour, a colour and a brand together before either."""
+    tree = parse("vehicle_color = 白 and plate_number like *345 and vehicle_brand contains jeep", KIND)
+    [(signature, cells)] = cells_of(tree)
+    assert cells == (("JEEP",),)
+    tree = parse("vehicle_color = 白 and plate_number = 浙A12345", KIND)
+    [(signature, _)] = cells_of(tree)
+    assert signature == ("plate_number", "vehicle_color")
+
+
+def test_what_was_not_read_meets_neither_a_condition_nor_its_negation() -> None:
+    rules = compile_rules([put_text("not vehicle_color = 白色")])
+    assert met(rules, 车辆颜色="黑色") == ["r"]
+    assert met(rules, 车辆颜色="白色") == []
+    assert met(rules) == met(rules, 车辆颜色="识别异常") == []
+    assert met(compile_rules([put_text("vehicle_color is absent")])) == ["r"]
+
+
+def test_a_rule_with_match_and_tree_asks_for_both() -> None:
+    rules = compile_rules([put_text("speed_kmh > 80", plate_number=["浙A12345", "浙B1*"])])
+    assert met(rules, 车牌号码="浙A12345", 车速=81) == ["r"]
+    assert met(rules, 车牌号码="浙B12345", 车速="８１") == ["r"]
+    assert met(rules, 车牌号码="浙A12345", 车速=80) == met(rules, 车速=81) == []
+
+
+def test_a_window_is_judged_by_capture_or_arrival() -> None:
+    """A camera with a wrong clock hides no car."""
+    rules = compile_rules([put_text("during mon 11:00-13:00 and lane_id = 1")])
+    hour_ms = 3_600_000
+    assert met(rules, (MONDAY_NOON_MS, MONDAY_NOON_MS + 5 * hour_ms), 车道编号="1") == ["r"]
+    assert met(rules, (MONDAY_NOON_MS - 5 * hour_ms, MONDAY_NOON_MS), 车道编号="1") == ["r"]
+    assert met(rules, (MONDAY_NOON_MS + hour_ms,), 车道编号="1") == met(rules, (), 车道编号="1") == []
+
+
+def test_a_tree_that_no_check_has_seen_meets_nothing() -> None:
+    """It comes from a program of someone else; alarms of other rules go on."""
+    trees_of_strangers = [
+        RegularExpression(attribute="lane_id", pattern="("),
+        Negation(part=TimeWindow()),
+        Disjunction(parts=()),
+        Presence(attribute="no_such"),
+    ]
+    rules = compile_rules([put(f"r{n}", tree) for n, tree in enumerate(trees_of_strangers)])
+    assert met(rules, (MONDAY_NOON_MS,), 车道编号="(") == []
+    assert rules.matcher.index == {}
+
+
+def test_a_value_longer_than_any_device_reads_was_not_read() -> None:
+    rules = compile_rules([put_text("vehicle_brand contains jeep or not vehicle_brand contains jeep")])
+    assert met(rules, 车辆品牌="jeep" * 300) == []
+
+
+def test_the_branch_that_held_is_named() -> None:
+    tree = parse("lane_id = 1 and (vehicle_color = 白色 or speed_kmh > 80)", KIND)
+    assert true_branch(tree, {"lane_id": "1", "speed_kmh": "90"}, ()) == "speed_kmh > 80"
+    assert true_branch(parse("lane_id = 1", KIND), {"lane_id": "1"}, ()) == ""

@@ -1,0 +1,81 @@
+"""Trees and records of hypothesis: few values, so that records meet trees."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from bus.contracts.expressions import (
+    Conjunction,
+    Disjunction,
+    Expression,
+    Negation,
+    NumericRange,
+    OneOf,
+    Presence,
+    RegularExpression,
+    Substring,
+    TimeWindow,
+    Wildcard,
+)
+from bus.domain.expressions.check import check_expression
+from bus.domain.expressions.time_window import WEEKDAYS
+from bus.domain.expressions.tree import ExpressionError
+
+KIND = "vehicle"
+ZONE = "Asia/Shanghai"
+WORDS = ("白", "白色", "AB", "ABB", "jeep", "B A", 'a"b', "1", "12", "80", "-1.5", "浙A12")
+attributes = st.sampled_from(("plate_number", "vehicle_color", "vehicle_brand", "speed_kmh"))
+texts = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB1 ·-", min_size=1, max_size=6))
+wild = st.one_of(texts, st.text(alphabet="浙AB12?*", min_size=1, max_size=6))
+regular = st.one_of(
+    st.sampled_from((
+        "(a+)+$", "浙A.*", "[^B]*B", "AB{1,2}", "A?BB", "AB+", "(AB|白色)", "a|浙A12", "白.", r"\d+B?",
+        r"A\+B*", ".*", "[]A]B1", "浙A1(2|3)?", r"(?i)ab.*", "AB{2}1", "(?:AB)*12", "ABx*",
+    )),
+    st.text(alphabet=r"浙AB1.*?+|()[]{}^\d,", max_size=8),
+)  # fmt: skip
+numbers = st.one_of(st.integers(-3, 100), st.floats(-100, 100, allow_nan=False))
+ends = st.one_of(st.none(), numbers)
+clocks = st.sampled_from(("00:00", "06:30", "12:00", "22:00", "23:59"))
+leaves = st.one_of(
+    st.builds(OneOf, attribute=attributes, values=st.lists(texts, min_size=1, max_size=3).map(tuple)),
+    st.builds(Wildcard, attribute=attributes, pattern=wild),
+    st.builds(Substring, attribute=attributes, text=texts),
+    st.builds(RegularExpression, attribute=attributes, pattern=regular),
+    st.builds(NumericRange, attribute=attributes, at_least=ends, at_most=ends),
+    st.builds(NumericRange, attribute=attributes, above=ends, below=ends),
+    st.builds(NumericRange, attribute=attributes, above=ends, at_most=ends),
+    st.builds(Presence, attribute=attributes),
+    st.builds(
+        TimeWindow,
+        days=st.lists(st.sampled_from(WEEKDAYS), unique=True, max_size=3).map(tuple),
+        begin=clocks, end=st.one_of(clocks, st.just("24:00")), zone=st.sampled_from((ZONE, "UTC")),
+    ),
+)  # fmt: skip
+
+
+def is_taken(tree: Expression) -> bool:
+    """Whether such a tree may be put."""
+    try:
+        check_expression(KIND, tree)
+    except ExpressionError:
+        return False
+    return True
+
+
+def _groups(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
+    parts = st.lists(children, min_size=2, max_size=4).map(tuple)
+    return st.one_of(
+        st.builds(Conjunction, parts=parts),
+        st.builds(Disjunction, parts=parts),
+        st.builds(Negation, part=children),
+    )
+
+
+trees = st.recursive(leaves.filter(is_taken), _groups, max_leaves=8).filter(is_taken)
+values = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB12", min_size=1, max_size=5))
+records = st.dictionaries(
+    st.sampled_from(("车牌号码", "车辆颜色", "车辆品牌", "车速")),
+    st.one_of(values, st.integers(-2, 100), st.sampled_from(("识别异常", "浙A?2345", "浙A-12345"))),
+)
+moments = st.lists(st.integers(1_772_000_000_000, 1_774_000_000_000), max_size=2)
