@@ -11,6 +11,7 @@ import gc
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -43,7 +44,7 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
         return
     runs = SampleRecorder(names, repeat, say)
     for seed in range(repeat):
-        for name, value in (attempt("the watch list", lambda: _run(seed), say) or {}).items():
+        for name, value in (attempt("the watch list", partial(_run, seed), say) or {}).items():
             if name in names:
                 runs.add(name, value, of="ours")
         yield from runs.samples()
@@ -86,8 +87,8 @@ def made_messages(rng: random.Random, count: int) -> Iterator[StreamMessage]:
             "车辆颜色": rng.choice(_COLORS), "车型类别": body, "车辆品牌": brand, "车系": series,
             "年检标识": "是", "纸巾盒": "否", "驾驶位是否系安全带": "是",
             "副驾驶位是否系安全带": "是", "车道编号": 1 + rng.randrange(3),
-            "行驶方向": rng.choice(city_names.DIRECTIONS), "车速": rng.randrange(20, 120), "车牌置信度": 97,
-            "车辆图片地址": f"/pictures/{number:012d}.jpg",
+            "行驶方向": rng.choice(city_names.DIRECTIONS), "车速": rng.randrange(20, 120),
+            "车牌置信度": 97, "车辆图片地址": f"/pictures/{number:012d}.jpg",
         }  # fmt: skip
         yield StreamMessage(
             DATA_VEHICLE, 0, number, BEGIN_MS, msgspec.json.encode(message), record_id=f"r{number}"
