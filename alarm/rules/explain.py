@@ -50,14 +50,14 @@ def _together(answers: list[bool | None], needs_all: bool) -> bool | None:
 
 
 def true_branch(
-    tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int], zone: str = ""
+    tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int]
 ) -> str:
     """The text of the first branch of an `or` that holds; empty where a tree has no `or` that
     decides: all of it holds then."""
     for node in _alternatives(tree):
         for part in node.parts:
             if explain(part, attributes, times_ms)[0].answer:
-                return to_text(part, zone)
+                return to_text(part)
     return ""
 
 

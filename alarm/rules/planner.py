@@ -24,8 +24,8 @@ from bus.domain.expressions.leaf_text import wildcard_form
 from bus.domain.plate_patterns import PlatePattern
 from bus.domain.rule_values import PLATE, values_of, wanted
 
-MAX_GRAM = 4
-"""Characters in a row by which rules are found; a plate has five such runs."""
+MAX_GRAM = 5
+"""Characters in a row by which rules are found: as many as a plate has behind its region."""
 _SHARE_OF_PLACE = 0.001
 _SHARE_OF_VALUE = 0.1
 _SHARE_OF_PLATE = 1e-6

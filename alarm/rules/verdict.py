@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
+from alarm.rules.explain import true_branch
 from alarm.rules.matcher import Rule
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate
 from bus.domain.plates import is_doubtful
 from bus.domain.rule_values import PLATE, attributes_of
 
+MAX_BRANCH_CHARACTERS = 500  # a message must stay below a mebibyte; people read the beginning
 _PICTURES = ("人脸图片地址", "车辆图片地址", "场景图片地址", "车牌图片地址")
 
 
@@ -28,7 +30,12 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
     times_ms = (candidate.captured_at_ms, *arrived)
     if not rule.matches(candidate.kind, attributes, times_ms):
         return None
-    return _alarm(rule, candidate, message, attributes, now_ms)
+    alarm = _alarm(rule, candidate, message, attributes, now_ms)
+    where = rule.command.where
+    if where is None:
+        return alarm
+    branch = true_branch(where, attributes, times_ms)[:MAX_BRANCH_CHARACTERS]
+    return msgspec.structs.replace(alarm, branch=branch)
 
 
 def _alarm(

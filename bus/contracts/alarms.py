@@ -41,7 +41,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     `perhaps_sent_before`, of a notice only: a site that is lost, or what ran before a restore, may
     have sent it.
     `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may separate or stand
-    for a character that was not read.
+    for a character that was not read. `branch`, of a rule whose tree has an `or`: the text of the
+    first of its parts that held.
     """
 
     alarm_id: str
@@ -59,6 +60,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     camera_ip: str = ""
     picture_url: str = ""
     attributes: dict[str, str] = {}
+    branch: str = ""
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False

@@ -227,6 +227,12 @@ FIGURES: dict[str, Figure] = {
                 ("dispatcher", "memory of the dispatcher", "MB", 400, 250),
             )
         ),
+        Figure(name="matching-record", unit="µs", must=40, aim=15, compared=False,
+               title="10,000 wildcards and 10,000 trees in force: a record's bytes → candidates",
+               less_is_better=True),
+        Figure(name="matching-growth", unit="×", must=1.3, aim=1.1, compared=False,
+               title="the same with ten times the rules, of which as many are met: CPU time",
+               less_is_better=True),
         Figure(name="cluster-single", title="three copies: single records, acks=all",
                unit="records/s", must=1.0, aim=2.0, compared=True),
         Figure(name="cluster-batches", title="three copies: 16 KiB batches", unit="MB/s",

@@ -17,7 +17,7 @@ import msgspec
 from rich.table import Table
 
 from bus.cli.show import screen
-from deploy.bench import broker_bench, console_bench, flow_bench
+from deploy.bench import broker_bench, console_bench, flow_bench, matching_bench
 from deploy.bench.cleaner import measure as cleaner
 from deploy.bench.cleaner import month
 from deploy.bench.cluster import measure as cluster
@@ -133,6 +133,7 @@ def _measure(names: Sequence[str], repeat: int) -> Iterator[Samples]:
     yield from broker_bench.measure([n for n in names if n in broker_bench.NAMES], repeat, _say)
     yield from flow_bench.measure([n for n in names if n in flow_bench.NAMES], repeat, _say)
     yield from console_bench.measure([n for n in names if n in console_bench.NAMES], repeat, _say)
+    yield from matching_bench.measure([n for n in names if n in matching_bench.NAMES], repeat, _say)
 
 
 def table(rows: Sequence[ReportRow]) -> Table:

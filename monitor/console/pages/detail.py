@@ -216,6 +216,7 @@ class DetailPanel:
                 (t("column.reaction"), f"{row['reaction_ms']:,} ms"),
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
+                *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
             ]
         )
         with ui.element("div").classes("bar"):

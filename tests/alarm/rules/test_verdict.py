@@ -8,6 +8,7 @@ import pytest
 from alarm.rules import compile_rules, verdict
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Candidate
 from bus.contracts.commands import WatchCommand
+from bus.domain.rule_check import parsed_where
 
 RECORD = {"卡口编号": "110110#1#0#0", "车牌号码": "浙 AWL999", "车辆颜色": "白色",
           "抓拍设备地址": "192.168.1.1", "车辆图片地址": "http://p/1.jpg",
@@ -39,6 +40,16 @@ def test_a_record_that_is_too_long_for_an_alarm_raises_it_without() -> None:
     long = verdict(compile_rules([RULE]), candidate({**RECORD, "x": "y" * MAX_RECORD_CHARACTERS}), 300)
     assert long is not None
     assert (long.alarm_id, long.record) == ("r:id-1", "")
+
+
+def test_an_alarm_of_a_tree_says_which_branch_held() -> None:
+    """By the whole record, and by its times."""
+    text = "vehicle_color = 黑色 or (during 08:00-08:01 and plate_number contains WL99)"
+    rule = msgspec.structs.replace(RULE, match={}, where=parsed_where("vehicle", text, "Asia/Shanghai"))
+    alarm = verdict(compile_rules([rule]), candidate(), 300)
+    assert alarm is not None
+    assert alarm.branch == "during 08:00-08:01 in Asia/Shanghai and plate_number contains \"WL99\""
+    assert alarm.attributes == {"vehicle_color": "白色", "plate_number": "浙AWL999"}
 
 
 def test_a_rule_that_was_removed_meanwhile_raises_nothing() -> None:

@@ -1,0 +1,84 @@
+"""`watch explain`: why a record meets a rule or does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from alarm.cli import mount
+from alarm.rules import compile_rules
+from bus.contracts.commands import WatchCommand
+from bus.domain.rule_check import parsed_where
+
+ZONE = "Asia/Shanghai"
+TEXT = "plate_number like 浙A*123 and not vehicle_color in (白色, 黑色) or during mon 11:00-13:00 and speed_kmh > 80"
+RULE = WatchCommand(rule_id="r", op="put", version=1, where=parsed_where("vehicle", TEXT, ZONE))
+PLATE_ONLY = WatchCommand(rule_id="p", op="put", version=1, match={"plate_number": ["浙A12345", "浙B?1*"]})
+RECORD = '{"车牌号码": "浙A99123", "车辆颜色": "白色", "车速": 90, "抓拍时间": "2026-03-02 12:00:00"}'
+EXPLAINED = """     yes  one of:
+      no    all of:
+     yes      plate_number like "浙A*123"   (浙A99123)
+      no      not:
+     yes        vehicle_color in (白色, 黑色)   (白色)
+     yes    all of:
+     yes      during mon 11:00-13:00
+     yes      speed_kmh > 80   (90)
+a vehicle record like this meets the rule
+"""
+
+
+def explain(monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
+    monkeypatch.setattr("alarm.cli._rules", lambda _: compile_rules([RULE, PLATE_ONLY]))
+    app = typer.Typer()
+    mount(app)
+    settings = SimpleNamespace(site=SimpleNamespace(zone=ZONE))
+    done = CliRunner().invoke(app, ["watch", "explain", *words], terminal_width=300, obj=settings)
+    return done.exit_code, done.output
+
+
+def test_a_record_is_explained_branch_by_branch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As it was sent; by its capture time."""
+    file = tmp_path / "record.json"
+    file.write_text(RECORD)
+    assert explain(monkeypatch, "r", "--record", str(file)) == (0, EXPLAINED)
+
+
+def test_of_a_plate_alone_the_rest_was_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    status, text = explain(monkeypatch, "r", "浙A99123")
+    assert status == 0
+    assert [line.split("  ")[0].strip() or line[:8].strip() for line in text.splitlines()[:2]] == ["not read", "not read"]
+    assert "does not meet the rule" in text
+
+
+def test_a_rule_without_a_tree_is_explained_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert explain(monkeypatch, "p", "浙BX123") == (
+        0,
+        "     yes  one of:\n      no    plate_number = 浙A12345   (浙BX123)\n"
+        '     yes    plate_number like "浙B?1*"   (浙BX123)\na vehicle record like this meets the rule\n',
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("none", "浙A12345"), "no rule none is in force"),
+        (("r",), "give a plate, or --record"),
+        (("r", "浙A12345", "--record", "x"), "give a plate, or --record"),
+        (("r", "--record", "missing"), "missing is no record in JSON"),
+        (("r", "--record", "{bad}"), "is no record in JSON"),
+        (("r", "--record", "{large}"), "is larger than"),
+    ],
+)
+def test_what_cannot_be_explained_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("{bad}").write_bytes(b'["\xff')
+    Path("{large}").write_bytes(b" " * 1_048_577)
+    status, text = explain(monkeypatch, *words)
+    assert status == 2
+    assert why in text
