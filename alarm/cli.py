@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn, cast
+from typing import Annotated, NoReturn, cast
 
 import msgspec
 import typer
@@ -60,6 +60,10 @@ _MATCH_HELP = (
     "attribute=value[,value…], e.g. vehicle_color=白色 or vehicle_brand=Jeep; all must hold. "
     "Attributes: the English names of the message's fields."
 )
+PlateOption = Annotated[list[str] | None, typer.Option(help=_PLATE_HELP)]
+MatchOption = Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)]
+KindOption = Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")]
+WhereOption = Annotated[str, typer.Option(help=WHERE_HELP)]
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
 _OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
@@ -68,64 +72,81 @@ _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def mount(app: typer.Typer) -> None:
-    """Add the commands of this package."""
-    watch = typer.Typer(help="The watch list: who or what is looked for.", no_args_is_help=True)
-    watch.command("add")(add)
-    watch.command("list")(list_rules)
-    watch.command("remove")(remove)
-    watch.command("explain")(explain_rule)
-    app.add_typer(watch, name="watch")
+    """Add the group `alarms`; `watch_commands` are mounted by `deploy`."""
     alarms = typer.Typer(help="Alarms that were raised.", no_args_is_help=True)
     alarms.command("list")(list_alarms)
     alarms.command("ack")(acknowledge)
     app.add_typer(alarms, name="alarms")
 
 
+def watch_commands() -> typer.Typer:
+    """The group `watch`, to which `deploy` adds what needs the store of records."""
+    watch = typer.Typer(help="The watch list: who or what is looked for.", no_args_is_help=True)
+    watch.command("add")(add)
+    watch.command("list")(list_rules)
+    watch.command("remove")(remove)
+    watch.command("explain")(explain_rule)
+    return watch
+
+
 def add(
     ctx: typer.Context,
-    plate: Annotated[list[str] | None, typer.Option(help=_PLATE_HELP)] = None,
-    match: Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)] = None,
-    kind: Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")] = USUAL_KIND,
+    plate: PlateOption = None,
+    match: MatchOption = None,
+    kind: KindOption = USUAL_KIND,
     name: Annotated[str, typer.Option(help="What operators read on the alarm.")] = "",
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
-    where: Annotated[str, typer.Option(help=WHERE_HELP)] = "",
+    where: WhereOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Put a target on the watch list. From the next record on it is looked for."""
     now_ms = wall_clock.now_ms()
-    rule_id = rule_id or f"rule-{now_ms:x}"
-    command = WatchCommand(
-        rule_id=rule_id,
-        op="put",
+    command = msgspec.structs.replace(
+        rule_of_options(ctx, plate, match, kind, where, name),
+        rule_id=rule_id or f"rule-{now_ms:x}",
         version=now_ms,
-        kind=cast(MatchedKind, _one_of("--kind", kind, WIRE_KEYS)),
-        name=name or usual_name(*(plate or ()), *(match or ()), *where.split()),
-        severity=cast(
-            Literal["info", "warning", "critical"],
-            _one_of("--severity", severity, ("info", "warning", "critical")),
-        ),
-        match=conditions(plate or (), match or (), is_needed=not where.strip()),
-        where=tree_of_text(ctx, where, kind),
+        severity=_one_of("--severity", severity, ("info", "warning", "critical")),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
         author=AUTHOR,
         issuer=AUTHOR,
         command_id=new_command_id(),
         seen_version=seen,
     )
-    try:
-        check_rule(command, now_ms)
-    except RuleError as error:
-        option = _OPTIONS.get(error.field, "--match")
-        raise typer.BadParameter(f"{error.field}: {error}", param_hint=option) from error
+    check_options(command)
     warn_if_unindexed(command)
     answer = _request(ctx, command, as_json=as_json)
     if as_json:
         _lines([msgspec.structs.replace(command, version=answer.version)])
     else:
         typer.echo(f"{command.rule_id} is in force")
+
+
+def rule_of_options(
+    ctx: typer.Context, plate: list[str] | None, match: list[str] | None, kind: str, where: str,
+    name: str = "",
+) -> WatchCommand:  # fmt: skip
+    """What the words ask of a record. Raises `typer.BadParameter`."""
+    return WatchCommand(
+        rule_id="new",
+        op="put",
+        version=0,
+        kind=cast(MatchedKind, _one_of("--kind", kind, WIRE_KEYS)),
+        name=name or usual_name(*(plate or ()), *(match or ()), *where.split()),
+        match=conditions(plate or (), match or (), is_needed=not where.strip()),
+        where=tree_of_text(ctx, where, kind),
+    )
+
+
+def check_options(command: WatchCommand) -> None:
+    """Raises `typer.BadParameter` for a rule that cannot be meant."""
+    try:
+        check_rule(command, wall_clock.now_ms())
+    except RuleError as error:
+        option = _OPTIONS.get(error.field, "--match")
+        raise typer.BadParameter(f"{error.field}: {error}", param_hint=option) from error
 
 
 def remove(

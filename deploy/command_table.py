@@ -180,7 +180,7 @@ COMMANDS = (
         "Send recorded messages again, one JSON object per line.",
     ),
     CommandRow("city", "ingest.senders.simulator.cli", "The simulated city of cameras."),
-    CommandRow("watch", "alarm.cli", "The watch list: who or what is looked for."),
+    CommandRow("watch", "deploy.product.watch_cli", "The watch list: who or what is looked for."),
     CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
     CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
     CommandRow("mirror", "dr_mirror.cli", "The mirror to the second site."),

@@ -14,6 +14,7 @@ import msgspec
 from bus.client.model import ConsumedRecord
 from bus.contracts.commands import WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
+from bus.domain.rule_demand import RuleDemand, demand_of
 
 MAX_REQUEST_BYTES = 256 * 1024
 """A decision is a little longer than its request and has to be taken by the brokers, too."""
@@ -57,12 +58,14 @@ def decode_request(record: ConsumedRecord, topic_id: str) -> CommandRequest:
 
 
 def independent(requests: Iterable[CommandRequest]) -> Iterator[list[CommandRequest]]:
-    """In their order, in groups that have each rule and each id once: of a rule only its newest
-    decision can lack an answer then."""
+    """In their order, in groups that have each rule and each id once, and one rule that costs more
+    than a look-up: of a rule only its newest decision can lack an answer then."""
     group: list[CommandRequest] = []
     named: set[str] = set()
     for one in requests:
         names = {f"rule {one.command.rule_id}", f"command {one.command_id}"}
+        if demand_of(one.command) != RuleDemand():  # judged beside all that are in force
+            names.add("demand")
         if not named.isdisjoint(names):
             yield group
             group, named = [], set()

@@ -13,7 +13,7 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from alarm.cli import UNDECIDED_STATUS, mount
+from alarm.cli import UNDECIDED_STATUS, watch_commands
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings
@@ -34,7 +34,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
 @pytest.fixture
 def run(bus: BusSettings) -> Run:
     app = typer.Typer()
-    mount(app)
+    app.add_typer(watch_commands(), name="watch")
 
     def run(*words: str, at: BusSettings = bus) -> Result:
         return CliRunner().invoke(app, ["watch", *words], obj=SimpleNamespace(bus=at, site=SiteSettings()))

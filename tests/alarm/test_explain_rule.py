@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from alarm.cli import mount
+from alarm.cli import watch_commands
 from alarm.rules import compile_rules
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_check import parsed_where
@@ -34,7 +34,7 @@ a vehicle record like this meets the rule
 def explain(monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
     monkeypatch.setattr("alarm.cli._rules", lambda _: compile_rules([RULE, PLATE_ONLY]))
     app = typer.Typer()
-    mount(app)
+    app.add_typer(watch_commands(), name="watch")
     settings = SimpleNamespace(site=SimpleNamespace(zone=ZONE))
     done = CliRunner().invoke(app, ["watch", "explain", *words], terminal_width=300, obj=settings)
     return done.exit_code, done.output

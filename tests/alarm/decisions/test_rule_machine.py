@@ -21,6 +21,7 @@ from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST
+from bus.domain.rule_demand import MAX_UNINDEXED_RULES
 
 NOW_MS = 1_795_000_000_000
 OPS = ("put", "remove", "floor")
@@ -188,6 +189,34 @@ def test_a_refusal_names_field_and_code_and_is_short(
     answer = world.carry_out(request(**fields))
     assert (answer.state, answer.field, answer.code, world.rules) == ("refused", field, code, [])
     assert len(msgspec.json.encode(answer)) < 10_000
+
+
+def without_index(rule_id: str, offset: int, speed: int = 5) -> CommandRequest:
+    where = {"type": "range", "attribute": "speed_kmh", "above": speed}
+    return request(offset=offset, rule_id=rule_id, match={}, where=where)
+
+
+def test_one_rule_more_that_no_index_serves_is_refused_and_each_of_them_may_be_changed() -> None:
+    """Also by who takes over; what ends makes room."""
+    world = DecidedWorld()
+    for number in range(MAX_UNINDEXED_RULES):
+        assert world.carry_out(without_index(f"r{number}", number)).state == "accepted"
+    for decider in (world, world.restarted()):
+        refused = decider.decide(without_index("more", 200)).answer
+        assert refused is not None
+        assert (refused.state, refused.field, refused.code) == ("refused", "where", "unindexed_rules")
+        changed = decider.decide(without_index("r7", 201, speed=9)).answer
+        assert changed is not None
+        assert changed.state == "accepted"
+    assert world.carry_out(request("remove", 202, rule_id="r7")).state == "accepted"
+    assert world.carry_out(without_index("more", 203)).state == "accepted"
+
+
+def test_rules_that_no_index_serves_are_decided_one_after_the_other() -> None:
+    """Else a hundred that come at once would each be the hundredth."""
+    asked = [without_index(f"r{number}", number) for number in range(3)]
+    usual = [request(offset=n, rule_id=f"r{n}") for n in range(10, 13)]
+    assert [len(group) for group in independent([*asked, *usual])] == [1, 1, 4]
 
 
 def test_a_site_whose_data_are_anothers_decides_nothing() -> None:

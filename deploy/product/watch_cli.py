@@ -1,0 +1,148 @@
+"""`watch`: the commands of the watch list, and the preview, which needs the store of records.
+
+In: words, the composed settings in `ctx.obj`. Out: a table, or JSON. Never: a record: a preview
+counts.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import closing
+from datetime import datetime, timedelta
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.table import Table
+
+from alarm.cli import (
+    KindOption,
+    MatchOption,
+    PlateOption,
+    WhereOption,
+    check_options,
+    rule_of_options,
+    watch_commands,
+)
+from alarm.preview import preview_piece
+from bus.cli.show import AsJson, print_json, screen
+from bus.contracts.commands import USUAL_KIND, WatchCommand
+from bus.domain.rule_preview import PreviewRequest
+from bus.runtime import wall_clock
+from deploy.open_stores import open_records
+from ingest.store.port import RecordReader, StoreError
+
+MOST_DAYS = 366
+MOST_PLACES = 10
+BAR = 40
+"""Characters of the longest bar."""
+_MOST_HELP = "Stop after so many records were looked at."
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    watch = watch_commands()
+    watch.command("preview")(preview)
+    app.add_typer(watch, name="watch")
+
+
+class PreviewCounts:
+    """What a preview has found by now."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.days: dict[str, int] = {}
+        self.places: Counter[str] = Counter()
+        self.is_cut = False
+        """Whether it was stopped before all days were looked through."""
+
+
+def preview(
+    ctx: typer.Context,
+    plate: PlateOption = None,
+    match: MatchOption = None,
+    kind: KindOption = USUAL_KIND,
+    where: WhereOption = "",
+    days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="Back from today.")] = 7,
+    most: Annotated[int, typer.Option(min=1, help=_MOST_HELP)] = 5_000_000,
+    as_json: AsJson = False,
+) -> None:
+    """Count what a rule would have hit, newest day first, before it is put. Ctrl-C stops it."""
+    rule = rule_of_options(ctx, plate, match, kind, where)
+    check_options(rule)
+    counts = PreviewCounts()
+    try:
+        with closing(open_records(ctx.obj)) as reader:
+            _count(reader, rule, ctx.obj.site.tz, days, most, counts)
+    except KeyboardInterrupt:
+        counts.is_cut = True
+    except StoreError as error:
+        typer.echo(f"databus: no records can be read: {error}", err=True)
+        raise typer.Exit(1) from error
+    finally:
+        _progress(None)
+    if as_json:
+        print_json(
+            {
+                "days": counts.days,
+                "places": dict(counts.places.most_common()),
+                "read": counts.read,
+                "is_cut": counts.is_cut,
+            }
+        )
+    else:
+        _show(counts)
+
+
+def _count(
+    reader: RecordReader, rule: WatchCommand, zone: ZoneInfo, days: int, most: int,
+    counts: PreviewCounts,
+) -> None:  # fmt: skip
+    today = datetime.fromtimestamp(wall_clock.now_ms() / 1000, zone).replace(
+        hour=0, minute=0, second=0, microsecond=0, tzinfo=None
+    )
+    for back in range(days):
+        begin = today - timedelta(back)
+        begin_ms, end_ms = (
+            round(one.replace(tzinfo=zone).timestamp() * 1000)
+            for one in (begin, begin + timedelta(1))
+        )
+        counts.days[f"{begin:%Y-%m-%d}"] = 0
+        cursor = ""
+        while True:
+            asked = PreviewRequest(from_ms=begin_ms, until_ms=end_ms, cursor=cursor)
+            piece = preview_piece(reader, rule, asked)
+            counts.read += piece.read
+            counts.days[f"{begin:%Y-%m-%d}"] += sum(piece.hits.values())
+            counts.places.update(piece.hits)
+            _progress(counts)
+            cursor = piece.cursor
+            if counts.read >= most and (cursor or back < days - 1):
+                counts.is_cut = True
+                return
+            if not cursor:
+                break
+
+
+def _progress(counts: PreviewCounts | None) -> None:
+    """A line that is written over and gone at the end; nothing where nobody looks."""
+    if sys.stderr.isatty():
+        hits = counts.places.total() if counts else 0
+        text = f"{counts.read:,} records looked at, {hits:,} hits" if counts else ""
+        sys.stderr.write(f"\r{text:<60}\r" if not counts else f"\r{text:<60}")
+        sys.stderr.flush()
+
+
+def _show(counts: PreviewCounts) -> None:
+    table = Table("day", "hits", "")
+    most = max(counts.days.values(), default=0)
+    for day, hits in counts.days.items():
+        table.add_row(day, f"{hits:,}", "█" * (BAR * hits // most if most else 0))
+    screen().print(table)
+    said = f"{counts.places.total():,} hits at {len(counts.places):,} places; "
+    typer.echo(f"{said}{counts.read:,} records looked at")
+    if counts.is_cut:
+        typer.echo("stopped before all days were looked through: the last day above is not whole")
+    for place, hits in counts.places.most_common(MOST_PLACES):
+        typer.echo(f"  {place}: {hits:,}")
