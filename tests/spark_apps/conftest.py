@@ -32,6 +32,7 @@ from bus.contracts.topics import (
     STATE_WATCHLIST,
     TOPICS,
 )
+from bus.domain.rule_check import parsed_where
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
 from deploy.reconcile.topic_totals import read_topic_totals
@@ -163,10 +164,15 @@ class DriverProcess:
 
     def put_rule(self, rule_id: str, plate: str) -> None:
         """Put a rule; acknowledged when this returns."""
-        command = DecidedRule(
-            rule_id=rule_id, op="put", version=1, match={"plate_number": [plate]}
-        )
-        self.send(STATE_WATCHLIST, msgspec.json.encode(command), key=rule_id)
+        self._put(DecidedRule(rule_id=rule_id, op="put", version=1, match={"plate_number": [plate]}))
+
+    def put_tree(self, rule_id: str, text: str) -> None:
+        """The same for a rule that is an expression."""
+        where = parsed_where("vehicle", text, "Asia/Shanghai")
+        self._put(DecidedRule(rule_id=rule_id, op="put", version=1, where=where))
+
+    def _put(self, rule: DecidedRule) -> None:
+        self.send(STATE_WATCHLIST, msgspec.json.encode(rule), key=rule.rule_id)
         self.flush()
 
     def new_producer(self) -> None:

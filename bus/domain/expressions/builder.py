@@ -172,7 +172,7 @@ class TreeBuilder:
 
     def times(self, found: tuple[Token, Token, Token]) -> Times:
         """22:00-06:00."""
-        return f"{found[0]:0>5}", f"{found[2]:0>5}"
+        return str(found[0]).rjust(5, "0"), str(found[2]).rjust(5, "0")
 
     def window_of_days(
         self, found: tuple[Token, tuple[Weekday, ...], Times | None, Token | None, Token | None]

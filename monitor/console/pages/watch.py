@@ -17,6 +17,7 @@ from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import parse_time
 from monitor.console.elements import paged_grid, panel, refresh_rows, source
+from monitor.console.expression_field import ExpressionField
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
@@ -24,7 +25,6 @@ from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import Row, column, rule_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
-from monitor.console.where_field import WhereField
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import (
     CommandNotAcknowledged,
@@ -68,7 +68,7 @@ class RuleForm:
                 self._plates = ui.input(t("watch.plate")).style("width: 300px")
                 self._until = moment_field(t, t("watch.until")).style("width: 250px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
-            self._where = WhereField(view)
+            self._where = ExpressionField(view)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
                 ui.button(

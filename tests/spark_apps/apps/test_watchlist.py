@@ -8,6 +8,7 @@ import random
 from alarm.rules import RuleSet, compile_rules, verdict
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import Register
+from bus.domain.rule_check import parsed_where
 from spark_apps.apps.watchlist import candidates
 from spark_apps.batches.message import StreamMessage
 from spark_apps.tasks.judge import judge
@@ -52,6 +53,16 @@ def test_records_that_are_not_valid_are_no_candidates() -> None:
     without_time = {key: value for key, value in RECORD.items() if key != "抓拍时间"}
     broken = [message(without_time), message(b"{"), message(b"\xff"), message(b"[1]"), message(b"")]
     assert list(candidates(RULES, broken, ZONE)) == []
+
+
+def test_a_rule_may_ask_that_something_was_not_read() -> None:
+    """Also where nothing was read of what rules ask for; a message that is none stays none."""
+    where = parsed_where("vehicle", "plate_number is absent and not during 00:00-01:00", ZONE)
+    rules = compile_rules([WatchCommand(rule_id="bare", op="put", version=1, where=where)])
+    bare = {key: value for key, value in RECORD.items() if key != "车牌号码"}
+    broken = [message(b"{"), message(b"[1]"), message(b"")]
+    found = candidates(rules, [message(bare), message(bare | {"车牌号码": "识别异常"}), message(), *broken], ZONE)
+    assert [candidate.rule_id for candidate in found] == ["bare", "bare"]
 
 
 def test_without_rules_nothing_is_even_decoded() -> None:

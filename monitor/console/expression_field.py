@@ -18,7 +18,7 @@ from monitor.console.tree_words import tree_lines, with_device_values
 MAX_LINES = 200  # of what was understood; a person reads no more
 
 
-class WhereField:
+class ExpressionField:
     """Reads what is typed and says at once what it means."""
 
     def __init__(self, view: View) -> None:
