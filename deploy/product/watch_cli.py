@@ -54,7 +54,7 @@ class PreviewCounts:
         self.read = 0
         self.days: dict[str, int] = {}
         self.places: Counter[str] = Counter()
-        self.is_cut = False
+        self.is_partial = False
         """Whether it was stopped before all days were looked through."""
 
 
@@ -76,7 +76,7 @@ def preview(
         with closing(open_records(ctx.obj)) as reader:
             _count(reader, rule, ctx.obj.site.tz, days, most, counts)
     except KeyboardInterrupt:
-        counts.is_cut = True
+        counts.is_partial = True
     except StoreError as error:
         typer.echo(f"databus: no records can be read: {error}", err=True)
         raise typer.Exit(1) from error
@@ -88,7 +88,7 @@ def preview(
                 "days": counts.days,
                 "places": dict(counts.places.most_common()),
                 "read": counts.read,
-                "is_cut": counts.is_cut,
+                "is_partial": counts.is_partial,
             }
         )
     else:
@@ -119,7 +119,7 @@ def _count(
             _progress(counts)
             cursor = piece.cursor
             if counts.read >= most and (cursor or back < days - 1):
-                counts.is_cut = True
+                counts.is_partial = True
                 return
             if not cursor:
                 break
@@ -142,7 +142,7 @@ def _show(counts: PreviewCounts) -> None:
     screen().print(table)
     said = f"{counts.places.total():,} hits at {len(counts.places):,} places; "
     typer.echo(f"{said}{counts.read:,} records looked at")
-    if counts.is_cut:
+    if counts.is_partial:
         typer.echo("stopped before all days were looked through: the last day above is not whole")
     for place, hits in counts.places.most_common(MOST_PLACES):
         typer.echo(f"  {place}: {hits:,}")

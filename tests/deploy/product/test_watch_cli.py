@@ -73,7 +73,7 @@ def test_hits_are_counted_by_day_and_place(
     assert sum(found["days"].values()) == len(places)
     assert len(found["days"]) == (1 if "--days" in words else 7)
     assert list(found["days"]) == sorted(found["days"], reverse=True)
-    assert not found["is_cut"]
+    assert not found["is_partial"]
     shown = ask(*words)
     assert f"{len(places)} hits at {len(places)} places" in shown.output
 
@@ -81,8 +81,8 @@ def test_hits_are_counted_by_day_and_place(
 def test_what_is_not_looked_at_is_said(ask: Ask) -> None:
     """Of a preview that stops early nobody takes the last day for whole."""
     words = ("--match", "vehicle_color=白色")
-    assert not json.loads(ask(*words, "--json").output)["is_cut"]
-    assert json.loads(ask(*words, "--most", "1", "--json").output)["is_cut"]
+    assert not json.loads(ask(*words, "--json").output)["is_partial"]
+    assert json.loads(ask(*words, "--most", "1", "--json").output)["is_partial"]
     assert "stopped before all days" in ask(*words, "--most", "1").output
 
 
