@@ -13,8 +13,10 @@ from alarm.rules.explain import ExplainedNode, explain
 from alarm.rules.matcher import Rule
 from bus.contracts.commands import USUAL_KIND
 from bus.contracts.expressions import Conjunction, Disjunction, Negation
+from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
+from bus.domain.expressions.tree import ExpressionError
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.rule_values import PLATE
 from bus.domain.times import BadTime, LocalTime
@@ -46,11 +48,17 @@ def record_of(plate: str, file: Path | None) -> Message:
 
 def explanation(rule: Rule, message: Message, zone: str) -> Iterator[str]:
     """A line per node of the rule, then the whole."""
-    kind = rule.command.kind
+    kind, where = rule.command.kind, rule.command.where
     attributes, times_ms = attributes_of(kind, message), _captured_ms(kind, message, zone)
     tree = tree_of(rule.command)
     if tree is None:
         yield "the rule asks for nothing and is met by no record"
+        return
+    try:
+        if where is not None:
+            check_complete(kind, where)
+    except ExpressionError as error:
+        yield f"the rule is met by no record, and should be put again: {error}"
         return
     for one in explain(tree, attributes, times_ms):
         yield _line(one, zone)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from alarm.cli import watch_commands
 from alarm.rules import compile_rules
 from bus.contracts.commands import WatchCommand
+from bus.contracts.expressions import RegularExpression
 from bus.domain.rule_check import parsed_where
 
 ZONE = "Asia/Shanghai"
@@ -31,8 +32,10 @@ a vehicle record like this meets the rule
 """
 
 
-def explain(monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str]:
-    monkeypatch.setattr("alarm.cli._rules", lambda _: compile_rules([RULE, PLATE_ONLY]))
+def explain(
+    monkeypatch: pytest.MonkeyPatch, *words: str, rules: tuple[WatchCommand, ...] = (RULE, PLATE_ONLY)
+) -> tuple[int, str]:
+    monkeypatch.setattr("alarm.cli._rules", lambda _: compile_rules(rules))
     app = typer.Typer()
     app.add_typer(watch_commands(), name="watch")
     settings = SimpleNamespace(site=SimpleNamespace(zone=ZONE))
@@ -60,6 +63,15 @@ def test_a_rule_without_a_tree_is_explained_too(monkeypatch: pytest.MonkeyPatch)
         "     yes  one of:\n      no    plate_number = 浙A12345   (浙BX123)\n"
         '     yes    plate_number like "浙B?1*"   (浙BX123)\na vehicle record like this meets the rule\n',
     )
+
+
+def test_a_rule_of_a_program_that_does_not_check_says_that_it_meets_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where = RegularExpression(attribute="plate_number", pattern="(")
+    rule = WatchCommand(rule_id="s", op="put", version=1, where=where)
+    status, text = explain(monkeypatch, "s", "浙A12345", rules=(rule,))
+    assert (status, text.startswith("the rule is met by no record, and should be put again: ")) == (0, True)
 
 
 @pytest.mark.parametrize(

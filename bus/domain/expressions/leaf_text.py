@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from bus.domain.plate_patterns import pattern_form
 from bus.domain.plates import ANY_RUN, MARKS, UNREAD, folded, with_single_runs
 from bus.domain.rule_values import PLATE, normal
@@ -32,12 +34,12 @@ def number_of(form: str) -> float | None:
         found = float(form)
     except ValueError:
         return None
-    return found if abs(found) < _INFINITE else None
-
-
-_INFINITE = float("inf")
+    return found if math.isfinite(found) else None
 
 
 def number_text(number: float) -> str:
     """`80`, `0.5`: as a person writes it."""
-    return str(int(number)) if number == int(number) and abs(number) < 1e15 else repr(number)
+    return str(int(number)) if abs(number) < _LAST_WHOLE and number.is_integer() else repr(number)
+
+
+_LAST_WHOLE = 1e15  # beyond it a whole number is shorter with its exponent
