@@ -9,7 +9,6 @@ ZH: dict[str, str] = {
     "watch.preview_done": "最近 7 天：命中 {hits} 次，{places} 个卡口；共查看 {read} 条记录",
     "watch.preview_limit": "已查看 {read} 条记录，至 {day} 为止：命中 {hits} 次，{places} 个卡口",
     "watch.preview_stop": "停止",
-    "watch.preview_failed": "存储未应答：{why}",
 }
 
 EN: dict[str, str] = {
@@ -21,5 +20,4 @@ EN: dict[str, str] = {
     "watch.preview_limit": "Looked at {read} records, back to {day}: {hits} hits at {places} "
     "places",
     "watch.preview_stop": "Stop",
-    "watch.preview_failed": "The store does not answer: {why}",
 }

@@ -4,7 +4,8 @@ button that stops it. Counts and places only."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from datetime import date
 from itertools import count
 
@@ -18,6 +19,7 @@ from monitor.api.preview import preview
 from monitor.api.views import parse_time
 from monitor.console.days import day_before, span_of
 from monitor.console.layout import View
+from monitor.console.notices import FaultNotice
 
 DAYS = 7
 MOST_READ = 500_000
@@ -40,19 +42,21 @@ class RulePreview:
         self._running = mine = next(self._runs)
         shown = _PreviewRows(self._view, self._area, self.stop)
         try:
-            async for day, piece in self._pieces(rule):
-                if mine != self._running:
-                    return
-                shown.add(day, piece)
-                if shown.read >= MOST_READ:
-                    shown.end(day)
-                    return
+            async with aclosing(self._pieces(rule)) as pieces:
+                async for day, piece in pieces:
+                    if mine != self._running:
+                        return
+                    shown.add(day, piece)
+                    if shown.read >= MOST_READ:
+                        shown.end(day)
+                        return
         except QueryUnavailable as error:
-            shown.fail(str(error))
+            shown.end_here()
+            shown.fault.show(self._view.t("detail.unavailable"), str(error))
         else:
             shown.end()
 
-    async def _pieces(self, rule: WatchCommand) -> AsyncIterator[tuple[date, PreviewPiece]]:
+    async def _pieces(self, rule: WatchCommand) -> AsyncGenerator[tuple[date, PreviewPiece], None]:
         services = self._view.services
         zone = services.site.tz
         for back in range(DAYS):
@@ -90,6 +94,7 @@ class _PreviewRows:
                 self._state = ui.label(view.t("watch.preview_begun"))
                 self._stop = ui.button(view.t("watch.preview_stop"), color=None)
                 self._stop.classes("header-button").on_click(lambda: self._stopped(on_stop))
+            self.fault = FaultNotice()
             self._table = ui.element("div").classes("preview-days")
             self._where = ui.label().classes("soft")
 
@@ -120,9 +125,8 @@ class _PreviewRows:
             for place, hits in self._places.most_common(MOST_PLACES)
         ))  # fmt: skip
 
-    def fail(self, why: str) -> None:
-        """The store does not answer."""
-        self._state.set_text(self._view.t("watch.preview_failed", why=why))
+    def end_here(self) -> None:
+        """Nothing more is asked; what was found by now stays."""
         self._stop.delete()
 
     def _stopped(self, on_stop: Callable[[], None]) -> None:
