@@ -52,13 +52,19 @@ def rule_fault_text(error: Exception, t: Texts, zone: ZoneInfo = UTC) -> str:
         when = clock(error.answer.changed_at_ms, zone)[:16]
         return t("watch.fault_stale", who=error.answer.changed_by, when=when)
     if isinstance(error, CommandRefused) and not error.field:
-        return t(f"watch.fault_{error.code}")
+        return _reason(error.code, t)
     if isinstance(error, RuleError | CommandRefused):
         field = t.table.get(f"watch.{error.field}", t.word("attribute", error.field))
-        return f"{field}: {t(f'watch.fault_{error.code}')}"
+        return f"{field}: {_reason(error.code, t)}"
     if isinstance(error, CommandNotAcknowledged):
         return t("watch.fault_not_acknowledged")
     if isinstance(error, CommandUnanswered):
         return t("watch.fault_unanswered")
     is_form = isinstance(error, msgspec.ValidationError)
     return t("watch.fault_form" if is_form else "watch.fault_moment")
+
+
+def _reason(code: str, t: Texts) -> str:
+    """A decider of a later version may have others."""
+    key = f"watch.fault_{code}"
+    return t(key if key in t.table else "watch.fault_form")
