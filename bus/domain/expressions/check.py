@@ -65,7 +65,8 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
             if not wildcard_form(leaf.attribute, leaf.pattern).strip(ANY_RUN + UNREAD):
                 raise ExpressionError(
                     f"{leaf.pattern!r} names no character; to ask whether anything was read, write"
-                    f" {leaf.attribute} is present", "names_nothing"
+                    f" {leaf.attribute} is present",
+                    "names_nothing",
                 )
         case Substring():
             _check_text(leaf.text)
