@@ -16,6 +16,7 @@ from rich.table import Table
 
 from alarm.dispatch.reader import OperationsReader
 from alarm.rules import RuleSet
+from alarm.rules.fuzzy_plates import fuzzy_plates
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.cli.show import screen
 from bus.client.kafka.producer import Producer
@@ -23,7 +24,9 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
+from bus.domain.accepted_readings import accepted_readings
 from bus.domain.kinds import WIRE_KEYS
+from bus.domain.misreading_prices import measured_prices
 from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
 from bus.domain.rule_values import PLATE
@@ -37,8 +40,8 @@ CLIENT_ID = "watch"
 ACK_TIMEOUT_S = 10.0
 
 _PLATE_HELP = (
-    "A plate, as it is written; ? is one character, * any run of them. May be given several times "
-    "(any of them)."
+    "A plate, as it is written; ? is one character, * any run of them; with ~ in front also as it "
+    "is misread (~0.7: up to that price, 0.5 to 2). May be given several times (any of them)."
 )
 _MATCH_HELP = (
     "attribute=value[,value…], e.g. vehicle_color=白色 or vehicle_brand=Jeep; all must hold. "
@@ -103,6 +106,8 @@ def add(
         _lines([command])
     else:
         typer.echo(f"{command.rule_id} is in force")
+        for line in accepted_examples(command):
+            typer.echo(line)
 
 
 def remove(
@@ -184,6 +189,16 @@ def conditions(plates: Sequence[str], matches: Sequence[str]) -> dict[str, list[
     if not found:
         raise typer.BadParameter("give at least one --plate or --match")
     return found
+
+
+def accepted_examples(command: WatchCommand) -> list[str]:
+    """What its fuzzy plates are met by, a line each."""
+    plates, _ = fuzzy_plates(command.match.get(PLATE, ()))
+    return [
+        f"{one.plate} is also met by readings like {', '.join(read)}"
+        for one in plates.plates
+        if (read := accepted_readings(one, measured_prices()))
+    ]
 
 
 def duration_ms(text: str) -> int:

@@ -10,35 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from alarm.rules.fuzzy_plates import FuzzyPlates, fuzzy_plates
+from alarm.rules.index_cells import IndexCells, Signature, Values
 from alarm.rules.plate_fragments import fragment_of
 from bus.contracts.commands import WatchCommand
 from bus.domain.plate_patterns import PlatePattern, is_pattern, plate_pattern
 from bus.domain.rule_values import PLATE, values_of, wanted
 
 MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
-
-
-class IndexKey(Protocol):
-    """A part of a record's attributes by which an index finds rules; it is hashed by its value."""
-
-    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
-        """What to look up for a record: its own values."""
-
-
-Signature = tuple[str | IndexKey, ...]
-"""Attributes as they are, and parts of them."""
-Values = tuple[object, ...]
-
-
-class IndexCells(NamedTuple):
-    """Where a condition stands in an index: a record that meets it has one of these combinations of
-    values in these keys. No key and one empty combination: any record may meet it. No combination:
-    none does."""
-
-    signature: Signature
-    cells: tuple[Values, ...]
 
 
 class RuleCondition(Protocol):
@@ -88,30 +69,33 @@ class AcceptedValues:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPlates:
-    """A plate is one of those that are named, or like a pattern; every other attribute that is
-    named has one of its accepted values."""
+    """A plate is one of those that are named, or like a pattern, or read as a fuzzy one may be;
+    every other attribute that is named has one of its accepted values."""
 
     plates: frozenset[str]
     patterns: tuple[PlatePattern, ...]
+    fuzzy: FuzzyPlates
     others: AcceptedValues
     attributes: tuple[str, ...]
     """See `RuleCondition.attributes`."""
 
     def index_cells(self) -> tuple[IndexCells, ...]:
-        """By each plate and by a part of each pattern: what else is asked is asked of few."""
+        """By each plate and by parts of the others: what else is asked is asked of few."""
         cells: dict[Signature, list[Values]] = {}
         if self.plates:
             cells[PLATE,] = [(plate,) for plate in sorted(self.plates)]
         for pattern in self.patterns:
             fragment, value = fragment_of(pattern)
             cells.setdefault((fragment,), []).append((value,))
-        return tuple(IndexCells(key, tuple(dict.fromkeys(own))) for key, own in cells.items())
+        found = tuple(IndexCells(key, tuple(dict.fromkeys(own))) for key, own in cells.items())
+        return found + self.fuzzy.index_cells()
 
     def is_met(self, attributes: Mapping[str, str]) -> bool:
         """See `RuleCondition.is_met`."""
-        return any(map(self._accepts, values_of(PLATE, attributes.get(PLATE, "")))) and (
-            not self.others.accepted or self.others.is_met(attributes)
-        )
+        if self.others.accepted and not self.others.is_met(attributes):
+            return False
+        known = values_of(PLATE, attributes.get(PLATE, ""))
+        return any(map(self._accepts, known)) or self.fuzzy.is_met(attributes)
 
     def _accepts(self, plate: str) -> bool:
         return plate in self.plates or any(one.is_met_by(plate) for one in self.patterns)
@@ -119,13 +103,17 @@ class AcceptedPlates:
 
 def condition_of(command: WatchCommand) -> RuleCondition:
     """The condition of a command, in whichever form it is; unread values are dropped."""
+    match = dict(command.match)
+    fuzzy, match[PLATE] = fuzzy_plates(match.get(PLATE, ()))
+    patterns = tuple(
+        dict.fromkeys(filter(None, map(plate_pattern, filter(is_pattern, match[PLATE]))))
+    )
     accepted = {
-        name: frozenset(filter(None, (wanted(name, value) for value in values)))
-        for name, values in command.match.items()
+        name: frozenset(filter(None, (wanted(name, value) for value in match[name])))
+        for name in command.match
     }
-    written = filter(is_pattern, command.match.get(PLATE, ()))
-    patterns = tuple(dict.fromkeys(filter(None, map(plate_pattern, written))))
-    if not patterns:
+    if not patterns and not fuzzy.plates:
         return AcceptedValues(accepted)
+    names = (*command.match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
     plates = accepted.pop(PLATE)
-    return AcceptedPlates(plates, patterns, AcceptedValues(accepted), tuple(command.match))
+    return AcceptedPlates(plates, patterns, fuzzy, AcceptedValues(accepted), names)

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from alarm.rules.condition import RuleCondition, Signature, Values
+from alarm.rules.condition import RuleCondition
+from alarm.rules.index_cells import Signature, Values
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_values import values_of
 

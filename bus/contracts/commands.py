@@ -21,8 +21,9 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     `match` is a conjunction: English attribute of `bus.contracts.keys` -> accepted values (any of
     them);
-    `plate_number` compares normalised plates. `op` is explicit because a tombstone parses to null;
-    `floor` is no rule: no command up to its version is accepted any more.
+    `plate_number` compares normalised plates; `~` before one takes its misreadings, too. `op` is
+    explicit because a tombstone parses to null; `floor` is no rule: no command up to its version is
+    accepted any more.
     """
 
     rule_id: str

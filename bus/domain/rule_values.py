@@ -2,9 +2,10 @@
 
 In: what devices and operators write. Out: one form per value. Never: I/O.
 Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once). A value
-that says "not read" is no value, nor is a masked plate. A plate's form is that of the store and the
+that says "not read" is no value. A plate's form is that of the store and the
 partition key: `bus.domain.plates`; one of which it is not known whether a hyphen separates stands
-for each plate that it may be.
+for each plate that it may be, and one of which a character was not read for none: only a rule that
+is about readings (`alarm.rules.fuzzy_plates`) takes it for a plate.
 """
 
 from __future__ import annotations
@@ -39,8 +40,7 @@ def normal_as(attribute: str, value: str) -> str:
     """The comparable form of the value of one attribute of a record."""
     if attribute != PLATE:
         return normal(value)
-    form = plate_form(value)
-    return form if vehicles_of(form) else ""
+    return plate_form(value)
 
 
 def wanted(attribute: str, value: str) -> str:

@@ -49,6 +49,9 @@ def bench(
     steps: Annotated[
         bool, typer.Option(help="With --profile: by Spark's event log, which costs some CPU.")
     ] = True,
+    plates: Annotated[
+        int, typer.Option(min=2, help="With `plates`: how many are drawn, half of them held out.")
+    ] = 20_000,
     as_json: AsJson = False,
 ) -> None:
     """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.
@@ -59,7 +62,8 @@ def bench(
     `bench mirror` runs our mirror and MirrorMaker 2 between the same brokers: two of ours, and for
     `--only apache-cpu,apache-delay,apache-memory` two of Apache Kafka. `bench cleaner` compares
     the log cleaners, on the same segments; `--only month` is what thirty days of the product leave
-    of its compacted topics, in virtual time.
+    of its compacted topics, in virtual time. `bench plates` counts how a reader of plates errs, for
+    the prices of fuzzy rules; with --write it replaces the tables.
     """
     from deploy.bench import run as work
 
@@ -69,6 +73,8 @@ def bench(
     if figure == ["cleaner"]:
         status = work.run_cleaner(only, repeat=repeat, days=days, write=write, as_json=as_json)
         raise typer.Exit(status)
+    if figure == ["plates"]:
+        raise typer.Exit(work.run_plates(plates, write=write, as_json=as_json))
     if profile:
         if figure != ["ingest"]:
             raise OperatorError("--profile goes with `bench ingest`")

@@ -25,6 +25,7 @@ from deploy.bench.cluster.size import Size
 from deploy.bench.ingest import measure as ingest
 from deploy.bench.machine import facts
 from deploy.bench.mirror import measure as mirror
+from deploy.bench.plates import measure as plate_tables
 from deploy.bench.profile import measure as profile
 from deploy.bench.profile import tables as profile_tables
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
@@ -108,6 +109,24 @@ def run_cleaner(only: str, *, repeat: int, days: float, write: bool, as_json: bo
     names = cleaner.chosen(only)
     found = cleaner.measure(names, repeat, _say, days)
     return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_plates(plates: int, *, write: bool, as_json: bool) -> int:
+    """How a reader errs. Kept only where both tables rest on as many plates as the page says."""
+    if write and plates < plate_tables.PLATES:
+        raise OperatorError(f"only {plate_tables.PLATES} plates or more are kept as tables")
+    tables = plate_tables.measure(plates)
+    if write:
+        plate_tables.write_tables(*tables, plate_tables.SEED, plate_tables.TABLES)
+    found = [plate_tables.summary(table) for table in tables]
+    if as_json:
+        print(json.dumps({"machine": facts(), "fit": found[0], "held_out": found[1]}))
+        return 0
+    table = Table("", "fit", "held out")
+    for name in found[0]:
+        table.add_row(name, *(f"{one[name]:g}" for one in found))
+    screen().print(table)
+    return 0
 
 
 def _finish(found: Iterable[Samples], names: Sequence[str], *, write: bool, as_json: bool) -> int:

@@ -1,0 +1,134 @@
+"""Plates that are met by their misreadings, up to a price. Pure.
+
+In: plates, each with the highest price of a reading; a record's plate and what its reader says of
+each character. Out: whether a reading is cheap enough, and where an index finds it. Never: a
+reading that a walk over all rules would find and the index does not.
+
+The index: two texts that are one edit apart have a part in common, which is one of them or lacks
+one character of each. A rule stands at all such parts of its plate. A record looks up those of its
+reading, and of each plate that is taken for it by an edit of at most half the price: of two edits
+the cheaper one costs no more. Rules with a price above `NARROW` would need nearly every plate to be
+looked up: they stand at the parts that lack up to two characters, which finds too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+from alarm.rules.index_cells import IndexCells, Values
+from bus.domain.fuzzy_plate import USUAL_HIGHEST, FuzzyPlate, fuzzy_plate, is_fuzzy
+from bus.domain.misreading_prices import measured_prices
+from bus.domain.plates import readings
+from bus.domain.reading_price import (
+    MOST_EDITS,
+    Sure,
+    character_confidences,
+    reading_price,
+)
+from bus.domain.reading_sources import ReadingSources
+from bus.domain.rule_values import PLATE
+
+CONFIDENCES = "plate_character_confidences"
+NARROW = USUAL_HIGHEST
+"""The highest price of rules whose index finds hardly more than meets them."""
+
+
+class PlateParts(NamedTuple):
+    """Parts of a plate that lack up to so many characters; of a record also those of plates that
+    may have been misread as it, for less than `corrected_below`."""
+
+    lacking: int
+    corrected_below: float = 0.0
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+        """What to look up for a record."""
+        return _parts_of_record(self, attributes.get(PLATE, ""), attributes.get(CONFIDENCES, ""))
+
+
+_NARROW_PARTS, _WIDE_PARTS = PlateParts(1, NARROW / 2), PlateParts(MOST_EDITS)
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzyPlates:
+    """A reading of the plate is cheap enough for one of these."""
+
+    plates: tuple[FuzzyPlate, ...]
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """See `RuleCondition.attributes`."""
+        return (PLATE, CONFIDENCES)
+
+    def index_cells(self) -> tuple[IndexCells, ...]:
+        """By parts of each plate: 8 or 9 of a usual one, 29 or 37 of one with a high price."""
+        cells: dict[PlateParts, dict[Values, None]] = {}
+        for plate, highest in self.plates:
+            parts = _NARROW_PARTS if highest <= NARROW else _WIDE_PARTS
+            own = ((part,) for part in parts_of(plate, parts.lacking))
+            cells.setdefault(parts, {}).update(dict.fromkeys(own))
+        return tuple(IndexCells((parts,), tuple(own)) for parts, own in cells.items())
+
+    def is_met(self, attributes: Mapping[str, str]) -> bool:
+        """See `RuleCondition.is_met`."""
+        return self.price(attributes) is not None
+
+    def price(self, attributes: Mapping[str, str]) -> float | None:
+        """The lowest price of the record's reading; None where it is too high for each plate."""
+        seen = attributes.get(PLATE, "")
+        if not seen:
+            return None
+        found = (
+            reading_price(plate, read, measured_prices(), highest, sure)
+            for read, sure in _readings(seen, attributes.get(CONFIDENCES, ""))
+            for plate, highest in self.plates
+        )
+        return min((one for one in found if one is not None), default=None)
+
+
+def fuzzy_plates(written: Iterable[str]) -> tuple[FuzzyPlates, list[str]]:
+    """Of a rule's plates those that are met by their misreadings, and all that are not meant so."""
+    plates: list[str] = []
+    others: list[str] = []
+    for text in written:
+        (plates if is_fuzzy(text) else others).append(text)
+    return FuzzyPlates(tuple(dict.fromkeys(filter(None, map(fuzzy_plate, plates))))), others
+
+
+@lru_cache(maxsize=4)
+def _sources(highest: float) -> ReadingSources:
+    return ReadingSources(measured_prices(), highest)
+
+
+def parts_of(text: str, lacking: int) -> Iterator[str]:
+    """The text, and what is left of it without up to so many characters; some more than once."""
+    yield text
+    for count in range(1, lacking + 1):
+        for left_out in combinations(range(len(text)), count):
+            begins = (0, *(at + 1 for at in left_out))
+            ends = (*left_out, len(text))
+            yield "".join([text[begin:end] for begin, end in zip(begins, ends, strict=True)])
+
+
+@lru_cache(maxsize=2)  # both signatures of an index look at one record after the other
+def _parts_of_record(parts: PlateParts, seen: str, confidences: str) -> tuple[str, ...]:
+    found: set[str] = set()
+    for read, sure in _readings(seen, confidences):
+        found.update(parts_of(read, parts.lacking))
+        for plate in _corrected(read, sure, parts.corrected_below):
+            found.update(parts_of(plate, parts.lacking))
+    return tuple(found)
+
+
+def _corrected(read: str, sure: Sure, highest: float) -> Iterable[str]:
+    return _sources(highest).of(read, sure) if highest else ()
+
+
+def _readings(seen: str, confidences: str) -> Iterator[tuple[str, Sure]]:
+    """What a form of a plate may mean, with what the reader says of its characters."""
+    if seen:
+        for read in readings(seen):
+            yield read, character_confidences(confidences, read) if confidences else None
