@@ -6,14 +6,14 @@ reading that a walk over all rules would find and the index does not.
 
 The index: two texts that are one edit apart have a part in common, which is one of them or lacks
 one character of each. A rule stands at all such parts of its plate. A record looks up those of its
-reading, and of each plate that is taken for it by an edit of at most half the price: of two edits
-the cheaper one costs no more. Rules with a price above `NARROW` would need nearly every plate to be
+reading, and of each plate that is taken for it in one character at half the price: of two edits
+the cheaper one costs no more, and is no character too few or too many (`LEAST_OF_PLACE`). Rules with a price above `NARROW` would need nearly every plate to be
 looked up: they stand at the parts that lack up to two characters, which finds too much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -23,12 +23,7 @@ from alarm.rules.index_cells import IndexCells, Values
 from bus.domain.fuzzy_plate import USUAL_HIGHEST, FuzzyPlate, fuzzy_plate, is_fuzzy
 from bus.domain.misreading_prices import measured_prices
 from bus.domain.plates import readings
-from bus.domain.reading_price import (
-    MOST_EDITS,
-    Sure,
-    character_confidences,
-    reading_price,
-)
+from bus.domain.reading_price import MOST_EDITS, Sure, character_confidences, reading_price
 from bus.domain.reading_sources import ReadingSources
 from bus.domain.rule_values import PLATE
 
@@ -38,7 +33,7 @@ NARROW = USUAL_HIGHEST
 
 
 class PlateParts(NamedTuple):
-    """Parts of a plate that lack up to so many characters; of a record also those of plates that
+    """Parts of a plate that lack up to one or two characters; of a record also those of plates that
     may have been misread as it, for less than `corrected_below`."""
 
     lacking: int
@@ -78,15 +73,14 @@ class FuzzyPlates:
 
     def price(self, attributes: Mapping[str, str]) -> float | None:
         """The lowest price of the record's reading; None where it is too high for each plate."""
-        seen = attributes.get(PLATE, "")
-        if not seen:
-            return None
-        found = (
-            reading_price(plate, read, measured_prices(), highest, sure)
-            for read, sure in _readings(seen, attributes.get(CONFIDENCES, ""))
-            for plate, highest in self.plates
-        )
-        return min((one for one in found if one is not None), default=None)
+        prices = measured_prices()
+        found: float | None = None
+        for read, sure in _readings(attributes.get(PLATE, ""), attributes.get(CONFIDENCES, "")):
+            for plate, highest in self.plates:
+                price = reading_price(plate, read, prices, highest, sure)
+                if price is not None and (found is None or price < found):
+                    found = price
+        return found
 
 
 def fuzzy_plates(written: Iterable[str]) -> tuple[FuzzyPlates, list[str]]:
@@ -103,32 +97,29 @@ def _sources(highest: float) -> ReadingSources:
     return ReadingSources(measured_prices(), highest)
 
 
-def parts_of(text: str, lacking: int) -> Iterator[str]:
+def parts_of(text: str, lacking: int) -> list[str]:
     """The text, and what is left of it without up to so many characters; some more than once."""
-    yield text
-    for count in range(1, lacking + 1):
-        for left_out in combinations(range(len(text)), count):
-            begins = (0, *(at + 1 for at in left_out))
-            ends = (*left_out, len(text))
-            yield "".join([text[begin:end] for begin, end in zip(begins, ends, strict=True)])
+    found = [text, *[text[:at] + text[at + 1 :] for at in range(len(text))]]
+    if lacking > 1:
+        places = combinations(range(len(text)), 2)
+        found += [text[:one] + text[one + 1 : two] + text[two + 1 :] for one, two in places]
+    return found
 
 
-@lru_cache(maxsize=2)  # both signatures of an index look at one record after the other
+@lru_cache(maxsize=2)  # the matcher looks twice at a record that may meet a rule
 def _parts_of_record(parts: PlateParts, seen: str, confidences: str) -> tuple[str, ...]:
     found: set[str] = set()
     for read, sure in _readings(seen, confidences):
         found.update(parts_of(read, parts.lacking))
-        for plate in _corrected(read, sure, parts.corrected_below):
-            found.update(parts_of(plate, parts.lacking))
+        if parts.corrected_below:
+            for plate in _sources(parts.corrected_below).of(read, sure):
+                found.update(parts_of(plate, parts.lacking))
     return tuple(found)
 
 
-def _corrected(read: str, sure: Sure, highest: float) -> Iterable[str]:
-    return _sources(highest).of(read, sure) if highest else ()
-
-
-def _readings(seen: str, confidences: str) -> Iterator[tuple[str, Sure]]:
+@lru_cache(maxsize=2)  # all rules that an index finds look at one record after the other
+def _readings(seen: str, confidences: str) -> tuple[tuple[str, Sure], ...]:
     """What a form of a plate may mean, with what the reader says of its characters."""
-    if seen:
-        for read in readings(seen):
-            yield read, character_confidences(confidences, read) if confidences else None
+    if not seen:
+        return ()
+    return tuple((read, character_confidences(confidences, read)) for read in readings(seen))

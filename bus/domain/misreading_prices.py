@@ -17,8 +17,9 @@ from bus.domain.plate_confusion import BANDS, DROPPED, ConfusionCounts, band_of,
 from bus.domain.plate_confusion_tables import FIT
 from bus.domain.plates import UNREAD
 
-LEAST, UNKNOWN = 0.05, 1.0
-"""The lowest price of an edit; that of one without evidence."""
+LEAST, LEAST_OF_PLACE, UNKNOWN = 0.05, 0.51, 1.0
+"""The lowest price of an edit; that of a character too few or too many, since all behind it moves:
+at the price of one edit without evidence there are no two of them; the price of such an edit."""
 _PRIOR = 200.0
 """So many readings of a character are taken for granted in which all other characters are as rare
 as those that were never seen: few readings of a character are little evidence."""
@@ -49,7 +50,7 @@ class MisreadingPrices:
 
     def insertion(self, read: str, sure: float | None = None) -> float:
         """For a character that was read where the plate has none."""
-        return self._with(self.inserted.get(read, UNKNOWN), sure)
+        return max(LEAST_OF_PLACE, self._with(self.inserted.get(read, UNKNOWN), sure))
 
     def _with(self, price: float, sure: float | None) -> float:
         """An unsure reader makes a misreading cheaper that was seen, and no other."""
@@ -94,11 +95,10 @@ def prices_of(counts: ConfusionCounts) -> MisreadingPrices:
         # Not to read a character says of no plate anything: what is lost is what it would say.
         own = (row.get(UNREAD, 0) + _PRIOR * shares.unread) / total / shares.unread
         unread[true] = shares.price(right * shares.letters / (max(1, row.get(true, 0)) * own))
-        dropped[true] = shares.price(
-            right * total / (row.get(DROPPED, 0) + _PRIOR * shares.dropped)
-        )
+        ratio = right * total / (row.get(DROPPED, 0) + _PRIOR * shares.dropped)
+        dropped[true] = max(LEAST_OF_PLACE, shares.price(ratio))
     inserted = {
-        read: shares.price(shares.right * shares.letters / count)
+        read: max(LEAST_OF_PLACE, shares.price(shares.right * shares.letters / count))
         for read, count in counts.inserted.items()
     }
     return MisreadingPrices(taken_for, unread, dropped, inserted, _surcharges(counts, shares.unit))

@@ -8,12 +8,15 @@ characters are another plate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
-from bus.domain.misreading_prices import MisreadingPrices
+from bus.domain.misreading_prices import LEAST_OF_PLACE, MisreadingPrices
 from bus.domain.plates import HYPHEN
 
 MOST_EDITS = 2
 _FULL_SURE = 100.0
+_TWO_OF_PLACE = 2 * LEAST_OF_PLACE
+"""What is cheaper leaves no character of as long a text out, and puts none in."""
 
 Sure = Sequence[float] | None
 """What the reader says of each character, 0 to 1; None where it says nothing."""
@@ -28,8 +31,24 @@ def reading_price(
         return 0.0
     if abs(len(plate) - len(read)) > MOST_EDITS:
         return None
+    if len(plate) == len(read):
+        found = _substituted(plate, read, prices, sure)
+        if min(found, highest) <= _TWO_OF_PLACE:
+            return found if found <= highest else None
     found = _PlateAlignment(plate, read, prices, sure).lowest(0, 0, MOST_EDITS, highest)
     return found if found <= highest else None
+
+
+def _substituted(plate: str, read: str, prices: MisreadingPrices, sure: Sure) -> float:
+    """The price of characters read as others, each in its place; infinity for too many."""
+    price, edits = 0.0, 0
+    for at, (true, seen) in enumerate(zip(plate, read, strict=True)):
+        if true != seen:
+            edits += 1
+            if edits > MOST_EDITS:
+                return inf
+            price += prices.substitution(true, seen, sure[at] if sure is not None else None)
+    return price
 
 
 class _PlateAlignment:
@@ -77,6 +96,8 @@ class _PlateAlignment:
 def character_confidences(text: str, read: str) -> Sure:
     """What a device says of the characters of a reading: `浙-80,A-90,…` or `80,90,…`, to 1 or to
     100; None where it is not one number per character."""
+    if not text:
+        return None
     parts = text.split(",")
     if len(parts) != len(read):
         return None

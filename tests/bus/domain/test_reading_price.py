@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bus.domain.accepted_readings import accepted_readings
 from bus.domain.fuzzy_plate import FuzzyPlate
-from bus.domain.misreading_prices import LEAST, UNKNOWN, MisreadingPrices, prices_of
+from bus.domain.misreading_prices import LEAST, LEAST_OF_PLACE, UNKNOWN, MisreadingPrices, prices_of
 from bus.domain.plate_confusion import BAND_MIDDLES, ConfusionCounts, band_of, counts_of, text_of
 from bus.domain.plate_confusion_tables import FIT, HELD_OUT
 from bus.domain.reading_price import MOST_EDITS, Sure, character_confidences, reading_price
@@ -122,6 +122,6 @@ def test_an_example_is_a_reading_that_the_rule_accepts_the_cheapest_first() -> N
     assert accepted_readings(FuzzyPlate("浙A11111", 0.2), PRICES) == []
 
 
-def test_sources_refuse_a_price_at_which_any_character_may_be_any() -> None:
-    with pytest.raises(ValueError, match="any character"):
-        ReadingSources(PRICES, UNKNOWN)
+def test_sources_refuse_a_price_at_which_a_character_may_be_too_few() -> None:
+    with pytest.raises(ValueError, match="too few"):
+        ReadingSources(PRICES, LEAST_OF_PLACE)
