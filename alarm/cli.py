@@ -26,7 +26,6 @@ from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, TOPICS
 from bus.domain.accepted_readings import accepted_readings
 from bus.domain.kinds import WIRE_KEYS
-from bus.domain.misreading_prices import measured_prices
 from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
 from bus.domain.rule_values import PLATE
@@ -197,7 +196,7 @@ def accepted_examples(command: WatchCommand) -> list[str]:
     return [
         f"{one.plate} is also met by readings like {', '.join(read)}"
         for one in plates.plates
-        if (read := accepted_readings(one, measured_prices()))
+        if (read := accepted_readings(one))
     ]
 
 

@@ -7,8 +7,9 @@ reading that a walk over all rules would find and the index does not.
 The index: two texts that are one edit apart have a part in common, which is one of them or lacks
 one character of each. A rule stands at all such parts of its plate. A record looks up those of its
 reading, and of each plate that is taken for it in one character at half the price: of two edits
-the cheaper one costs no more, and is no character too few or too many (`LEAST_OF_PLACE`). Rules with a price above `NARROW` would need nearly every plate to be
-looked up: they stand at the parts that lack up to two characters, which finds too much.
+the cheaper one costs no more, and is no character too few or too many (`LEAST_OF_PLACE`). Rules
+with a price above `NARROW` would need nearly every plate to be looked up: they stand at the parts
+that lack up to two characters, which finds too much.
 """
 
 from __future__ import annotations
@@ -21,30 +22,33 @@ from typing import NamedTuple
 
 from alarm.rules.index_cells import IndexCells, Values
 from bus.domain.fuzzy_plate import USUAL_HIGHEST, FuzzyPlate, fuzzy_plate, is_fuzzy
-from bus.domain.misreading_prices import measured_prices
+from bus.domain.misreading_prices import LEAST_OF_PLACE, measured_prices
 from bus.domain.plates import readings
-from bus.domain.reading_price import MOST_EDITS, Sure, character_confidences, reading_price
+from bus.domain.reading_price import MOST_EDITS, Bands, confidence_bands, reading_price
 from bus.domain.reading_sources import ReadingSources
-from bus.domain.rule_values import PLATE
+from bus.domain.rule_values import CONFIDENCES, PLATE
 
-CONFIDENCES = "plate_character_confidences"
 NARROW = USUAL_HIGHEST
 """The highest price of rules whose index finds hardly more than meets them."""
 
+_ROUNDING = 1e-9
+"""Prices are added in another order than when a reading is judged."""
+
 
 class PlateParts(NamedTuple):
-    """Parts of a plate that lack up to one or two characters; of a record also those of plates that
-    may have been misread as it, for less than `corrected_below`."""
+    """Parts of a plate that lack up to one or two characters; of a record, where `corrected`, also
+    those of plates that may have been misread as it."""
 
     lacking: int
-    corrected_below: float = 0.0
+    corrected: bool
 
     def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
         """What to look up for a record."""
-        return _parts_of_record(self, attributes.get(PLATE, ""), attributes.get(CONFIDENCES, ""))
+        look_up = _corrected_parts if self.corrected else _plain_parts
+        return look_up(attributes.get(PLATE, ""), attributes.get(CONFIDENCES, ""))
 
 
-_NARROW_PARTS, _WIDE_PARTS = PlateParts(1, NARROW / 2), PlateParts(MOST_EDITS)
+_NARROW_PARTS, _WIDE_PARTS = PlateParts(1, True), PlateParts(MOST_EDITS, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,9 @@ class FuzzyPlates:
         """The lowest price of the record's reading; None where it is too high for each plate."""
         prices = measured_prices()
         found: float | None = None
-        for read, sure in _readings(attributes.get(PLATE, ""), attributes.get(CONFIDENCES, "")):
+        for read, bands in _readings(attributes.get(PLATE, ""), attributes.get(CONFIDENCES, "")):
             for plate, highest in self.plates:
-                price = reading_price(plate, read, prices, highest, sure)
+                price = reading_price(plate, read, prices, highest, bands)
                 if price is not None and (found is None or price < found):
                     found = price
         return found
@@ -92,9 +96,9 @@ def fuzzy_plates(written: Iterable[str]) -> tuple[FuzzyPlates, list[str]]:
     return FuzzyPlates(tuple(dict.fromkeys(filter(None, map(fuzzy_plate, plates))))), others
 
 
-@lru_cache(maxsize=4)
-def _sources(highest: float) -> ReadingSources:
-    return ReadingSources(measured_prices(), highest)
+@lru_cache(maxsize=1)
+def _sources() -> ReadingSources:
+    return ReadingSources(measured_prices(), NARROW / 2)
 
 
 def parts_of(text: str, lacking: int) -> list[str]:
@@ -106,20 +110,33 @@ def parts_of(text: str, lacking: int) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=2)  # the matcher looks twice at a record that may meet a rule
-def _parts_of_record(parts: PlateParts, seen: str, confidences: str) -> tuple[str, ...]:
+def _plain_parts(seen: str, confidences: str) -> tuple[str, ...]:
+    read = (reading for reading, _ in _readings(seen, confidences))
+    return tuple({part for reading in read for part in parts_of(reading, MOST_EDITS)})
+
+
+@lru_cache(maxsize=1)  # the matcher looks twice at a record that may meet a rule
+def _corrected_parts(seen: str, confidences: str) -> tuple[str, ...]:
+    """No part for an edit that would cost too much, as sure as the reader is of the character."""
     found: set[str] = set()
-    for read, sure in _readings(seen, confidences):
-        found.update(parts_of(read, parts.lacking))
-        if parts.corrected_below:
-            for plate in _sources(parts.corrected_below).of(read, sure):
-                found.update(parts_of(plate, parts.lacking))
+    for read, bands in _readings(seen, confidences):
+        least = _sources().least_prices(read, bands)
+        places = [at for at, price in enumerate(least) if price <= NARROW]
+        found.add(read)
+        found.update([read[:at] + read[at + 1 :] for at in places])
+        for price, at, true in _sources().of(read, bands):
+            left = NARROW - price + _ROUNDING
+            others = [other for other in places if least[other] <= left and other != at]
+            if others or left >= LEAST_OF_PLACE:
+                text = f"{read[:at]}{true}{read[at + 1 :]}"
+                found.add(text)
+                found.update([text[:other] + text[other + 1 :] for other in others])
     return tuple(found)
 
 
 @lru_cache(maxsize=2)  # all rules that an index finds look at one record after the other
-def _readings(seen: str, confidences: str) -> tuple[tuple[str, Sure], ...]:
-    """What a form of a plate may mean, with what the reader says of its characters."""
+def _readings(seen: str, confidences: str) -> tuple[tuple[str, Bands], ...]:
+    """What a form of a plate may mean, and how sure the reader is of its characters."""
     if not seen:
         return ()
-    return tuple((read, character_confidences(confidences, read)) for read in readings(seen))
+    return tuple((read, confidence_bands(confidences, read)) for read in readings(seen))

@@ -16,9 +16,7 @@ DROPPED = HYPHEN
 """In a row: the reader wrote nothing for the character."""
 BAND_EDGES = (0.6, 0.8, 0.9, 0.95, 0.99)
 """Between the bands of what a reader says of a character, 0 to 1; a band has its lower edge."""
-BAND_MIDDLES = (0.5, 0.7, 0.85, 0.925, 0.97, 0.995)
-"""One number of each band."""
-BANDS = len(BAND_MIDDLES)
+BANDS = len(BAND_EDGES) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,56 +1,79 @@
-"""Which plates may have been misread as a reading in one cheap character. Pure.
+"""Which characters of a reading may be misread ones, and of what: the cheap cases. Pure.
 
-In: a reading, what its reader says of each character. Out: texts. Never: one by an edit that costs
-more than asked for; a character too few or too many, which is never that cheap; two edits.
+In: a reading, how sure its reader is. Out: the corrections with their prices, and how cheap any
+edit of a character of the reading may be. Never: a correction that costs more than asked for; a
+character too few or too many, which is never that cheap; two edits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bus.domain.misreading_prices import LEAST_OF_PLACE, MisreadingPrices
-from bus.domain.plate_confusion import BAND_MIDDLES, band_of
+from bus.domain.misreading_prices import (
+    LEAST,
+    LEAST_OF_PLACE,
+    UNKNOWN,
+    UNSAID,
+    MisreadingPrices,
+)
 from bus.domain.plates import PROVINCES, UNREAD
-from bus.domain.reading_price import Sure
+from bus.domain.reading_price import Bands
 
-_Rows = dict[str, str]
-"""Character that was read -> characters of plates that are cheap to take for it."""
+_Rows = dict[str, list[tuple[float, str]]]
+"""Character that was read -> price and character of plates that it is cheap to be taken for."""
 
 
 class ReadingSources:
     """For one price, which must be below that of a character too few or too many.
 
-    A plate has a province's character at its beginning only (`fuzzy_plate`), which another edit
-    moves by one place at most."""
+    A plate has a province's character at its beginning only (`fuzzy_plate`); in a reading it may be
+    the second if another was put before it."""
 
     def __init__(self, prices: MisreadingPrices, highest: float) -> None:
         if highest >= LEAST_OF_PLACE:
             raise ValueError(f"{highest}: a character too few or too many costs {LEAST_OF_PLACE}")
-        self._near_begin = [_rows(prices, highest, sure) for sure in (*BAND_MIDDLES, None)]
+        self._begin = [_rows(prices, highest, band) for band in range(UNSAID + 1)]
         self._inside = [
-            {read: _no_province(sources) for read, sources in rows.items()}
-            for rows in self._near_begin
+            {read: [one for one in row if one[1] not in PROVINCES] for read, row in rows.items()}
+            for rows in self._begin
+        ]
+        self._least = [_least_prices(prices, band) for band in range(UNSAID + 1)]
+        self._prices = prices
+        self._inserted_before = 2 * highest - LEAST
+
+    def of(self, read: str, bands: Bands) -> Iterator[tuple[float, int, str]]:
+        """Each price, the place of the reading, and the character that was taken for its own."""
+        for at, seen in enumerate(read):
+            is_begin = not at or (
+                at == 1 and self._prices.insertion(read[0]) <= self._inserted_before
+            )
+            rows = (self._begin if is_begin else self._inside)[bands[at]]
+            for price, true in rows.get(seen, ()):
+                yield price, at, true
+
+    def least_prices(self, read: str, bands: Bands) -> list[float]:
+        """Of each character of the reading: the cheapest of all edits that it may be part of."""
+        return [
+            self._least[band].get(seen, UNKNOWN)
+            for seen, band in zip(read, bands, strict=True)
         ]
 
-    def of(self, read: str, sure: Sure) -> Iterator[str]:
-        """The texts."""
-        for at, seen in enumerate(read):
-            band = -1 if sure is None else band_of(sure[at])
-            sources = (self._inside if at > 1 else self._near_begin)[band].get(seen)
-            if sources:
-                before, behind = read[:at], read[at + 1 :]
-                for true in sources:
-                    yield f"{before}{true}{behind}"
 
-
-def _rows(prices: MisreadingPrices, highest: float, sure: float | None) -> _Rows:
+def _rows(prices: MisreadingPrices, highest: float, band: int) -> _Rows:
     found: _Rows = {}
-    for true, row in prices.taken_for.items():
+    for true, row in prices.taken_for[band].items():
         for read in (*row, UNREAD):
-            if prices.substitution(true, read, sure) <= highest:
-                found[read] = found.get(read, "") + true
+            price = prices.substitution(true, read, band)
+            if price <= highest:
+                found.setdefault(read, []).append((price, true))
     return found
 
 
-def _no_province(sources: str) -> str:
-    return "".join(true for true in sources if true not in PROVINCES)
+def _least_prices(prices: MisreadingPrices, band: int) -> dict[str, float]:
+    """By character that was read; of all others an edit without evidence is the cheapest."""
+    found = {read: prices.insertion(read) for read in (*prices.inserted, UNREAD)}
+    for true, row in prices.taken_for[band].items():
+        for read in (*row, UNREAD):
+            price = prices.substitution(true, read, band)
+            found[read] = min(price, found.get(read, price))
+    return found

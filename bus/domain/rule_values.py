@@ -20,6 +20,8 @@ from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_form, vehicles_of, wanted_vehicle
 
 PLATE = "plate_number"
+CONFIDENCES = "plate_character_confidences"
+"""What a reader says of each character of the plate; no rule compares it."""
 
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
@@ -38,9 +40,9 @@ def _is_visible(character: str) -> bool:
 
 def normal_as(attribute: str, value: str) -> str:
     """The comparable form of the value of one attribute of a record."""
-    if attribute != PLATE:
-        return normal(value)
-    return plate_form(value)
+    if attribute == PLATE:
+        return plate_form(value)
+    return value if attribute == CONFIDENCES else normal(value)
 
 
 def wanted(attribute: str, value: str) -> str:

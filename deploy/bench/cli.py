@@ -27,7 +27,7 @@ def bench(
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     only: Annotated[
-        str, typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `mirror`: cpu,…; `cleaner`: …")
+        str, typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `mirror`, `cleaner`, `fuzzy`: …")
     ] = "",
     size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
     days: Annotated[float, typer.Option(help="With `cleaner`: length of the month.")] = 30,
@@ -63,7 +63,8 @@ def bench(
     `--only apache-cpu,apache-delay,apache-memory` two of Apache Kafka. `bench cleaner` compares
     the log cleaners, on the same segments; `--only month` is what thirty days of the product leave
     of its compacted topics, in virtual time. `bench plates` counts how a reader of plates errs, for
-    the prices of fuzzy rules; with --write it replaces the tables.
+    the prices of fuzzy rules; with --write it replaces the tables. `bench fuzzy` says what such
+    rules find and cost.
     """
     from deploy.bench import run as work
 
@@ -73,6 +74,8 @@ def bench(
     if figure == ["cleaner"]:
         status = work.run_cleaner(only, repeat=repeat, days=days, write=write, as_json=as_json)
         raise typer.Exit(status)
+    if figure == ["fuzzy"]:
+        raise typer.Exit(work.run_fuzzy(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["plates"]:
         raise typer.Exit(work.run_plates(plates, write=write, as_json=as_json))
     if profile:

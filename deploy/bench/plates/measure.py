@@ -18,7 +18,7 @@ from bus.domain.plates import UNREAD
 from deploy.bench.plates.alignment import ConfusionTally
 from deploy.bench.plates.degrading import degraded
 from deploy.bench.plates.drawing import drawn_plate, picture_of
-from deploy.bench.plates.reader import PlateReader, versions
+from deploy.bench.plates.reader import PlateReader
 from deploy.paths import PROJECT_ROOT
 
 SEED = 30
@@ -38,11 +38,11 @@ from bus.domain.plate_confusion import ConfusionCounts, counts_of
 '''
 
 
-def measure(plates: int, seed: int = SEED) -> tuple[ConfusionCounts, ConfusionCounts]:
+def measure(plates: int) -> tuple[ConfusionCounts, ConfusionCounts]:
     """The table to fit by and the one held out: half of the plates each, none in both."""
     cv2.setNumThreads(1)
     reader = PlateReader()
-    rng, noise = random.Random(f"plates:{seed}"), np.random.default_rng((seed, 30))
+    rng, noise = random.Random(f"plates:{SEED}"), np.random.default_rng((SEED, 30))
     seen: set[str] = set()
     counters = ConfusionTally(), ConfusionTally()
     while len(seen) < plates:
@@ -57,9 +57,9 @@ def measure(plates: int, seed: int = SEED) -> tuple[ConfusionCounts, ConfusionCo
     return fit.counts(), held_out.counts()
 
 
-def write_tables(fit: ConfusionCounts, held_out: ConfusionCounts, seed: int, to: Path) -> None:
+def write_tables(fit: ConfusionCounts, held_out: ConfusionCounts, read_by: str, to: Path) -> None:
     """The module with both."""
-    origin = f"{fit.plates + held_out.plates} plates drawn with seed {seed}, read by {versions()}."
+    origin = f"{fit.plates + held_out.plates} plates drawn with seed {SEED}, read by {read_by}."
     parts = [_HEAD.format(origin=origin), _table("FIT", fit), _table("HELD_OUT", held_out)]
     to.write_text("\n".join(parts), encoding="utf-8")
 

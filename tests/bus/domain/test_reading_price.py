@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 
 from bus.domain.accepted_readings import accepted_readings
 from bus.domain.fuzzy_plate import FuzzyPlate
-from bus.domain.misreading_prices import LEAST, LEAST_OF_PLACE, UNKNOWN, MisreadingPrices, prices_of
-from bus.domain.plate_confusion import BAND_MIDDLES, ConfusionCounts, band_of, counts_of, text_of
+from bus.domain.misreading_prices import LEAST, LEAST_OF_PLACE, UNKNOWN, UNSAID, prices_of
+from bus.domain.plate_confusion import BANDS, ConfusionCounts, band_of, counts_of, text_of
 from bus.domain.plate_confusion_tables import FIT, HELD_OUT
-from bus.domain.reading_price import MOST_EDITS, Sure, character_confidences, reading_price
+from bus.domain.reading_price import MOST_EDITS, Bands, confidence_bands, reading_price
 from bus.domain.reading_sources import ReadingSources
 
 PRICES = prices_of(FIT)
@@ -21,46 +22,55 @@ PRICES = prices_of(FIT)
 
 def test_what_is_often_misread_is_cheaper_than_what_is_seldom() -> None:
     """D is read as 0 more than a hundred times, 8 as B once."""
-    assert PRICES.substitution("D", "0") < PRICES.substitution("8", "B") < UNKNOWN
-    assert PRICES.substitution("D", "W") == UNKNOWN
-    assert PRICES.substitution("港", "0") == PRICES.deletion("港") == UNKNOWN
+    assert PRICES.substitution("D", "0", UNSAID) < PRICES.substitution("8", "B", UNSAID) < UNKNOWN
+    assert PRICES.substitution("D", "W", UNSAID) == UNKNOWN
+    assert PRICES.substitution("港", "0", UNSAID) == PRICES.deletion("港") == UNKNOWN
 
 
-def test_what_the_reader_says_of_a_character_changes_the_price() -> None:
-    prices = [PRICES.substitution("D", "0", sure) for sure in BAND_MIDDLES]
-    assert prices == sorted(prices)
-    assert LEAST <= prices[0] < PRICES.substitution("D", "0") < prices[-1]
-    assert PRICES.substitution("D", "W", 0.5) == UNKNOWN
+def test_the_surer_the_reader_the_dearer_a_misreading_and_the_cheaper_what_is_right() -> None:
+    bands = [band_of(sure) for sure in (0.5, 0.7, 0.85, 0.92, 0.97, 0.995)]
+    assert bands == list(range(BANDS))
+    misread = [PRICES.substitution("D", "0", band) for band in bands]
+    assert misread == sorted(misread)
+    assert misread[0] < PRICES.substitution("D", "0", UNSAID) < misread[-1]
+    right = [PRICES.substitution("D", "D", band) for band in bands]
+    assert right == sorted(right, reverse=True)
+    assert 0 < right[-1] < right[0] < LEAST_OF_PLACE
+    assert PRICES.substitution("D", "W", bands[0]) == UNKNOWN < PRICES.substitution("D", "W", 5)
 
 
 def test_all_prices_of_a_table_lie_between_the_least_and_that_without_evidence() -> None:
-    for counts in (FIT, HELD_OUT, ConfusionCounts(0, 0, 0, {}, {}, (0,) * 6, (0,) * 6)):
+    for counts in (FIT, HELD_OUT, ConfusionCounts(0, 0, 0, {}, {}, (0,) * BANDS, (0,) * BANDS)):
         prices = prices_of(counts)
-        rows = (*prices.taken_for.values(), prices.unread, prices.dropped, prices.inserted)
-        assert all(LEAST <= price <= UNKNOWN for row in rows for price in row.values())
+        rows = [row for band in prices.taken_for for row in band.values()]
+        for row in (*rows, prices.unread, prices.dropped, prices.inserted):
+            assert all(LEAST <= price <= UNKNOWN for price in row.values())
+        assert min((*prices.dropped.values(), *prices.inserted.values()), default=1) >= LEAST_OF_PLACE
 
 
 @pytest.mark.parametrize(
     ("text", "read", "expected"),
     [
-        ("浙-80,A-90,1-100", "浙A1", (0.8, 0.9, 1.0)),
-        ("99,99,98", "浙A1", (0.99, 0.99, 0.98)),
-        ("0.5,1,0", "浙A1", (0.5, 1.0, 0.0)),
-        ("浙-80,A-90", "浙A1", None),
-        ("浙-80,A-x,1-1", "浙A1", None),
-        ("80,90,101", "浙A1", None),
-        ("nan,1,1", "浙A1", None),
-        ("", "浙A1", None),
+        ("浙-80,A-90,1-100", "浙A1", (2, 3, 5)),
+        ("99,99,98", "浙A1", (5, 5, 4)),
+        ("0.5,1,0", "浙A1", (0, 5, 0)),
+        ("浙-80,A-90", "浙A1", (UNSAID,) * 3),
+        ("浙-80,A-x,1-1", "浙A1", (UNSAID,) * 3),
+        ("80,90,101", "浙A1", (UNSAID,) * 3),
+        ("nan,1,1", "浙A1", (UNSAID,) * 3),
+        ("", "浙A1", (UNSAID,) * 3),
+        ("", "", ()),
     ],
 )
-def test_confidences_are_read_as_devices_write_them(text: str, read: str, expected: Sure) -> None:
-    assert character_confidences(text, read) == expected
+def test_confidences_are_read_as_devices_write_them(text: str, read: str, expected: Bands) -> None:
+    assert confidence_bands(text, read) == expected
 
 
-@given(st.text(max_size=40), st.text(max_size=8))
-def test_confidences_are_one_share_per_character_or_none(text: str, read: str) -> None:
-    found = character_confidences(text, read)
-    assert found is None or (len(found) == len(read) and all(0 <= one <= 1 for one in found))
+@given(st.text(max_size=40) | st.text("0123456789.,-en", max_size=12), st.text(max_size=8))
+def test_confidences_are_one_band_per_character(text: str, read: str) -> None:
+    found = confidence_bands(text, read)
+    assert len(found) == len(read)
+    assert all(0 <= band <= UNSAID for band in found)
 
 
 @given(st.dictionaries(st.sampled_from("浙AB10?-"), st.integers(1, 10**6)))
@@ -68,58 +78,55 @@ def test_counts_are_read_as_they_are_written(counts: dict[str, int]) -> None:
     assert counts_of(text_of(counts)) == counts
 
 
-def test_each_band_has_its_number() -> None:
-    assert [band_of(sure) for sure in BAND_MIDDLES] == list(range(len(BAND_MIDDLES)))
-
-
 _signs = st.sampled_from("浙新AD0MNQ8B")
 _plates = st.text(_signs, min_size=1, max_size=7)
 
 
-def plain_price(plate: str, read: str, prices: MisreadingPrices, sure: Sure) -> float:
+def plain_price(plate: str, read: str, bands: Bands) -> float:
     """The same by the textbook: no bound, nothing left out; infinity above `MOST_EDITS`."""
 
     @cache
     def lowest(at: int, to: int, edits: int) -> float:
         if edits < 0:
-            return float("inf")
+            return inf
         if at == len(plate) and to == len(read):
             return 0.0
-        own = sure[to] if sure is not None and to < len(read) else None
-        found = float("inf")
+        found = inf
         if at < len(plate) and to < len(read):
-            is_same = plate[at] == read[to]
-            price = 0.0 if is_same else prices.substitution(plate[at], read[to], own)
-            found = price + lowest(at + 1, to + 1, edits - (not is_same))
+            price = PRICES.substitution(plate[at], read[to], bands[to])
+            found = price + lowest(at + 1, to + 1, edits - (plate[at] != read[to]))
         if at < len(plate):
-            found = min(found, prices.deletion(plate[at]) + lowest(at + 1, to, edits - 1))
+            found = min(found, PRICES.deletion(plate[at]) + lowest(at + 1, to, edits - 1))
         if to < len(read):
-            found = min(found, prices.insertion(read[to], own) + lowest(at, to + 1, edits - 1))
+            found = min(found, PRICES.insertion(read[to]) + lowest(at, to + 1, edits - 1))
         return found
 
-    return 0.0 if plate == read else lowest(0, 0, MOST_EDITS)
+    return lowest(0, 0, MOST_EDITS)
 
 
 @given(_plates, st.text(st.sampled_from("浙新AD0MNQ8B?"), max_size=7), st.floats(0.1, 2), st.data())
 def test_it_is_that_of_the_textbook_as_far_as_the_bound(
     plate: str, read: str, highest: float, data: st.DataObject
 ) -> None:
-    sure = data.draw(
-        st.none() | st.lists(st.floats(0, 1), min_size=len(read), max_size=len(read))
-    )
-    plain = plain_price(plate, read, PRICES, sure)
-    found = reading_price(plate, read, PRICES, highest, sure)
-    assert found == pytest.approx(plain) if plain <= highest - 1e-9 else found in (None, plain)
+    size = {"min_size": len(read), "max_size": len(read)}
+    bands = data.draw(st.lists(st.integers(0, UNSAID), **size))
+    plain = plain_price(plate, read, bands)
+    found = reading_price(plate, read, PRICES, highest, bands)
+    if plate == read:
+        assert found is not None
+        assert found <= highest
+    elif abs(plain - highest) > 1e-9:
+        assert found == (pytest.approx(plain) if plain < highest else None)
 
 
-def test_an_example_is_a_reading_that_the_rule_accepts_the_cheapest_first() -> None:
-    examples = accepted_readings(FuzzyPlate("浙A8D345", 1.0), PRICES, most=1000)
-    prices = [reading_price("浙A8D345", read, PRICES, 1.0) for read in examples]
-    assert examples[0] == "浙A80345"
-    assert None not in prices
-    assert prices == sorted(one for one in prices if one is not None)
-    assert len(accepted_readings(FuzzyPlate("浙A8D345", 1.0), PRICES)) == 5
-    assert accepted_readings(FuzzyPlate("浙A11111", 0.2), PRICES) == []
+def test_an_example_is_a_reading_that_the_rule_accepts_the_most_frequent_first() -> None:
+    examples = accepted_readings(FuzzyPlate("浙A8D345", 0.6), most=1000)
+    assert examples[:2] == ["?A8D345", "浙A80345"]
+    for read in examples:
+        price = reading_price("浙A8D345", read, PRICES, 0.6, (UNSAID,) * len(read))
+        assert price is not None, read
+    assert len(accepted_readings(FuzzyPlate("浙A8D345", 1.0))) == 5
+    assert accepted_readings(FuzzyPlate("港11111", 0.2)) == []
 
 
 def test_sources_refuse_a_price_at_which_a_character_may_be_too_few() -> None:
