@@ -18,6 +18,7 @@ from rich.table import Table
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.rules import RuleSet
+from alarm.rules.fuzzy_plates import fuzzy_plates
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
@@ -36,6 +37,7 @@ from bus.contracts.commands import (
     MatchedKind,
     WatchCommand,
 )
+from bus.domain.accepted_readings import accepted_readings
 from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_text
@@ -53,8 +55,8 @@ UNDECIDED_STATUS = 3
 READ_S = 10.0
 
 _PLATE_HELP = (
-    "A plate, as it is written; ? is one character, * any run of them. May be given several times "
-    "(any of them)."
+    "A plate, as it is written; ? is one character, * any run of them; with ~ in front also as it "
+    "is misread (~0.7: up to that price, 0.5 to 2). May be given several times (any of them)."
 )
 _MATCH_HELP = (
     "attribute=value[,value…], e.g. vehicle_color=白色 or vehicle_brand=Jeep; all must hold. "
@@ -122,6 +124,8 @@ def add(
         _lines([msgspec.structs.replace(command, version=answer.version)])
     else:
         typer.echo(f"{command.rule_id} is in force")
+        for line in accepted_examples(command):
+            typer.echo(line)
 
 
 def rule_of_options(
@@ -260,6 +264,16 @@ def conditions(
     if not found and is_needed:
         raise typer.BadParameter("give at least one --plate, --match or --where")
     return found
+
+
+def accepted_examples(command: WatchCommand) -> list[str]:
+    """What its fuzzy plates are met by, a line each."""
+    plates, _ = fuzzy_plates(command.match.get(PLATE, ()))
+    return [
+        f"{one.plate} is also met by readings like {', '.join(read)}"
+        for one in plates.plates
+        if (read := accepted_readings(one))
+    ]
 
 
 def duration_ms(text: str) -> int:

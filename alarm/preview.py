@@ -14,6 +14,7 @@ import msgspec
 
 from alarm.rules.condition import RuleCondition, condition_of
 from bus.contracts.commands import WatchCommand
+from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plate_search import fits
 from bus.domain.plates import plate_form
@@ -46,6 +47,8 @@ def _questions(rule: WatchCommand, asked: PreviewRequest) -> list[Query]:
         kind=rule.kind, captured_from_ms=asked.from_ms, captured_until_ms=asked.until_ms
     )
     plates = rule.match.get(PLATE, [])
+    if any(map(is_fuzzy, plates)):  # no index of a store knows misreadings
+        return [window]
     return [msgspec.structs.replace(window, plate=plate) for plate in plates] or [window]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from alarm.rules.expression import expression_condition
+from alarm.rules.fuzzy_plates import FuzzyPlates, fuzzy_plates
 from alarm.rules.index_cells import IndexCells, Signature, Values, cells_of_values
 from alarm.rules.plate_fragments import fragment_of
 from bus.contracts.commands import WatchCommand
@@ -62,30 +63,33 @@ class AcceptedValues:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPlates:
-    """A plate is one of those that are named, or like a pattern; every other attribute that is
-    named has one of its accepted values."""
+    """A plate is one of those that are named, or like a pattern, or read as a fuzzy one may be;
+    every other attribute that is named has one of its accepted values."""
 
     plates: frozenset[str]
     patterns: tuple[PlatePattern, ...]
+    fuzzy: FuzzyPlates
     others: AcceptedValues
     attributes: tuple[str, ...]
     """See `RuleCondition.attributes`."""
 
     def index_cells(self) -> tuple[IndexCells, ...]:
-        """By each plate and by a part of each pattern: what else is asked is asked of few."""
+        """By each plate and by parts of the others: what else is asked is asked of few."""
         cells: dict[Signature, list[Values]] = {}
         if self.plates:
             cells[PLATE,] = [(plate,) for plate in sorted(self.plates)]
         for pattern in self.patterns:
             fragment, value = fragment_of(pattern)
             cells.setdefault((fragment,), []).append((value,))
-        return tuple(IndexCells(key, tuple(dict.fromkeys(own))) for key, own in cells.items())
+        found = tuple(IndexCells(key, tuple(dict.fromkeys(own))) for key, own in cells.items())
+        return found + self.fuzzy.index_cells()
 
     def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """See `RuleCondition.is_met`."""
-        return any(map(self._accepts, values_of(PLATE, attributes.get(PLATE, "")))) and (
-            not self.others.accepted or self.others.is_met(attributes)
-        )
+        if self.others.accepted and not self.others.is_met(attributes):
+            return False
+        known = values_of(PLATE, attributes.get(PLATE, ""))
+        return any(map(self._accepts, known)) or self.fuzzy.is_met(attributes)
 
     def _accepts(self, plate: str) -> bool:
         return plate in self.plates or any(one.is_met_by(plate) for one in self.patterns)
@@ -96,16 +100,20 @@ def condition_of(command: WatchCommand) -> RuleCondition:
     may not be put is met by no record: it comes from a program that does not check."""
     if command.where is not None:
         return _of_tree(command)
+    match = dict(command.match)
+    fuzzy, match[PLATE] = fuzzy_plates(match.get(PLATE, ()))
+    patterns = tuple(
+        dict.fromkeys(filter(None, map(plate_pattern, filter(is_pattern, match[PLATE]))))
+    )
     accepted = {
-        name: frozenset(filter(None, (wanted(name, value) for value in values)))
-        for name, values in command.match.items()
+        name: frozenset(filter(None, (wanted(name, value) for value in match[name])))
+        for name in command.match
     }
-    written = filter(is_pattern, command.match.get(PLATE, ()))
-    patterns = tuple(dict.fromkeys(filter(None, map(plate_pattern, written))))
-    if not patterns:
+    if not patterns and not fuzzy.plates:
         return AcceptedValues(accepted)
+    names = (*command.match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
     plates = accepted.pop(PLATE)
-    return AcceptedPlates(plates, patterns, AcceptedValues(accepted), tuple(command.match))
+    return AcceptedPlates(plates, patterns, fuzzy, AcceptedValues(accepted), names)
 
 
 def _of_tree(command: WatchCommand) -> RuleCondition:

@@ -27,11 +27,11 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     It is a request, and in force when it was answered so on `event.command`.
     `match` is a conjunction: English attribute of `bus.contracts.keys` -> accepted values (any of
-    them); `plate_number` compares normalised plates. `where` is a tree of conditions; a rule has
-    `match`, `where` or both, and a record that meets it meets both. `op` is explicit because a
-    tombstone parses to null; `floor` is no rule: no command up to its version is accepted any more.
-    `seen_version` is the version in force that the person saw: 0 where there was none, -1 where it
-    makes no difference.
+    them); `plate_number` compares normalised plates, and `~` before one takes its misreadings, too.
+    `where` is a tree of conditions; a rule has `match`, `where` or both, and a record that meets it
+    meets both. `op` is explicit because a tombstone parses to null; `floor` is no rule: no command
+    up to its version is accepted any more. `seen_version` is the version in force that the person
+    saw: 0 where there was none, -1 where it makes no difference.
     """
 
     rule_id: str

@@ -12,6 +12,15 @@ from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.parse import parse
 from bus.domain.expressions.tree import ExpressionError, check_size, with_zone
+from bus.domain.fuzzy_plate import (
+    LEAST_CHARACTERS,
+    LEAST_HIGHEST,
+    MARK,
+    MOST_HIGHEST,
+    PRICE_END,
+    fuzzy_plate,
+    is_fuzzy,
+)
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import LEAST_NAMED, is_pattern, plate_pattern
 from bus.domain.plates import MAX_PLATE_CHARACTERS
@@ -114,6 +123,9 @@ def _check_value(attribute: str, value: str) -> None:
         )
     if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
         raise RuleError(attribute, f"{value!a} is no text in UTF-8", "no_text")
+    if attribute == PLATE and is_fuzzy(value):
+        _check_fuzzy(value)
+        return
     if wanted(attribute, value) or (attribute == PLATE and _is_meant_as_pattern(value)):
         return
     what = f"a plate of 1 to {MAX_PLATE_CHARACTERS} letters and digits" if attribute == PLATE else (
@@ -134,3 +146,14 @@ def _is_meant_as_pattern(plate: str) -> bool:
             "pattern",
         )
     return True
+
+
+def _check_fuzzy(plate: str) -> None:
+    if fuzzy_plate(plate) is None:
+        raise RuleError(
+            PLATE,
+            f"{plate!r}: write {MARK} before a whole plate of at least {LEAST_CHARACTERS} letters"
+            f" and digits, with its province in front only and without ? or *; or {MARK}0.7"
+            f"{PRICE_END} with another highest price, {LEAST_HIGHEST} to {MOST_HIGHEST}",
+            "fuzzy",
+        )

@@ -2,9 +2,10 @@
 
 In: what devices and operators write. Out: one form per value. Never: I/O.
 Spaces, full-width letters and case do not matter (Q-0: the book prints `浙 AWL999` once). A value
-that says "not read" is no value, nor is a masked plate. A plate's form is that of the store and the
+that says "not read" is no value. A plate's form is that of the store and the
 partition key: `bus.domain.plates`; one of which it is not known whether a hyphen separates stands
-for each plate that it may be.
+for each plate that it may be, and one of which a character was not read for none: only a rule that
+is about readings (`alarm.rules.fuzzy_plates`) takes it for a plate.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_form, vehicles_of, wanted_vehicle
 
 PLATE = "plate_number"
+CONFIDENCES = "plate_character_confidences"
+"""What a reader says of each character of the plate; no rule compares it."""
 
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
@@ -37,10 +40,9 @@ def _is_visible(character: str) -> bool:
 
 def normal_as(attribute: str, value: str) -> str:
     """The comparable form of the value of one attribute of a record."""
-    if attribute != PLATE:
-        return normal(value)
-    form = plate_form(value)
-    return form if vehicles_of(form) else ""
+    if attribute == PLATE:
+        return plate_form(value)
+    return value if attribute == CONFIDENCES else normal(value)
 
 
 def wanted(attribute: str, value: str) -> str:

@@ -27,7 +27,7 @@ def bench(
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     only: Annotated[
-        str, typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `mirror`: cpu,…; `cleaner`: …")
+        str, typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `mirror`, `cleaner`, `fuzzy`: …")
     ] = "",
     size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
     days: Annotated[float, typer.Option(help="With `cleaner`: length of the month.")] = 30,
@@ -49,6 +49,9 @@ def bench(
     steps: Annotated[
         bool, typer.Option(help="With --profile: by Spark's event log, which costs some CPU.")
     ] = True,
+    plates: Annotated[
+        int, typer.Option(min=2, help="With `plates`: how many are drawn, half of them held out.")
+    ] = 20_000,
     as_json: AsJson = False,
 ) -> None:
     """Measure side by side with Apache Kafka on the same cores, and the whole flow end to end.
@@ -59,7 +62,9 @@ def bench(
     `bench mirror` runs our mirror and MirrorMaker 2 between the same brokers: two of ours, and for
     `--only apache-cpu,apache-delay,apache-memory` two of Apache Kafka. `bench cleaner` compares
     the log cleaners, on the same segments; `--only month` is what thirty days of the product leave
-    of its compacted topics, in virtual time.
+    of its compacted topics, in virtual time. `bench plates` counts how a reader of plates errs, for
+    the prices of fuzzy rules; with --write it replaces the tables. `bench fuzzy` says what such
+    rules find and cost.
     """
     from deploy.bench import run as work
 
@@ -69,6 +74,10 @@ def bench(
     if figure == ["cleaner"]:
         status = work.run_cleaner(only, repeat=repeat, days=days, write=write, as_json=as_json)
         raise typer.Exit(status)
+    if figure == ["fuzzy"]:
+        raise typer.Exit(work.run_fuzzy(only, repeat=repeat, write=write, as_json=as_json))
+    if figure == ["plates"]:
+        raise typer.Exit(work.run_plates(plates, write=write, as_json=as_json))
     if profile:
         if figure != ["ingest"]:
             raise OperatorError("--profile goes with `bench ingest`")

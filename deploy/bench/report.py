@@ -185,6 +185,19 @@ CLEANER = (
            less_is_better=True),
 )  # fmt: skip
 
+FUZZY = (
+    Figure(name="fuzzy-us", unit="µs", must=40, aim=15, compared=False, less_is_better=True,
+           title="10,000 fuzzy rules: message bytes → candidates, a record's CPU"),
+    Figure(name="fuzzy-us-growth", unit="×", must=1.3, aim=1.1, compared=False,
+           title="the same with 100,000, beside 10,000", less_is_better=True),
+    Figure(name="fuzzy-recall", unit="points", must=0, aim=10, compared=False,
+           title="misread targets: recall at 10 false alarms per 10⁶, beyond plain distance"),
+    Figure(name="fuzzy-recall-low", unit="points", must=0, aim=10, compared=False,
+           title="the same: lower end of the 95 % interval of five seeds"),
+    Figure(name="fuzzy-recall-share", unit="%", must=0, aim=50, compared=False,
+           title="the same: recall itself, of all readings of targets"),
+)  # fmt: skip
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -278,6 +291,7 @@ FIGURES: dict[str, Figure] = {
                must=0, aim=0, compared=False, less_is_better=True),
         *INGEST,
         *CLEANER,
+        *FUZZY,
         Figure(name="mirror-cpu", unit="records/s", must=2, aim=4, compared=True,
                title="mirror and MirrorMaker 2: records per CPU second, 1 M of 0.3 kB, zstd"),
         Figure(name="mirror-delay", unit="ms", must=0.5, aim=0.2, compared=True,

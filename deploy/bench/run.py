@@ -22,9 +22,12 @@ from deploy.bench.cleaner import measure as cleaner
 from deploy.bench.cleaner import month
 from deploy.bench.cluster import measure as cluster
 from deploy.bench.cluster.size import Size
+from deploy.bench.fuzzy import measure as fuzzy
 from deploy.bench.ingest import measure as ingest
 from deploy.bench.machine import facts
 from deploy.bench.mirror import measure as mirror
+from deploy.bench.plates import measure as plate_tables
+from deploy.bench.plates.reader import versions
 from deploy.bench.profile import measure as profile
 from deploy.bench.profile import tables as profile_tables
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
@@ -48,7 +51,7 @@ def _stop(number: int, _frame: object) -> None:
 
 def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:
     """Measure; every target has a folder and ports of its own."""
-    apart = (cleaner.PREFIX, cluster.PREFIX, ingest.PREFIX, mirror.PREFIX)
+    apart = (cleaner.PREFIX, cluster.PREFIX, fuzzy.PREFIX, ingest.PREFIX, mirror.PREFIX)
     one_broker = [name for name in FIGURES if not name.startswith(apart)]
     for name in names:
         if name not in one_broker:
@@ -108,6 +111,31 @@ def run_cleaner(only: str, *, repeat: int, days: float, write: bool, as_json: bo
     names = cleaner.chosen(only)
     found = cleaner.measure(names, repeat, _say, days)
     return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_fuzzy(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
+    """What fuzzy rules find and cost."""
+    names = fuzzy.chosen(only)
+    found = fuzzy.measure(names, repeat, _say)
+    return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_plates(plates: int, *, write: bool, as_json: bool) -> int:
+    """How a reader errs. Kept only where both tables rest on as many plates as the page says."""
+    if write and plates != plate_tables.PLATES:
+        raise OperatorError(f"only {plate_tables.PLATES} plates are kept as tables")
+    tables = plate_tables.measure(plates)
+    if write:
+        plate_tables.write_tables(*tables, versions(), plate_tables.TABLES)
+    found = [plate_tables.summary(table) for table in tables]
+    if as_json:
+        print(json.dumps({"machine": facts(), "fit": found[0], "held_out": found[1]}))
+        return 0
+    table = Table("", "fit", "held out")
+    for name in found[0]:
+        table.add_row(name, *(f"{one[name]:g}" for one in found))
+    screen().print(table)
+    return 0
 
 
 def _finish(found: Iterable[Samples], names: Sequence[str], *, write: bool, as_json: bool) -> int:

@@ -370,7 +370,7 @@ TEXTS: dict[str, str] = {
     "watch.name": "Name",
     "watch.kind": "Kind",
     "watch.severity": "Severity",
-    "watch.plate": "Plates (* any, ? one; separate by comma)",
+    "watch.plate": "Plates (* any, ? one, ~ in front: also misread; separate by comma)",
     "watch.feature": "Feature",
     "watch.values": "Values (separate by comma)",
     "watch.more": "Add a condition",
@@ -410,6 +410,8 @@ TEXTS: dict[str, str] = {
     "watch.fault_moment": "a time that cannot be read",
     "watch.fault_pattern": "too little is given: at least 3 letters or digits beside ? (one "
     "character) and * (any run of them), and at most 16 characters",
+    "watch.fault_fuzzy": "behind ~ stands a whole plate of at least 6 letters and digits, without "
+    "? or *; before it may stand a highest price, 0.5 to 2: ~0.7:浙A12345",
     "watch.fault_unread": "a value that no record can have: nothing was read, or it is no plate",
     "watch.rules": "Rules in force",
     "watch.empty": "No rule is in force.",

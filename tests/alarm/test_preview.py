@@ -37,6 +37,7 @@ RULES = [
     put(plate_number=["浙AB12345"]),  # a reading with a doubtful hyphen may be this one
     put(vehicle_color=["白色", "黑色"]),
     put(checkpoint_id=["k-1"], vehicle_color=["黑色"]),
+    put(plate_number=["~浙A12345", "沪C00001"]),
 ]
 
 

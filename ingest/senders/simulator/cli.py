@@ -18,6 +18,9 @@ from bus.runtime import tasks
 
 Rate = Annotated[float | None, typer.Option(help="Records per second at the morning peak.")]
 Hour = Annotated[float | None, typer.Option("--city-hour", help="City hour now; -1: wall clock.")]
+Misread = Annotated[
+    float | None, typer.Option(min=0, max=1, help="Share of plates that are misread.")
+]
 Seed = Annotated[int | None, typer.Option(help="Another seed is another city.")]
 
 
@@ -36,13 +39,14 @@ def run(
     rate: Rate = None,
     city_hour: Hour = None,
     seed: Seed = None,
+    misread: Misread = None,
     edge_url: Annotated[str, typer.Option(help="The edge; default: as configured.")] = "",
 ) -> None:
     """Let the city live until Ctrl-C: servers post to the edge, smart cameras to the bus."""
     from ingest.senders.simulator.simulator import serve
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    changes = {"rate": rate, "hour": city_hour, "seed": seed}
+    changes = {"rate": rate, "hour": city_hour, "seed": seed, "misread": misread}
     city = msgspec.structs.replace(
         ctx.obj.city, **{key: value for key, value in changes.items() if value is not None}
     )
@@ -59,11 +63,12 @@ def write_day(
         str, typer.Option(help="Local time of the first capture; default: today, midnight.")
     ] = "",
     seed: Seed = None,
+    misread: Misread = None,
 ) -> None:
     """Write a day of the city as a file for `replay`, as fast as it can be thought up."""
     from ingest.senders.simulator.day import local_start_ms, write_day_file
 
-    changes = {"rate": rate, "seed": seed}
+    changes = {"rate": rate, "seed": seed, "misread": misread}
     city = msgspec.structs.replace(
         ctx.obj.city,
         picture_every=0,

@@ -20,7 +20,7 @@ from ingest.senders.simulator.faults import FaultSchedule
 from ingest.senders.simulator.ground_truth import VALID, RecordLine
 from ingest.senders.simulator.pictures import face_picture, vehicle_picture
 from ingest.senders.simulator.population import make_person
-from ingest.senders.simulator.record_builder import Message, RecordBuilder
+from ingest.senders.simulator.record_builder import CONFIDENCES_KEY, Message, RecordBuilder
 from ingest.senders.simulator.settings import CitySettings
 from ingest.senders.simulator.traffic import HOUR_MS, Pass, Traffic
 from ingest.senders.simulator.watched_cars import WatchedCars
@@ -51,7 +51,7 @@ class RecordGenerator:
         self._settings = settings
         self._run = run
         self._edge_sender = edge_sender
-        self._builder = RecordBuilder(world.seed, zone)
+        self._builder = RecordBuilder(world.seed, zone, settings.misread)
         self._next_n = 0
         if city_offset_ms is None:
             city_offset_ms = offset_of_hour(settings.hour, start_ms, zone)
@@ -95,6 +95,7 @@ class RecordGenerator:
             mishap=faulty.fault.value if faulty.fault else "",
             partly_read=faulty.partly_read,
             alarms=self.watched_cars.alarms(faulty.message) if valid else (),
+            true_plate=_true_plate(seen, message),
         )
         key = key_of(
             camera.kind,
@@ -119,6 +120,14 @@ class RecordGenerator:
             message["车辆图片"] = _text(vehicle_picture(seen.vehicle))
         else:
             message["人脸图片"] = _text(face_picture(make_person(self.world.seed, seen.person)))
+
+
+def _true_plate(seen: Pass, message: Message) -> str:
+    """Where another was read."""
+    if seen.vehicle is None or CONFIDENCES_KEY not in message:
+        return ""
+    true = seen.vehicle.plate_number
+    return true if message["车牌号码"] != true else ""
 
 
 def offset_of_hour(hour: float, at_ms: int, zone: ZoneInfo) -> int:

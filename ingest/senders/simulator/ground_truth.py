@@ -40,7 +40,8 @@ class RecordLine(
     """One record that is about to be sent.
 
     `expected` is `valid` or a `bus.contracts.headers.Reason`; `minute_ms` is the capture minute by
-    the device's own clock; `alarms` are the rule ids that it must alarm.
+    the device's own clock; `alarms` are the rule ids that it must alarm; `true_plate` is the plate
+    where another was read.
     """
 
     n: int
@@ -55,6 +56,7 @@ class RecordLine(
     mishap: str = ""
     partly_read: bool = False
     alarms: tuple[str, ...] = ()
+    true_plate: str = ""
 
 
 class SentLine(msgspec.Struct, frozen=True, tag="sent", tag_field="line", omit_defaults=True):

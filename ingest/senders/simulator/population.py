@@ -42,6 +42,8 @@ class Vehicle:
     tissue_box: bool
     home: int
     work: int
+    read_as: str = ""
+    """What cameras read instead of its plate, every other time; most cars have none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Builds the message that a device writes about one pass before its camera.
 
-The message is a dict with the wire's Chinese keys. Some plates cannot be read and some cars have
-none; all other imperfections are in `faults`.
+The message is a dict with the wire's Chinese keys. Some plates cannot be read, some are misread,
+and some cars have none; all other imperfections are in `faults`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ import numpy as np
 
 from bus.contracts.keys import NO_PLATE, UNREADABLE
 from ingest.senders.simulator import names
+from ingest.senders.simulator.plate_misreader import MisreadPlate, PlateMisreader
 from ingest.senders.simulator.population import Vehicle, captured_feature, make_person
 from ingest.senders.simulator.traffic import Pass
 
 UNREADABLE_SHARE = 0.02
+SCRIPTED_SHARE = 0.5  # of the passes of a car that is misread by script
 NO_PLATE_SHARE = 0.008
 FIELD_UNREAD_SHARE = 0.03  # one of the lesser fields cannot be read
+CONFIDENCES_KEY = "车牌逐字置信度"
+UNSURE, SURE = 50, 99
+"""What a camera says of a character that it misreads by script, and of the others."""
 DEVICE_KEY = "设备型号"  # a key of the vendor's own: unknown keys must survive the whole way
 
 Message = dict[str, object]
@@ -46,8 +51,11 @@ class TimestampWriter:
 class RecordBuilder:
     """Writes the messages of one run. Deterministic for the seed and the order of passes."""
 
-    def __init__(self, seed: int, zone: ZoneInfo) -> None:
+    def __init__(self, seed: int, zone: ZoneInfo, misread_share: float = 0.0) -> None:
         self._seed = seed
+        self._misread_share = misread_share
+        self._misread_rng = random.Random(f"misread:{seed}")
+        self._misreader = PlateMisreader(self._misread_rng)
         self._rng = random.Random(f"records:{seed}")
         self._noise = np.random.default_rng((seed, 7))
         self._clock = TimestampWriter(zone)
@@ -86,9 +94,9 @@ class RecordBuilder:
             "车速": seen.speed_kmh,
             DEVICE_KEY: "YJ-900V",
         }
-        self._recognise_plate(message, vehicle.plate_number)
+        self._recognise_plate(message, vehicle)
 
-    def _recognise_plate(self, message: Message, plate: str) -> None:
+    def _recognise_plate(self, message: Message, vehicle: Vehicle) -> None:
         draw = self._rng.random()
         if draw < UNREADABLE_SHARE:
             message["车牌号码"] = message["车牌颜色"] = UNREADABLE
@@ -97,9 +105,24 @@ class RecordBuilder:
         else:
             sure = 88 + self._rng.randrange(12)
             message["车牌置信度"] = sure
-            message["车牌逐字置信度"] = ",".join(f"{letter}-{sure}" for letter in plate)
+            read = self._reading(vehicle, sure)
+            message["车牌号码"] = read.text
+            message[CONFIDENCES_KEY] = ",".join(
+                f"{sign}-{own}" for sign, own in zip(read.text, read.sure, strict=True)
+            )
         if draw > 1 - FIELD_UNREAD_SHARE:
             message[self._rng.choice(("车系", "纸巾盒", "副驾驶位是否系安全带"))] = UNREADABLE
+
+    def _reading(self, vehicle: Vehicle, sure: int) -> MisreadPlate:
+        """What the camera makes of a plate that it can read."""
+        plate, rng = vehicle.plate_number, self._misread_rng
+        if vehicle.read_as and rng.random() < SCRIPTED_SHARE:
+            pairs = zip(plate, vehicle.read_as, strict=True)
+            said = tuple(SURE if true == seen else UNSURE for true, seen in pairs)
+            return MisreadPlate(vehicle.read_as, said)
+        if self._misread_share and rng.random() < self._misread_share:
+            return self._misreader.misread(plate)
+        return MisreadPlate(plate, (sure,) * len(plate))
 
     def _face(self, message: Message, number: int) -> None:
         person = make_person(self._seed, number)

@@ -1,5 +1,6 @@
 """The watched cars of the city: one stolen, one cloned, one of which a witness remembers a part of
-the plate, one that a witness describes; their rules and the alarms they must raise.
+the plate, one that a witness describes, one that is misread; their rules and the alarms they must
+raise.
 
 Expected alarms are computed here, not with `alarm.rules`: the ground truth must not use the code
 that it checks.
@@ -12,34 +13,43 @@ from fnmatch import fnmatchcase
 
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
+from bus.domain.misreading_prices import UNKNOWN, UNSAID, measured_prices
+from bus.domain.reading_price import confidence_bands
 from ingest.senders.simulator import described_car, names
 from ingest.senders.simulator.population import Vehicle, make_vehicle
-from ingest.senders.simulator.record_builder import Message
+from ingest.senders.simulator.record_builder import CONFIDENCES_KEY, Message
 from ingest.senders.simulator.traffic import Traffic
 from ingest.senders.simulator.world import CityWorld
 
-STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR = -1, -2, -3, -4, -5
+STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR, MISREAD, RESEMBLING = -1, -2, -3, -4, -5, -6, -7
 DESCRIBED, LOOKALIKE = -20, -21
 """Vehicle numbers outside every fleet. The neighbour's plate differs from that of the car that fled
-in its last digit, which the witness remembers."""
-_WATCHED = frozenset({STOLEN, CLONED, IMPOSTOR, FLED, DESCRIBED})
+in its last digit, which the witness remembers; the resembling one's from that of the car that is
+misread in one, which no camera takes for the other."""
+_WATCHED = frozenset({STOLEN, CLONED, IMPOSTOR, FLED, MISREAD, DESCRIBED})
 STOLEN_PACE = 3.0  # it does not keep to the limit
 CLONED_PACE = 1.5
+_MISREAD_AS = ("Q", "0")
+"""In the plate of the car that is misread, and what cameras read."""
+_HIGHEST = 0.5
+"""Of its rule: cheaper than a character too few or too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchRule:
     """One rule: a plate or a part of one (`?` one character, `*` any), and what the car must look
-    like (English attribute -> wire key, value)."""
+    like (English attribute -> wire key, value); or, with `highest`, a plate that may be misread."""
 
     rule_id: str
     name: str
     plate: str
     appearance: tuple[tuple[str, str, str], ...] = ()
+    highest: float = 0.0
 
     def command(self, version: int) -> WatchCommand:
         """What an operator would put on the watch list."""
-        match = {"plate_number": [self.plate]}
+        wanted = f"~{self.highest}:{self.plate}" if self.highest else self.plate
+        match = {"plate_number": [wanted]}
         match |= {attribute: [value] for attribute, _, value in self.appearance}
         return WatchCommand(
             rule_id=self.rule_id,
@@ -56,6 +66,8 @@ class WatchRule:
     def matches(self, message: Message) -> bool:
         """Whether this record must raise the alarm; of a part of a plate nobody is sure."""
         plate = message.get("车牌号码")
+        if self.highest and isinstance(plate, str):
+            return self._is_misreading(plate, str(message.get(CONFIDENCES_KEY, "")))
         return (
             isinstance(plate, str)
             and plate.isalnum()
@@ -64,8 +76,20 @@ class WatchRule:
         )
 
 
+    def _is_misreading(self, read: str, confidences: str) -> bool:
+        """Of as many characters, at most two of them others, which cost no more together: at such a
+        price none is missing and none too many."""
+        if read == self.plate or len(read) != len(self.plate):
+            return read == self.plate
+        pairs = list(zip(self.plate, read, confidence_bands(confidences, read), strict=True))
+        prices = measured_prices()
+        return sum(true != seen for true, seen, _ in pairs) <= 2 and (
+            sum(prices.substitution(*pair) for pair in pairs) <= self.highest
+        )
+
+
 class WatchedCars:
-    """The seven cars and the four rules of one city."""
+    """The nine cars and the five rules of one city."""
 
     def __init__(self, world: CityWorld) -> None:
         self._world = world
@@ -84,6 +108,14 @@ class WatchedCars:
         self.neighbour = replace(
             self.fled, number=NEIGHBOUR, plate_number=f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}"
         )
+        self.misread = self._misread_car(make_vehicle(world.seed, MISREAD, count, letter=letter))
+        plate = self.misread.plate_number
+        self.resembling = replace(
+            self.misread,
+            number=RESEMBLING,
+            plate_number=f"{plate[:-1]}{_other_digit(plate[-1])}",
+            read_as="",
+        )
         self.described = make_vehicle(world.seed, DESCRIBED, count, letter=letter)
         self.lookalike = described_car.neighbour_of(self.described, LOOKALIKE)
         self.rules: tuple[WatchRule | described_car.DescribedCarRule, ...] = (
@@ -93,11 +125,12 @@ class WatchedCars:
 
     @property
     def plates(self) -> frozenset[str]:
-        """Of all of them, also of those that no rule is about."""
+        """Of all of them, also of those that no rule is about, and what one is read as."""
         cars = (
-            self.stolen, self.cloned, self.fled, self.neighbour, self.described, self.lookalike
+            self.stolen, self.cloned, self.fled, self.neighbour, self.misread, self.resembling,
+            self.described, self.lookalike,
         )  # fmt: skip
-        return frozenset(car.plate_number for car in cars)
+        return frozenset((*(car.plate_number for car in cars), self.misread.read_as))
 
     def release(self, traffic: Traffic) -> None:
         """Send the cars on their way: the original in the west, its clone in the far east."""
@@ -109,6 +142,8 @@ class WatchedCars:
         traffic.release(self.impostor, east, CLONED_PACE)
         traffic.release(self.fled, everywhere, STOLEN_PACE)
         traffic.release(self.neighbour, everywhere, STOLEN_PACE)
+        traffic.release(self.misread, everywhere, STOLEN_PACE)
+        traffic.release(self.resembling, everywhere, STOLEN_PACE)
         traffic.release(self.described, everywhere, STOLEN_PACE)
         traffic.release(self.lookalike, everywhere, STOLEN_PACE)
 
@@ -126,12 +161,34 @@ class WatchedCars:
             ("vehicle_brand", "车辆品牌", self.impostor.brand),
         )
         stolen, cloned = self.stolen.plate_number, self.cloned.plate_number
+        misread = self.misread.plate_number
         seen = f"{self.fled.plate_number[0]}?*{self.fled.plate_number[-5:]}"
         return (
             WatchRule(f"city-{seed}-stolen", f"被盗车辆 stolen car {stolen}", stolen),
             WatchRule(f"city-{seed}-cloned", f"套牌车辆 cloned plate {cloned}", cloned, appearance),
             WatchRule(f"city-{seed}-fled", f"逃逸车辆 hit-and-run {seen}", seen),
-        )
+            WatchRule(
+                f"city-{seed}-misread", f"易误识车辆 misread plate {misread}", misread,
+                highest=_HIGHEST,
+            ),
+        )  # fmt: skip
+
+    @staticmethod
+    def _misread_car(vehicle: Vehicle) -> Vehicle:
+        """With a character in its plate that cameras take for another."""
+        begin, digits = vehicle.plate_number[:-4], vehicle.plate_number[-3:]
+        true, seen = (f"{begin}{sign}{digits}" for sign in _MISREAD_AS)
+        return replace(vehicle, plate_number=true, read_as=seen)
+
+
+def _other_digit(digit: str) -> str:
+    """One that it was never read as."""
+    prices = measured_prices()
+    return next(
+        other
+        for other in "0123456789"
+        if other != digit and prices.substitution(digit, other, UNSAID) == UNKNOWN
+    )
 
 
 def _other_appearance(seed: int, original: Vehicle, crossings: int) -> Vehicle:

@@ -78,15 +78,15 @@ def test_each_value_of_a_rule_that_is_taken_meets_a_record_that_was_written_so(
     at_ms = max(command.valid_from_ms, NOW_MS)
     for attribute, values in command.match.items():
         for value in values:
-            record = {keys[a]: _met_by(own[0]) for a, own in command.match.items()}
-            record[keys[attribute]] = _met_by(value)
+            record = {keys[a]: _met_by(a, own[0]) for a, own in command.match.items()}
+            record[keys[attribute]] = _met_by(attribute, value)
             read = msgspec.json.decode(msgspec.json.encode(record), type=dict[str, object])
             assert rules.match(command.kind, attributes_of(command.kind, read), [at_ms]), (attribute, value)
 
 
-def _met_by(value: str) -> str:
+def _met_by(attribute: str, value: str) -> str:
     """A value that one of a rule accepts: of a plate that is named in part, one like it."""
-    pattern = plate_pattern(value) if is_pattern(value) else None
+    pattern = plate_pattern(value) if attribute == "plate_number" and is_pattern(value) else None
     if pattern is None:
         return value
     one = pattern.text.replace("?", "7")
@@ -112,6 +112,23 @@ def test_a_part_of_a_plate_has_to_name_three_characters_and_the_answer_says_so(m
     assert fault is not None
     assert (fault.field, fault.code) == ("plate_number", "pattern")
     assert "at least 3 letters or digits" in str(fault)
+
+
+@pytest.mark.parametrize("plate", ["~浙A12345", "～浙A·12345", "~0.7:浙A12345", "~２：浙AD12345"])
+def test_a_plate_that_may_be_misread_is_accepted(plate: str):
+    check_rule(put({"plate_number": [plate]}), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "plate",
+    ["~", "~浙A123", "~浙A1?345", "~浙A*", "~3:浙A12345", "~0.1:浙A12345", "~nan:浙A12345",
+     "~x:浙A12345", "~:浙A12345", "~浙A1浙345", "~无车牌", "~~浙A12345"],
+)  # fmt: skip
+def test_a_plate_that_may_be_misread_is_whole_and_the_answer_says_so(plate: str):
+    fault = fault_of(put({"plate_number": ["浙A12345", plate]}))
+    assert fault is not None
+    assert (fault.field, fault.code) == ("plate_number", "fuzzy")
+    assert "~0.7:" in str(fault)
 
 
 @pytest.mark.parametrize("value", ["识别异常", "无车牌", "未知", "NULL", "\u200b", "\0", "-", "x" * 17, "!!!"])

@@ -1,0 +1,189 @@
+"""What it costs to take one character of a plate for another: from counts. Pure.
+
+In: `ConfusionCounts`. Out: prices. A price is the logarithm of how much less a character that was
+read speaks for the plate than a sure and right one would, against all plates that it could come
+from: a misreading that is often seen costs little, unless the reader is sure of it or others are
+read so, too. The unit is that of a pair that was never seen, which costs 1. Never: a price below
+`LEAST` for a character that is another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log
+
+from bus.domain.plate_confusion import BANDS, DROPPED, ConfusionCounts, band_of, is_misreading
+from bus.domain.plate_confusion_tables import FIT
+from bus.domain.plates import PROVINCES, UNREAD
+
+LEAST, LEAST_OF_PLACE, UNKNOWN = 0.05, 0.51, 1.0
+"""The lowest price of an edit; that of a character too few or too many, since all behind it moves:
+at the price of one edit without evidence there are no two of them; the price of such an edit."""
+UNSAID = BANDS
+"""The band of a reader that says nothing."""
+_PRIOR = 200.0
+"""So many readings of a character are taken for granted in which all other characters are as rare
+as those that were never seen: few readings of a character are little evidence."""
+
+PairPrices = Mapping[str, Mapping[str, float]]
+"""Character of the plate -> character that was read -> price."""
+
+
+def price_band(sure: float | None) -> int:
+    """The band of what a reader says of a character, 0 to 1; None if it says nothing."""
+    return UNSAID if sure is None else band_of(sure)
+
+
+@dataclass(frozen=True, slots=True)
+class MisreadingPrices:
+    """Prices by band (`price_band`) and character; what is not in a table has no evidence."""
+
+    taken_for: tuple[PairPrices, ...]
+    right: tuple[Mapping[str, float], ...]
+    """Of a character that is read as it is: the less sure the reader, the more; nothing if it says
+    nothing."""
+    unknown: tuple[float, ...]
+    unread: Mapping[str, float]
+    dropped: Mapping[str, float]
+    inserted: Mapping[str, float]
+
+    def substitution(self, true: str, read: str, band: int) -> float:
+        """For a character read as itself, as another, or as unread."""
+        if read == true:
+            return self.right[band].get(true, 0.0)
+        if read == UNREAD:
+            return self.unread.get(true, UNKNOWN)
+        row = self.taken_for[band].get(true)
+        unknown = self.unknown[band]
+        return row.get(read, unknown) if row else unknown
+
+    def deletion(self, true: str) -> float:
+        """For a character of the plate that the reading lacks."""
+        return self.dropped.get(true, UNKNOWN)
+
+    def insertion(self, read: str) -> float:
+        """For a character that was read where the plate has none."""
+        return self.inserted.get(read, UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class _OverallShares:
+    """What the whole table says."""
+
+    letters: int
+    right: float
+    rare: float
+    unread: float
+    dropped: float
+    wrong_to_right: tuple[float, ...]
+    """By band, how much more often a wrong character is in it than a right one."""
+
+    def price(self, ratio: float) -> float:
+        """Of what is so many times less likely."""
+        return min(UNKNOWN, max(LEAST, log(ratio) / self.unit))
+
+    @property
+    def unit(self) -> float:
+        """The logarithm of how much likelier a right reading is than a pair that was never seen."""
+        return log(max(2.0, self.right / self.rare))
+
+
+@dataclass(frozen=True, slots=True)
+class _CharacterShares:
+    """How often a character is read, rightly and wrongly, of all readings in its places: that of
+    provinces, or the others."""
+
+    right: Mapping[str, float]
+    wrong: Mapping[str, float]
+
+    def of(self, read: str, wrong_to_right: float, rare: float) -> float:
+        """How much speaks for the other plates where it is read, the reader being so sure."""
+        return self.right.get(read, rare) / wrong_to_right + self.wrong.get(read, rare)
+
+
+def prices_of(counts: ConfusionCounts) -> MisreadingPrices:
+    """The prices that the counts give."""
+    shares = _overall_shares(counts)
+    provinces = _character_shares(counts, is_province=True)
+    others = _character_shares(counts, is_province=False)
+    bands = range(BANDS + 1)
+    taken_for: list[dict[str, dict[str, float]]] = [{} for _ in bands]
+    right: list[dict[str, float]] = [{} for _ in bands]
+    unread, dropped = {}, {}
+    for true, row in counts.rows.items():
+        own = provinces if true in PROVINCES else others
+        total = sum(row.values()) + _PRIOR
+        is_right = (row.get(true, 0) + _PRIOR * shares.right) / total
+        worth = is_right / own.right.get(true, shares.rare)
+        for band, more in enumerate(shares.wrong_to_right):
+            taken_for[band][true] = {
+                read: shares.price(
+                    worth * own.of(read, more, shares.rare) * total / (count + _PRIOR * shares.rare)
+                )
+                for read, count in row.items()
+                if is_misreading(true, read)
+            }
+            doubt = own.of(true, more, shares.rare) * more / own.right.get(true, shares.rare)
+            right[band][true] = log(doubt) / shares.unit if band != UNSAID else 0.0
+        is_unread = (row.get(UNREAD, 0) + _PRIOR * shares.unread) / total / shares.unread
+        unread[true] = shares.price(worth / is_unread)
+        is_dropped = (row.get(DROPPED, 0) + _PRIOR * shares.dropped) / total
+        dropped[true] = max(LEAST_OF_PLACE, shares.price(is_right / is_dropped))
+    inserted = {
+        read: max(LEAST_OF_PLACE, shares.price(shares.right * shares.letters / count))
+        for read, count in counts.inserted.items()
+    }
+    unknown = tuple(UNKNOWN + max(0.0, -log(more) / shares.unit) for more in shares.wrong_to_right)
+    return MisreadingPrices(tuple(taken_for), tuple(right), unknown, unread, dropped, inserted)
+
+
+@lru_cache(maxsize=1)
+def measured_prices() -> MisreadingPrices:
+    """Those that rules go by."""
+    return prices_of(FIT)
+
+
+def _overall_shares(counts: ConfusionCounts) -> _OverallShares:
+    letters = max(1, counts.letters)
+    rows = counts.rows.items()
+    right = max(1, sum(row.get(true, 0) for true, row in rows)) / letters
+    unread, dropped = (
+        max(1, sum(row.get(sign, 0) for _, row in rows)) / letters for sign in (UNREAD, DROPPED)
+    )
+    all_right, all_wrong = sum(counts.right) + BANDS, sum(counts.wrong) + BANDS
+    more = tuple(
+        (in_wrong + 1) / all_wrong / ((in_right + 1) / all_right)
+        for in_right, in_wrong in zip(counts.right, counts.wrong, strict=True)
+    )
+    return _OverallShares(letters, right, _rare(counts), unread, dropped, (*more, 1.0))
+
+
+def _character_shares(counts: ConfusionCounts, *, is_province: bool) -> _CharacterShares:
+    right: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for true, row in counts.rows.items():
+        if (true in PROVINCES) == is_province:
+            for read, count in row.items():
+                (right if read == true else wrong)[read] += count
+    total = max(1, right.total() + wrong.total())
+    return _CharacterShares(
+        {read: count / total for read, count in right.items()},
+        {read: count / total for read, count in wrong.items()},
+    )
+
+
+def _rare(counts: ConfusionCounts) -> float:
+    """How likely one certain pair is that was never seen: as many readings as were seen once, on
+    all pairs that were not (Good and Turing)."""
+    seen = [
+        count
+        for true, row in counts.rows.items()
+        for read, count in row.items()
+        if is_misreading(true, read)
+    ]
+    kinds = max(2, len(counts.rows))
+    unseen = max(1, kinds * (kinds - 1) - len(seen))
+    return max(1, seen.count(1)) / max(1, counts.letters) * kinds / unseen

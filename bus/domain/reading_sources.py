@@ -1,0 +1,79 @@
+"""Which characters of a reading may be misread ones, and of what: the cheap cases. Pure.
+
+In: a reading, how sure its reader is. Out: the corrections with their prices, and how cheap any
+edit of a character of the reading may be. Never: a correction that costs more than asked for; a
+character too few or too many, which is never that cheap; two edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bus.domain.misreading_prices import (
+    LEAST,
+    LEAST_OF_PLACE,
+    UNKNOWN,
+    UNSAID,
+    MisreadingPrices,
+)
+from bus.domain.plates import PROVINCES, UNREAD
+from bus.domain.reading_price import Bands
+
+_Rows = dict[str, list[tuple[float, str]]]
+"""Character that was read -> price and character of plates that it is cheap to be taken for."""
+
+
+class ReadingSources:
+    """For one price, which must be below that of a character too few or too many.
+
+    A plate has a province's character at its beginning only (`fuzzy_plate`); in a reading it may be
+    the second if another was put before it."""
+
+    def __init__(self, prices: MisreadingPrices, highest: float) -> None:
+        if highest >= LEAST_OF_PLACE:
+            raise ValueError(f"{highest}: a character too few or too many costs {LEAST_OF_PLACE}")
+        self._begin = [_rows(prices, highest, band) for band in range(UNSAID + 1)]
+        self._inside = [
+            {read: [one for one in row if one[1] not in PROVINCES] for read, row in rows.items()}
+            for rows in self._begin
+        ]
+        self._least = [_least_prices(prices, band) for band in range(UNSAID + 1)]
+        self._prices = prices
+        self._inserted_before = 2 * highest - LEAST
+
+    def of(self, read: str, bands: Bands) -> Iterator[tuple[float, int, str]]:
+        """Each price, the place of the reading, and the character that was taken for its own."""
+        for at, seen in enumerate(read):
+            is_begin = not at or (
+                at == 1 and self._prices.insertion(read[0]) <= self._inserted_before
+            )
+            rows = (self._begin if is_begin else self._inside)[bands[at]]
+            for price, true in rows.get(seen, ()):
+                yield price, at, true
+
+    def least_prices(self, read: str, bands: Bands) -> list[float]:
+        """Of each character of the reading: the cheapest of all edits that it may be part of."""
+        return [
+            self._least[band].get(seen, UNKNOWN)
+            for seen, band in zip(read, bands, strict=True)
+        ]
+
+
+def _rows(prices: MisreadingPrices, highest: float, band: int) -> _Rows:
+    found: _Rows = {}
+    for true, row in prices.taken_for[band].items():
+        for read in (*row, UNREAD):
+            price = prices.substitution(true, read, band)
+            if price <= highest:
+                found.setdefault(read, []).append((price, true))
+    return found
+
+
+def _least_prices(prices: MisreadingPrices, band: int) -> dict[str, float]:
+    """By character that was read; of all others an edit without evidence is the cheapest."""
+    found = {read: prices.insertion(read) for read in (*prices.inserted, UNREAD)}
+    for true, row in prices.taken_for[band].items():
+        for read in (*row, UNREAD):
+            price = prices.substitution(true, read, band)
+            found[read] = min(price, found.get(read, price))
+    return found

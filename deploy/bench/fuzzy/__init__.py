@@ -1,0 +1,1 @@
+"""What fuzzy rules find and cost: `./databus bench fuzzy`."""

@@ -1,0 +1,1 @@
+"""How a reader of plates errs: plates drawn, degraded and read, and what was counted."""

@@ -1,0 +1,85 @@
+"""Plates that cameras misread: as a measured reader does, and one car's by script."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from alarm.rules import compile_rules
+from bus.domain.plate_confusion_tables import HELD_OUT
+from ingest.senders.simulator.generator import GeneratedRecord, RecordGenerator
+from ingest.senders.simulator.ground_truth import VALID
+from ingest.senders.simulator.plate_misreader import PlateMisreader
+from ingest.senders.simulator.settings import CitySettings
+from ingest.senders.simulator.world import build_world
+
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def city() -> RecordGenerator:
+    settings = CitySettings(rate=40.0, picture_every=0, face_share=0.0, misread=0.2)
+    return RecordGenerator(
+        build_world(1), settings, ZoneInfo("Asia/Shanghai"), run="r", start_ms=START_MS
+    )
+
+
+@pytest.fixture(scope="module")
+def made(city: RecordGenerator) -> list[GeneratedRecord]:
+    found = city.until(START_MS + 90_000)
+    return [r for r in found if r.line.expected == VALID and r.line.kind == "vehicle"]
+
+
+def plate_of(record: GeneratedRecord) -> str:
+    return str(msgspec.json.decode(record.body).get("车牌号码", ""))
+
+
+def test_a_reading_is_drawn_as_often_as_it_was_counted() -> None:
+    misreader = PlateMisreader(random.Random(1))
+    read = Counter(misreader.read("Q").text for _ in range(20_000))
+    row = HELD_OUT.rows["Q"]
+    share = row["0"] / sum(row.values())
+    assert read["0"] / 20_000 == pytest.approx(share, abs=0.02)
+    assert all(misreader.misread("浙A8D345").text != "浙A8D345" for _ in range(100))
+
+
+def test_a_reader_says_of_each_character_how_sure_it_is() -> None:
+    misreader = PlateMisreader(random.Random(2))
+    for _ in range(500):
+        text, sure = misreader.read("浙A8D345")
+        assert len(text) == len(sure)
+        assert all(own < 40 if sign == "?" else 40 <= own <= 100 for sign, own in zip(text, sure, strict=True))
+
+
+@pytest.mark.slow
+def test_the_truth_has_the_plate_where_another_was_read(made: list[GeneratedRecord]) -> None:
+    misread = [record for record in made if record.line.true_plate]
+    assert 0.1 < len(misread) / len(made) < 0.3
+    assert all(record.line.true_plate != plate_of(record) for record in misread)
+
+
+@pytest.mark.slow
+def test_the_expected_alarms_are_those_of_the_real_rules(
+    city: RecordGenerator, made: list[GeneratedRecord]
+) -> None:
+    """Though a fifth of all plates are misread, those of watched cars, too."""
+    rules = compile_rules([watch.command(1) for watch in city.watched_cars.rules])
+    for record in made:
+        attributes = rules.attributes("vehicle", msgspec.json.decode(record.body))
+        found = [rule.rule_id for rule in rules.match("vehicle", attributes, [START_MS])]
+        assert sorted(record.line.alarms) == found, plate_of(record)
+
+
+@pytest.mark.slow
+def test_only_the_fuzzy_rule_finds_the_car_that_is_misread_and_not_its_lookalike(
+    city: RecordGenerator, made: list[GeneratedRecord]
+) -> None:
+    cars = city.watched_cars
+    alarms = {plate_of(record): record.line.alarms for record in made}
+    assert alarms[cars.misread.read_as] == ("city-1-misread",)
+    assert alarms[cars.misread.plate_number] == ("city-1-misread",)
+    assert alarms[cars.resembling.plate_number] == ()
