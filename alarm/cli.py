@@ -18,7 +18,6 @@ from rich.table import Table
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.rules import RuleSet
-from alarm.rules.fuzzy_plates import fuzzy_plates
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
@@ -37,7 +36,8 @@ from bus.contracts.commands import (
     MatchedKind,
     WatchCommand,
 )
-from bus.domain.accepted_readings import accepted_readings
+from bus.domain.accepted_readings import accepted_plates, accepted_readings
+from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_text
@@ -268,10 +268,10 @@ def conditions(
 
 def accepted_examples(command: WatchCommand) -> list[str]:
     """What its fuzzy plates are met by, a line each."""
-    plates, _ = fuzzy_plates(command.match.get(PLATE, ()))
+    tree = tree_of(command)
     return [
         f"{one.plate} is also met by readings like {', '.join(read)}"
-        for one in plates.plates
+        for one in dict.fromkeys(accepted_plates(tree) if tree else ())
         if (read := accepted_readings(one))
     ]
 

@@ -12,8 +12,9 @@ from alarm.rules import attributes_of
 from alarm.rules.explain import ExplainedNode, explain
 from alarm.rules.matcher import Rule
 from bus.contracts.commands import USUAL_KIND
-from bus.contracts.expressions import Conjunction, Disjunction, Negation
+from bus.contracts.expressions import Conjunction, Disjunction, Negation, Resemblance
 from bus.domain.expressions.check import check_complete
+from bus.domain.expressions.leaf_text import number_text
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
 from bus.domain.expressions.tree import ExpressionError
@@ -77,5 +78,14 @@ def _captured_ms(kind: str, message: Message, zone: str) -> tuple[int, ...]:
 def _line(one: ExplainedNode, zone: str) -> str:
     word = _GROUPS.get(type(one.node))
     text = word or to_text(one.node, zone)
-    value = f"   ({one.value})" if one.value else ""
+    value = f"   ({one.value}{_price(one)})" if one.value else ""
     return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}{value}"
+
+
+def _price(one: ExplainedNode) -> str:
+    """Of a plate that may be misread: what the reading costs, and what it may."""
+    if not isinstance(one.node, Resemblance):
+        return ""
+    if one.price is None:
+        return ", more than two edits away"
+    return f", price {one.price:.2f} of at most {number_text(one.node.highest_price)}"

@@ -10,19 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from alarm.rules.fuzzy_plates import FuzzyPlates, resembled
 from alarm.rules.leaf_predicates import predicate_of
-from bus.contracts.expressions import Conjunction, Disjunction, Expression, Negation
+from bus.contracts.expressions import Conjunction, Disjunction, Expression, Negation, Resemblance
 from bus.domain.expressions.to_text import to_text
+
+_ABOVE_ALL = 100.0
+"""No two edits cost as much."""
 
 
 class ExplainedNode(NamedTuple):
     """A node, how deep it stands, and its answer. `value`: what the record has, in comparable form;
-    of a group nothing."""
+    of a group nothing. `price`: of the reading, where a plate is asked for that it may resemble;
+    None for more than two edits."""
 
     node: Expression
     depth: int
     answer: bool | None
     value: str = ""
+    price: float | None = None
 
 
 def explain(
@@ -39,7 +45,18 @@ def explain(
         return ExplainedNode(tree, depth, answer), *(one for part in parts for one in part)
     answer = predicate_of(tree).holds(attributes, times_ms)
     value = attributes.get(getattr(tree, "attribute", ""), "")
-    return (ExplainedNode(tree, depth, answer, value),)
+    price = _price(tree, attributes) if isinstance(tree, Resemblance) else None
+    return (ExplainedNode(tree, depth, answer, value, price),)
+
+
+def _price(leaf: Resemblance, attributes: Mapping[str, str]) -> float | None:
+    """Also one that is too high."""
+    plates = resembled(leaf)
+    price = plates.price(attributes)
+    if price is not None:
+        return price
+    unlimited = tuple(one._replace(highest=_ABOVE_ALL) for one in plates.plates)
+    return FuzzyPlates(unlimited).price(attributes)
 
 
 def _together(answers: list[bool | None], needs_all: bool) -> bool | None:

@@ -14,8 +14,16 @@ from typing import TypeAlias
 from alarm.rules.index_cells import IndexCells
 from alarm.rules.leaf_predicates import LeafPredicate, predicate_of
 from alarm.rules.planner import cells_of
-from bus.contracts.expressions import Conjunction, Disjunction, Expression, Leaf, Negation
-from bus.domain.expressions.tree import attributes_of_tree
+from bus.contracts.expressions import (
+    Conjunction,
+    Disjunction,
+    Expression,
+    Leaf,
+    Negation,
+    Resemblance,
+)
+from bus.domain.expressions.tree import attributes_of_tree, nodes_of
+from bus.domain.rule_values import CONFIDENCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,14 @@ class ExpressionCondition:
 
 def expression_condition(tree: Expression) -> ExpressionCondition:
     """Of a tree that was checked."""
-    return ExpressionCondition(tree, _compiled(tree, negated=False), attributes_of_tree(tree))
+    return ExpressionCondition(tree, _compiled(tree, negated=False), _attributes_read(tree))
+
+
+def _attributes_read(tree: Expression) -> tuple[str, ...]:
+    """Those that it names, and what a reader says of each character where that has a price."""
+    named = attributes_of_tree(tree)
+    is_priced = any(isinstance(node, Resemblance) for node, _ in nodes_of(tree))
+    return (*named, CONFIDENCES) if is_priced else named
 
 
 def _compiled(node: Expression, *, negated: bool) -> CompiledTree:

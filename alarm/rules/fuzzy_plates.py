@@ -21,7 +21,14 @@ from itertools import combinations
 from typing import NamedTuple
 
 from alarm.rules.index_cells import IndexCells, Values
-from bus.domain.fuzzy_plate import USUAL_HIGHEST, FuzzyPlate, fuzzy_plate, is_fuzzy
+from bus.contracts.expressions import Resemblance
+from bus.domain.fuzzy_plate import (
+    USUAL_HIGHEST,
+    FuzzyPlate,
+    fuzzy_plate,
+    is_fuzzy,
+    plate_up_to,
+)
 from bus.domain.misreading_prices import LEAST_OF_PLACE, measured_prices
 from bus.domain.plates import readings
 from bus.domain.reading_price import MOST_EDITS, Bands, confidence_bands, reading_price
@@ -94,6 +101,12 @@ def fuzzy_plates(written: Iterable[str]) -> tuple[FuzzyPlates, list[str]]:
     for text in written:
         (plates if is_fuzzy(text) else others).append(text)
     return FuzzyPlates(tuple(dict.fromkeys(filter(None, map(fuzzy_plate, plates))))), others
+
+
+def resembled(leaf: Resemblance) -> FuzzyPlates:
+    """The plate of a leaf that was checked."""
+    found = plate_up_to(leaf.plate, leaf.highest_price)
+    return FuzzyPlates((found,) if found else ())
 
 
 @lru_cache(maxsize=1)

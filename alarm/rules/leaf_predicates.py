@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from alarm.rules.fuzzy_plates import resembled
 from bus.contracts.expressions import (
     Leaf,
     NumericRange,
     OneOf,
     Presence,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
     Wildcard,
@@ -25,7 +27,7 @@ from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard
 from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import is_within
 from bus.domain.plate_patterns import PlatePattern
-from bus.domain.rule_values import values_of, wanted
+from bus.domain.rule_values import PLATE, values_of, wanted
 
 MAX_COMPARED_CHARACTERS = 1_000
 """Of a value; a longer one is none that a device reads, and counts as not read."""
@@ -80,6 +82,17 @@ class RangePredicate:
         )
 
 
+class ResemblancePredicate:
+    """Of a plate, also of one that was read in part: what was not read has its price, too."""
+
+    def __init__(self, leaf: Resemblance) -> None:
+        self._plates = resembled(leaf)
+
+    def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+        """See `LeafPredicate.holds`."""
+        return self._plates.is_met(attributes) if attributes.get(PLATE) else None
+
+
 class PresencePredicate:
     """Whether anything was read; of this there is always an answer."""
 
@@ -110,6 +123,8 @@ def predicate_of(leaf: Leaf) -> LeafPredicate:
     match leaf:
         case NumericRange():
             return RangePredicate(leaf)
+        case Resemblance():
+            return ResemblancePredicate(leaf)
         case Presence():
             return PresencePredicate(leaf)
         case TimeWindow():

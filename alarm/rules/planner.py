@@ -15,10 +15,19 @@ from functools import reduce
 from operator import mul
 from typing import NamedTuple
 
+from alarm.rules.fuzzy_plates import NARROW, resembled
 from alarm.rules.index_cells import ANY_RECORD, IndexCells, cells_of_values, joined
 from alarm.rules.leaf_predicates import MAX_COMPARED_CHARACTERS
 from alarm.rules.plate_fragments import fragment_of
-from bus.contracts.expressions import Conjunction, Disjunction, Expression, Leaf, Negation, OneOf
+from bus.contracts.expressions import (
+    Conjunction,
+    Disjunction,
+    Expression,
+    Leaf,
+    Negation,
+    OneOf,
+    Resemblance,
+)
 from bus.domain.expressions.indexing import TextLeaf, indexed_run, is_plate_pattern
 from bus.domain.expressions.leaf_text import wildcard_form
 from bus.domain.plate_patterns import PlatePattern
@@ -29,6 +38,7 @@ MAX_GRAM = 5
 _SHARE_OF_PLACE = 0.001
 _SHARE_OF_VALUE = 0.1
 _SHARE_OF_PLATE = 1e-6
+_SHARE_OF_RESEMBLANCE, _SHARE_OF_WIDE_RESEMBLANCE = 1e-5, 5e-4
 _SHARE_OF_CHARACTER = 0.1
 """Guesses: of how many records one value, or one character at its place, is true."""
 _PLACES = frozenset({"checkpoint_id", "camera_ip", "recognizer_ip"})
@@ -105,6 +115,10 @@ def _of_values_together(parts: tuple[Expression, ...]) -> IndexPlan:
 def _of_leaf(leaf: Leaf) -> IndexPlan:
     if isinstance(leaf, OneOf):
         return _of_values_together((leaf,))
+    if isinstance(leaf, Resemblance):
+        is_narrow = leaf.highest_price <= NARROW
+        share = _SHARE_OF_RESEMBLANCE if is_narrow else _SHARE_OF_WIDE_RESEMBLANCE
+        return IndexPlan(share, resembled(leaf).index_cells())
     if is_plate_pattern(leaf):
         pattern = PlatePattern(wildcard_form(PLATE, leaf.pattern))
         fragment, value = fragment_of(pattern)

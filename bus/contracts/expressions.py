@@ -12,6 +12,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+USUAL_HIGHEST_PRICE = 1.0
+"""Of a misreading: one edit of any kind, or two that are often seen."""
+
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
@@ -67,6 +70,15 @@ class RegularExpression(_Node, frozen=True, tag="regex"):
     pattern: str
 
 
+class Resemblance(_Node, frozen=True, tag="resembles"):
+    """What was read is this plate, or a misreading of it that costs `highest_price` at most. The
+    attribute is that of plates."""
+
+    attribute: str
+    plate: str
+    highest_price: float = USUAL_HIGHEST_PRICE
+
+
 class NumericRange(_Node, frozen=True, tag="range"):
     """The value is a number within. `at_least` and `at_most` belong to the range, `above` and
     `below` do not; an end that is left out is open."""
@@ -96,6 +108,13 @@ class TimeWindow(_Node, frozen=True, tag="time"):
 
 
 Leaf: TypeAlias = (
-    OneOf | Wildcard | Substring | RegularExpression | NumericRange | Presence | TimeWindow
+    OneOf
+    | Wildcard
+    | Substring
+    | RegularExpression
+    | Resemblance
+    | NumericRange
+    | Presence
+    | TimeWindow
 )
 Expression: TypeAlias = Conjunction | Disjunction | Negation | Leaf

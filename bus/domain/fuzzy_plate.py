@@ -1,4 +1,5 @@
-"""A plate that a rule looks for although it may be misread: `~浙A12345`, `~0.7:浙A12345`. Pure.
+"""A plate that a rule looks for although it may be misread: `~浙A12345`, `~0.7:浙A12345`,
+and the same as a leaf of a tree. Pure.
 
 In: what a person typed. Out: the plate, and how dear a misreading of it may be. Never: what a
 misreading costs (`misreading_prices`).
@@ -9,14 +10,20 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple
 
+from bus.contracts.expressions import USUAL_HIGHEST_PRICE
 from bus.domain.plates import PROVINCES, wanted_vehicle
 
 MARK, PRICE_END = "~", ":"
-LEAST_HIGHEST, USUAL_HIGHEST, MOST_HIGHEST = 0.5, 1.0, 2.0
+LEAST_HIGHEST, USUAL_HIGHEST, MOST_HIGHEST = 0.5, USUAL_HIGHEST_PRICE, 2.0
 """The highest price of a reading that a rule may name: a misreading that is often seen; one edit of
 any kind, or two that are often seen; any two."""
 LEAST_CHARACTERS = 6
 """Of the plate: two of fewer are most of what is known."""
+WHOLE_PLATE = (
+    f"a whole plate of at least {LEAST_CHARACTERS} letters and digits, with its province in front"
+    " only and without ? or *"
+)
+"""What is expected, in an error."""
 
 
 class FuzzyPlate(NamedTuple):
@@ -37,15 +44,22 @@ def fuzzy_plate(text: str) -> FuzzyPlate | None:
     meant = unicodedata.normalize("NFKC", text.strip()).removeprefix(MARK)
     price, end, plate = meant.rpartition(PRICE_END)
     highest = _price(price) if end else USUAL_HIGHEST
+    return None if highest is None else plate_up_to(plate, highest)
+
+
+def plate_up_to(plate: str, highest: float) -> FuzzyPlate | None:
+    """The same of a plate without a mark."""
+    meant = unicodedata.normalize("NFKC", plate)
     vehicle = wanted_vehicle(plate)
-    if highest is None or len(vehicle) < LEAST_CHARACTERS or MARK in meant:
+    if not LEAST_HIGHEST <= highest <= MOST_HIGHEST or MARK in meant or PRICE_END in meant:
         return None
-    return None if set(vehicle[1:]) & set(PROVINCES) else FuzzyPlate(vehicle, highest)
+    if len(vehicle) < LEAST_CHARACTERS or set(vehicle[1:]) & set(PROVINCES):
+        return None
+    return FuzzyPlate(vehicle, highest)
 
 
 def _price(text: str) -> float | None:
     try:
-        price = float(text)
+        return float(text)
     except ValueError:
         return None
-    return price if LEAST_HIGHEST <= price <= MOST_HIGHEST else None

@@ -13,11 +13,11 @@ from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.parse import parse
 from bus.domain.expressions.tree import ExpressionError, check_size, with_zone
 from bus.domain.fuzzy_plate import (
-    LEAST_CHARACTERS,
     LEAST_HIGHEST,
     MARK,
     MOST_HIGHEST,
     PRICE_END,
+    WHOLE_PLATE,
     fuzzy_plate,
     is_fuzzy,
 )
@@ -152,8 +152,7 @@ def _check_fuzzy(plate: str) -> None:
     if fuzzy_plate(plate) is None:
         raise RuleError(
             PLATE,
-            f"{plate!r}: write {MARK} before a whole plate of at least {LEAST_CHARACTERS} letters"
-            f" and digits, with its province in front only and without ? or *; or {MARK}0.7"
-            f"{PRICE_END} with another highest price, {LEAST_HIGHEST} to {MOST_HIGHEST}",
+            f"{plate!r}: write {MARK} before {WHOLE_PLATE}; or {MARK}0.7{PRICE_END} with another"
+            f" highest price, {LEAST_HIGHEST} to {MOST_HIGHEST}",
             "fuzzy",
         )

@@ -13,6 +13,7 @@ from bus.contracts.expressions import (
     OneOf,
     Presence,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
     Wildcard,
@@ -59,6 +60,9 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
             return t("tree.contains", attribute=attribute, text=text)
         case RegularExpression(pattern=text):
             return t("tree.regex", attribute=attribute, text=text)
+        case Resemblance(plate=text, highest_price=highest):
+            price = number_text(highest)
+            return t("tree.resembles", attribute=attribute, text=text, price=price)
         case Presence():
             return t("tree.present", attribute=attribute)
         case NumericRange():

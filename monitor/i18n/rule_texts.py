@@ -6,8 +6,9 @@ from __future__ import annotations
 ZH: dict[str, str] = {
     "watch.where": "条件表达式",
     "watch.where_hint": '例：plate_number like "浙A*123" and not vehicle_color in (白色, 黑色)',
-    "watch.where_help": "可用属性：{names}。写法：in、=、!=、like（? *）、contains、matches、>、"
-    "between、is present / absent、during mon-fri 22:00-06:00，以 and、or、not 和括号组合。",
+    "watch.where_help": "可用属性：{names}。写法：in、=、!=、like（? *）、contains、matches、"
+    "resembles、>、between、is present / absent、during mon-fri 22:00-06:00，"
+    "以 and、or、not 和括号组合。",
     "watch.understood": "系统的理解",
     "watch.at": "第 {column} 个字符：{fault}",
     "watch.unindexed": "此规则无法使用索引：每条记录都要逐一比对。"
@@ -19,6 +20,7 @@ ZH: dict[str, str] = {
     "tree.like": "{attribute} 形如 {text}",
     "tree.contains": "{attribute} 包含 {text}",
     "tree.regex": "{attribute} 完全匹配正则表达式 {text}",
+    "tree.resembles": "{attribute} 是 {text} 或其误读（代价不超过 {price}）",
     "tree.range": "{attribute} 的数值{ends}",
     "tree.at_least": "不小于 {number}",
     "tree.above": "大于 {number}",
@@ -42,11 +44,16 @@ ZH: dict[str, str] = {
     "watch.fault_too_deep": "嵌套超过 32 层，请简化",
     "watch.fault_too_many_values": "取值总数超过 1000 个，请拆分为多条规则",
     "watch.fault_too_many_patterns": "正则表达式超过 20 个，请改用 like 或 contains，或拆分规则",
+    "watch.fault_too_many_resemblances": "可能误读的车牌超过 50 个，请拆分为多条规则",
     "watch.fault_parts": "and 和 or 至少需要两部分",
     "watch.fault_no_value": "至少需要一个取值",
     "watch.fault_names_nothing": "没有给出任何字符；只问是否识别请写 is present",
     "watch.fault_part_of_plate": "这是车牌的一部分，请用 like",
     "watch.fault_plate_no_number": "车牌不是数字，请用 like、contains 或 matches",
+    "watch.fault_plate_only": "误读只适用于车牌；其他属性请用 in、like 或 contains",
+    "watch.fault_highest_price": "误读的最高代价为 0.5 至 2",
+    "watch.fault_resembled_plate": "resembles 后须为完整车牌（至少 6 个字母或数字，省份在最前，"
+    "不含 ? 和 *）",
     "watch.fault_range_ends": "范围需要一个下限、一个上限或两者，且必须是数字",
     "watch.fault_empty_range": "范围内没有任何数字",
     "watch.fault_no_time_of_day": "时刻写作 08:30，最晚 24:00",
@@ -63,8 +70,9 @@ ZH: dict[str, str] = {
 EN: dict[str, str] = {
     "watch.where": "Expression",
     "watch.where_hint": 'e.g. plate_number like "*A123" and not vehicle_color in (white, black)',
-    "watch.where_help": "Attributes: {names}. Forms: in, =, !=, like (? *), contains, matches, >, "
-    "between, is present / absent, during mon-fri 22:00-06:00; joined by and, or, not, brackets.",
+    "watch.where_help": "Attributes: {names}. Forms: in, =, !=, like (? *), contains, matches, "
+    "resembles, >, between, is present / absent, during mon-fri 22:00-06:00; joined by and, or, "
+    "not, brackets.",
     "watch.understood": "What it means",
     "watch.at": "character {column}: {fault}",
     "watch.unindexed": "No index serves this rule: every record is held against it. Add a plate, a "
@@ -76,6 +84,7 @@ EN: dict[str, str] = {
     "tree.like": "{attribute} is like {text}",
     "tree.contains": "{attribute} contains {text}",
     "tree.regex": "the whole of {attribute} matches {text}",
+    "tree.resembles": "{attribute} is {text} or a misreading of it (price at most {price})",
     "tree.range": "{attribute} is {ends}",
     "tree.at_least": "at least {number}",
     "tree.above": "above {number}",
@@ -100,12 +109,18 @@ EN: dict[str, str] = {
     "watch.fault_too_many_values": "more than 1000 values in all; make several rules of it",
     "watch.fault_too_many_patterns": "more than 20 regular expressions; write like or contains, or "
     "make several rules of it",
+    "watch.fault_too_many_resemblances": "more than 50 plates that may be misread; make several "
+    "rules of it",
     "watch.fault_parts": "and, or: at least two parts",
     "watch.fault_no_value": "at least one value",
     "watch.fault_names_nothing": "no character is given; to ask whether anything was read, write "
     "is present",
     "watch.fault_part_of_plate": "a part of a plate; write like",
     "watch.fault_plate_no_number": "a plate is no number; write like, contains or matches",
+    "watch.fault_plate_only": "misreadings are known of plates only; write in, like or contains",
+    "watch.fault_highest_price": "the highest price of a misreading is 0.5 to 2",
+    "watch.fault_resembled_plate": "behind resembles stands a whole plate of at least 6 letters "
+    "and digits, its province in front, without ? or *",
     "watch.fault_range_ends": "a range has a lower end, an upper end or both, and they are numbers",
     "watch.fault_empty_range": "no number lies within",
     "watch.fault_no_time_of_day": "a time of day is written 08:30, and 24:00 is the last",

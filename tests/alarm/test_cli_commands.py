@@ -73,6 +73,26 @@ def test_a_rule_is_put_changed_and_removed_under_versions_that_were_decided(
     assert run("remove", "one").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "plates"),
+    [
+        (("--plate", "~浙A8D345", "--where", "speed_kmh > 80"), ["浙A8D345"]),
+        (("--where", "plate_number resembles 浙A8D345 or not plate_number not resembles 沪B8D345"),
+         ["浙A8D345", "沪B8D345"]),
+        (("--where", "plate_number not resembles 浙A8D345 and lane_id = 1"), []),
+    ],
+)  # fmt: skip
+def test_readings_are_shown_that_a_rule_takes_for_its_plate(
+    run: Run, decided: None, words: tuple[str, ...], plates: list[str]
+) -> None:
+    """Those that it asks for, in `match` or its tree; none that it refuses."""
+    added = run("add", "--id", "four", *words)
+    about = " is also met by readings like "
+    lines = added.output.splitlines()[1:]
+    assert (added.exit_code, [line.split(about)[0] for line in lines]) == (0, plates)
+    assert all("80345" in line.split(about)[1] for line in lines)
+
+
 def test_who_removes_what_somebody_else_has_changed_learns_who_and_when(
     run: Run, decided: None, bus: BusSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,19 @@ def test_a_rule_without_a_tree_is_explained_too(monkeypatch: pytest.MonkeyPatch)
     )
 
 
+def test_of_a_plate_that_may_be_misread_the_price_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = parsed_where("vehicle", "plate_number is present", ZONE)
+    match = {"plate_number": ["~浙A8D345"]}
+    rules = (WatchCommand(rule_id="f", op="put", version=1, match=match, where=where),)
+    asked = 'plate_number resembles "浙A8D345"'
+    for plate, answer, why in (
+        ("浙A80345", "yes", "price 0.38 of at most 1"), ("浙AXX345", "no", "price 2.00 of at most 1"),
+        ("浙B99999", "no", "more than two edits away"),
+    ):  # fmt: skip
+        status, text = explain(monkeypatch, "f", plate, rules=rules)
+        assert (status, text.splitlines()[1]) == (0, f"{answer:>8}    {asked}   ({plate}, {why})")
+
+
 def test_a_rule_of_a_program_that_does_not_check_says_that_it_meets_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

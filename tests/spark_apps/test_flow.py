@@ -58,13 +58,15 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
 
     driver.put_rule("r1", "浙C00001")
     driver.put_tree("tree", 'plate_number matches ".*C0000[0-9]" and (lane_id = 77 or during 00:00-24:00)')
+    driver.put_tree("misread", "plate_number resembles 浙CD0001 and during 00:00-24:00")
     driver.send_vehicle(1000, "浙 c00001")  # the very next record after the acknowledgement
     for number in range(1001, 1009):
         driver.send_vehicle(number)
     send_ahead(driver, 9)
     driver.flush()
     driver.until(driver.stored, 310)
-    driver.until(lambda: dict(driver.candidates()), {("r1", "id-1000"): 1, ("tree", "id-1000"): 1})
+    found = {(rule_id, "id-1000"): 1 for rule_id in ("r1", "tree", "misread")}
+    driver.until(lambda: dict(driver.candidates()), found)
     driver.until(
         lambda: [(c.sent, c.accepted) for c in driver.reader().quality(from_ms=0, until_ms=1)],
         [(9, 7)],

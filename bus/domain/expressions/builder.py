@@ -17,6 +17,7 @@ from bus.contracts.expressions import (
     OneOf,
     Presence,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
     Weekday,
@@ -133,6 +134,21 @@ class TreeBuilder:
         """matches a."""
         text = _text(found[1])
         return _of_one(found[1], lambda name: RegularExpression(attribute=name, pattern=text))
+
+    def resembles(
+        self, found: tuple[Token, Token, Token | None, Token | None, Token | None]
+    ) -> LeafCheck:
+        """resembles a up to 1."""
+        _, plate, _, _, price = found
+        text = _text(plate)
+        usual = _of_one(plate, lambda name: Resemblance(attribute=name, plate=text))
+        if price is None:
+            return usual
+        highest = float(price)
+        limited = _of_one(
+            price, lambda name: Resemblance(attribute=name, plate=text, highest_price=highest)
+        )
+        return limited._replace(parts=usual.parts + limited.parts)
 
     def compared(self, found: tuple[Token, Token]) -> LeafCheck:
         """> 1."""

@@ -19,6 +19,7 @@ from bus.contracts.expressions import (
     NumericRange,
     OneOf,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
     Wildcard,
@@ -27,6 +28,7 @@ from bus.domain.expressions.leaf_text import number_text, substring_form, wildca
 from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import minute_of_day
 from bus.domain.expressions.tree import ExpressionError, check_size, nodes_of
+from bus.domain.fuzzy_plate import LEAST_HIGHEST, MOST_HIGHEST, WHOLE_PLATE, plate_up_to
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import is_pattern
 from bus.domain.plates import ANY_RUN, MAX_PLATE_CHARACTERS, UNREAD
@@ -76,6 +78,8 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
                 )
         case RegularExpression():
             compiled(leaf.pattern)
+        case Resemblance():
+            _check_resemblance(leaf)
         case NumericRange():
             _check_range(leaf)
 
@@ -115,6 +119,26 @@ def _check_value(attribute: str, value: str) -> None:
         "value that was read"
     )  # fmt: skip
     raise ExpressionError(f"{value!r} is no {what}: no record would match", "unread")
+
+
+def _check_resemblance(leaf: Resemblance) -> None:
+    if leaf.attribute != PLATE:
+        raise ExpressionError(
+            f"misreadings are known of {PLATE} only; of {leaf.attribute} write in, like or"
+            " contains",
+            "plate_only",
+        )
+    _check_text(leaf.plate)
+    if not LEAST_HIGHEST <= leaf.highest_price <= MOST_HIGHEST:
+        raise ExpressionError(
+            f"the highest price of a misreading is {LEAST_HIGHEST} to {MOST_HIGHEST}, not"
+            f" {leaf.highest_price}",
+            "highest_price",
+        )
+    if plate_up_to(leaf.plate, leaf.highest_price) is None:
+        raise ExpressionError(
+            f"{leaf.plate!r}: write resembles before {WHOLE_PLATE}", "resembled_plate"
+        )
 
 
 def _check_range(leaf: NumericRange) -> None:

@@ -18,6 +18,7 @@ test: IN LPAR value (COMMA value)* RPAR -> one_of
     | LIKE value -> like
     | CONTAINS value -> contains
     | MATCHES value -> matches
+    | RESEMBLES value [UP TO NUMBER] -> resembles
     | SIGN NUMBER -> compared
     | BETWEEN [ABOVE] NUMBER AND [BELOW] NUMBER -> between
     | IS PRESENT -> present
@@ -34,6 +35,9 @@ IN: "in"i
 LIKE: "like"i
 CONTAINS: "contains"i
 MATCHES: "matches"i
+RESEMBLES: "resembles"i
+UP: "up"i
+TO: "to"i
 BETWEEN: "between"i
 ABOVE: "above"i
 BELOW: "below"i

@@ -14,6 +14,7 @@ from bus.contracts.expressions import (
     Negation,
     OneOf,
     RegularExpression,
+    Resemblance,
     Substring,
     Wildcard,
 )
@@ -41,7 +42,7 @@ def is_indexed(tree: Expression, *, negated: bool = False) -> bool:
 def _has_index(leaf: Leaf) -> bool:
     if isinstance(leaf, TextLeaf):
         return is_plate_pattern(leaf) or bool(indexed_run(leaf))
-    return isinstance(leaf, OneOf)
+    return isinstance(leaf, OneOf | Resemblance)
 
 
 def is_plate_pattern(leaf: Leaf) -> TypeGuard[Wildcard]:

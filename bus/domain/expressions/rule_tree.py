@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from bus.contracts.commands import WatchCommand
-from bus.contracts.expressions import Conjunction, Disjunction, Expression, OneOf, Wildcard
+from bus.contracts.expressions import (
+    Conjunction,
+    Disjunction,
+    Expression,
+    OneOf,
+    Resemblance,
+    Wildcard,
+)
+from bus.domain.fuzzy_plate import fuzzy_plate, is_fuzzy
 from bus.domain.plate_patterns import is_pattern
 from bus.domain.rule_values import PLATE
 
@@ -17,11 +25,22 @@ def tree_of(command: WatchCommand) -> Expression | None:
 
 
 def _of_values(attribute: str, values: list[str]) -> Expression:
-    patterns = [value for value in values if attribute == PLATE and is_pattern(value)]
-    whole = tuple(value for value in values if value not in patterns)
-    parts: list[Expression] = [Wildcard(attribute=attribute, pattern=one) for one in patterns]
+    if attribute == PLATE:
+        return _of_plates(values)
+    return OneOf(attribute=attribute, values=tuple(values))
+
+
+def _of_plates(written: list[str]) -> Expression:
+    """A fuzzy one that cannot be meant is met by no record."""
+    fuzzy = filter(None, map(fuzzy_plate, filter(is_fuzzy, written)))
+    others = [plate for plate in written if not is_fuzzy(plate)]
+    whole = tuple(plate for plate in others if not is_pattern(plate))
+    parts: list[Expression] = [
+        *(Wildcard(attribute=PLATE, pattern=one) for one in filter(is_pattern, others)),
+        *(Resemblance(attribute=PLATE, plate=one, highest_price=price) for one, price in fuzzy),
+    ]
     if whole or not parts:
-        parts.insert(0, OneOf(attribute=attribute, values=whole))
+        parts.insert(0, OneOf(attribute=PLATE, values=whole))
     return _joined(Disjunction, parts) or parts[0]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from bus.contracts.expressions import (
+    USUAL_HIGHEST_PRICE,
     Conjunction,
     Disjunction,
     Expression,
@@ -14,6 +15,7 @@ from bus.contracts.expressions import (
     OneOf,
     Presence,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
     Wildcard,
@@ -57,6 +59,9 @@ def _leaf_text(leaf: Leaf, zone: str) -> str:
             return f"{name} contains {quoted(text)}"
         case RegularExpression(attribute=name, pattern=pattern):
             return f"{name} matches {quoted(pattern)}"
+        case Resemblance(attribute=name, plate=plate, highest_price=highest):
+            limit = "" if highest == USUAL_HIGHEST_PRICE else f" up to {number_text(highest)}"
+            return f"{name} resembles {quoted(plate)}{limit}"
         case Presence(attribute=name):
             return f"{name} is present"
         case NumericRange():

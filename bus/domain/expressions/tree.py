@@ -15,6 +15,7 @@ from bus.contracts.expressions import (
     Negation,
     OneOf,
     RegularExpression,
+    Resemblance,
     TimeWindow,
 )
 
@@ -22,6 +23,8 @@ MAX_NODES = 1_000
 MAX_DEPTH = 32  # functions below call themselves as often
 MAX_VALUES_OF_TREE = 1_000  # each is a cell of an index
 MAX_REGULAR_EXPRESSIONS = 20  # of one rule; each is a program of RE2 in every worker
+
+MAX_RESEMBLANCES = 50  # of one rule, as many as `match` may have
 
 
 class ExpressionError(ValueError):
@@ -64,7 +67,7 @@ def attributes_of_tree(tree: Expression) -> tuple[str, ...]:
 
 def check_size(tree: Expression) -> None:
     """Raises `ExpressionError`."""
-    values = patterns = 0
+    values = patterns = resemblances = 0
     for number, (node, depth) in enumerate(nodes_of(tree), start=1):
         if number > MAX_NODES:
             raise too_many_nodes()
@@ -72,6 +75,7 @@ def check_size(tree: Expression) -> None:
             raise too_deep()
         values += len(node.values) if isinstance(node, OneOf) else 0
         patterns += isinstance(node, RegularExpression)
+        resemblances += isinstance(node, Resemblance)
     if values > MAX_VALUES_OF_TREE:
         raise ExpressionError(
             f"more than {MAX_VALUES_OF_TREE} values in all; make several rules of it",
@@ -82,6 +86,11 @@ def check_size(tree: Expression) -> None:
             f"more than {MAX_REGULAR_EXPRESSIONS} regular expressions; write like or contains, or"
             " make several rules of it",
             "too_many_patterns",
+        )
+    if resemblances > MAX_RESEMBLANCES:
+        raise ExpressionError(
+            f"more than {MAX_RESEMBLANCES} plates that may be misread; make several rules of it",
+            "too_many_resemblances",
         )
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from alarm.rules import RuleSet, attributes_of, compile_rules
 from alarm.rules.explain import explain, true_branch
+from alarm.rules.fuzzy_plates import resembled
 from alarm.rules.index_cells import ANY_RECORD
 from alarm.rules.planner import cells_of
 from bus.contracts.commands import WatchCommand
@@ -25,6 +26,7 @@ from bus.contracts.expressions import (
     OneOf,
     Presence,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
     Wildcard,
@@ -34,7 +36,11 @@ from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard
 from bus.domain.expressions.parse import parse
 from bus.domain.expressions.time_window import is_within
 from bus.domain.expressions.tree import with_zone
+from bus.domain.misreading_prices import measured_prices
+from bus.domain.plates import readings, wanted_vehicle
+from bus.domain.reading_price import confidence_bands, reading_price
 from bus.domain.rule_values import values_of, wanted
+from tests.alarm.rules.test_fuzzy_plates import rules_and_readings
 from tests.bus.domain.expressions.trees import KIND, ZONE, moments, records, trees
 
 MONDAY_NOON_MS = 1_772_424_000_000  # 2026-03-02 12:00 in Shanghai
@@ -79,6 +85,15 @@ def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[in
             return (low is None or low <= number) and (high is None or number <= high) and not is_open
     if tree.attribute not in attributes:
         return None
+    if isinstance(tree, Resemblance):
+        confidences = attributes.get("plate_character_confidences", "")
+        return any(
+            reading_price(
+                wanted_vehicle(tree.plate), read, measured_prices(), tree.highest_price,
+                confidence_bands(confidences, read),
+            ) is not None
+            for read in readings(attributes["plate_number"])
+        )
     return any(_accepts(tree, value) for value in values_of(tree.attribute, attributes[tree.attribute]))
 
 
@@ -129,6 +144,7 @@ def test_what_is_said_to_be_served_by_an_index_is_served_by_one(tree: Expression
         ("not vehicle_color = 白色", False), ("speed_kmh > 80", False), ("plate_number is present", False),
         ("during 22:00-06:00", False), ("plate_number like 浙A*", False), ("vehicle_brand contains 众", False),
         ("vehicle_brand matches \"大.*\"", False), ("vehicle_color = 白色 or speed_kmh > 80", False),
+        ("plate_number resembles 浙A8D345", True), ("not plate_number resembles 浙A8D345", False),
         ("speed_kmh > 80 and vehicle_color = 白色", True), ("plate_number like 浙A1*", True),
         ("vehicle_brand contains 大众", True), ("vehicle_brand matches \"大众.*\"", True),
         ("not (speed_kmh > 80 or not vehicle_color = 白色)", True), ("not not vehicle_color = 白色", True),
@@ -146,6 +162,74 @@ def test_of_and_the_rarest_part_is_looked_up() -> None:
     tree = parse("vehicle_color = 白 and plate_number = 浙A12345", KIND)
     [(signature, _)] = cells_of(tree)
     assert signature == ("plate_number", "vehicle_color")
+
+
+def test_of_and_a_plate_that_may_be_misread_is_looked_up_by_its_parts() -> None:
+    """It is rarer than a checkpoint, and an exact plate is rarer still."""
+    tree = parse("checkpoint_id = 7 and plate_number resembles 浙A8D345", KIND)
+    assert cells_of(tree) == resembled(tree.parts[1]).index_cells()
+    [(signature, _)] = cells_of(parse("plate_number = 浙A8D345 and plate_number resembles 浙A8D345", KIND))
+    assert signature == ("plate_number",)
+
+
+def test_a_plate_that_may_be_misread_stands_in_a_tree() -> None:
+    """Its price depends on how sure the reader is, so that the record's confidences are read."""
+    rules = compile_rules([put_text("plate_number resembles 浙A8X345 and vehicle_color = 白色")])
+    assert met(rules, 车牌号码="浙A87345", 车辆颜色="白色") == ["r"]
+    assert met(rules, 车牌号码="浙A87345", 车辆颜色="黑色") == []
+    sure = ",".join(["99"] * 7)
+    assert met(rules, 车牌号码="浙A87345", 车辆颜色="白色", 车牌逐字置信度=sure) == []
+    wide = compile_rules([put_text("plate_number resembles 浙A8X345 up to 1.5")])
+    assert met(wide, 车牌号码="浙A87345", 车牌逐字置信度=sure) == ["r"]
+
+
+def test_of_a_plate_that_was_not_read_nothing_is_known_and_of_a_part_something() -> None:
+    rules = compile_rules([put_text("plate_number not resembles 浙A8D345")])
+    assert met(rules) == met(rules, 车牌号码="无车牌") == met(rules, 车牌号码="浙A80345") == []
+    assert met(rules, 车牌号码="浙A8?345") == []
+    assert met(rules, 车牌号码="沪B?2345") == ["r"]
+
+
+def test_a_fuzzy_plate_of_match_and_a_tree_stand_in_one_rule() -> None:
+    """Regression: `~` was read as a character of the plate, and the rule met nothing."""
+    rules = compile_rules([put_text("speed_kmh > 80", plate_number=["~浙A8D345", "沪B00001", "~浙"])])
+    for plate in ("浙A8D345", "浙A80345", "浙A8?345", "沪B00001"):
+        assert met(rules, 车牌号码=plate, 车速=81) == ["r"]
+        assert met(rules, 车牌号码=plate, 车速=80) == []
+    assert met(rules, 车牌号码="沪B0000?", 车速=81) == met(rules, 车牌号码="浙", 车速=81) == []
+    none = compile_rules([put_text("speed_kmh > 80", plate_number=["~浙"])])
+    assert met(none, 车牌号码="浙", 车速=81) == met(none, 车速=81) == []
+
+
+@given(st.lists(rules_and_readings(), min_size=1, max_size=6))
+def test_match_and_tree_take_the_same_readings_for_a_plate(
+    drawn: list[tuple[str, float, str, str]],
+) -> None:
+    """Of a rule without a tree, of one with a true tree, and of a leaf; none is missed by the index."""
+    always = parse("plate_number is present", KIND)
+    forms: dict[str, list[WatchCommand]] = {"match": [], "both": [], "leaf": []}
+    for number, (plate, price, _, _) in enumerate(drawn):
+        match = {"plate_number": [f"~{price}:{plate}"]}
+        forms["match"].append(WatchCommand(rule_id=f"r{number}", op="put", version=1, match=match))
+        forms["both"].append(put(f"r{number}", always, **match))
+        leaf = Resemblance(attribute="plate_number", plate=plate, highest_price=price)
+        forms["leaf"].append(put(f"r{number}", leaf))
+    rules = {form: compile_rules(commands) for form, commands in forms.items()}
+    for _, _, read, confidences in drawn:
+        message = {"车牌号码": read, "车牌逐字置信度": confidences}
+        expected = met(rules["match"], **message)
+        assert met(rules["both"], **message) == met(rules["leaf"], **message) == expected
+
+
+@given(rules_and_readings())
+def test_the_explained_price_is_within_the_limit_where_the_answer_is_yes(
+    drawn: tuple[str, float, str, str],
+) -> None:
+    plate, highest, read, confidences = drawn
+    leaf = Resemblance(attribute="plate_number", plate=plate, highest_price=highest)
+    message = {"车牌号码": read, "车牌逐字置信度": confidences}
+    [found] = explain(leaf, attributes_of(KIND, message), ())
+    assert (found.answer or False) is (found.price is not None and found.price <= highest)
 
 
 def test_what_was_not_read_meets_neither_a_condition_nor_its_negation() -> None:

@@ -120,6 +120,8 @@ RULE = b'{"name": "x", "match": {"plate_number": ["\xe6\xb5\x99AWL999"]}}'
         (b'{"name": "x", "where": "lane_id = 1 and"}', 422, "where"),
         (b'{"name": "x", "where": {"type": "in", "attribute": "lane", "values": ["1"]}}', 422, "where"),
         (b'{"name": "x", "where": {"type": "fuzzy"}}', 422, None),
+        (b'{"name": "x", "where": "plate_number resembles A1?345"}', 422, "where"),
+        (b'{"name": "x", "where": {"type": "resembles", "attribute": "lane_id", "plate": "A12345"}}', 422, "where"),
         (b'{"name": "x", "where": ' + b'{"type": "not", "part": ' * 2_000 + b"1" + b"}" * 2_001, 400, None),
         (b'{"name": "x", "where": "' + b"(" * 1_000 + b'"}', 422, "where"),
         (b'{"name": "x", "match": {}, "colour": 1}', 422, None),
@@ -159,6 +161,7 @@ ACCEPTED = CommandAnswer(command_id="c", topic="t", offset=0, key="r", state="ac
 WHERE: list[tuple[str, int, str]] = [
     ('plate_number like "浙A*123" and not vehicle_color in (白色, 黑色) and speed_kmh > 80', 0, ""),
     ("lane_id = 1 and", 16, "the end is not expected here"), ("colour = 1", 1, "is no attribute"),
+    ("plate_number resembles 浙A8D345", 0, ""), ("plate_number resembles 浙A8D345 up to 3", 38, "is 0.5 to 2.0"),
     ('vehicle_brand matches "(a"', 23, "no regular expression of RE2"),
     ("speed_kmh > 80 or not lane_id = 1", 0, "warning: no index serves"),
 ]  # fmt: skip

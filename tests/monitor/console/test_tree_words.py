@@ -15,6 +15,7 @@ from tests.bus.domain.expressions.trees import KIND, trees
 TEXT = (
     'plate_number like "浙A*123" and not vehicle_color in (white, 黑色) and speed_kmh between above 80 and 120'
     " or during sat, sun 22:00-06:00 in Asia/Shanghai or vehicle_brand is present"
+    " or plate_number resembles 浙A8D345 up to 1.5"
 )
 CHINESE = """满足任一：
   同时满足：
@@ -23,7 +24,8 @@ CHINESE = """满足任一：
       车辆颜色 是 白色 / 黑色
     车速 的数值大于 80 且不大于 120
   时间在 周六，周日 22:00–06:00（Asia/Shanghai）
-  车辆品牌 已识别"""
+  车辆品牌 已识别
+  车牌号码 是 浙A8D345 或其误读（代价不超过 1.5）"""
 ENGLISH = """at least one of:
   all of:
     Plate number is like 浙A*123
@@ -31,7 +33,8 @@ ENGLISH = """at least one of:
       Vehicle colour is white / black
     Speed is above 80 and at most 120
   time on Sat, Sun 22:00–06:00 (Asia/Shanghai)
-  Brand was read"""
+  Brand was read
+  Plate number is 浙A8D345 or a misreading of it (price at most 1.5)"""
 
 
 @pytest.mark.parametrize(("language", "words"), [("zh", CHINESE), ("en", ENGLISH)])

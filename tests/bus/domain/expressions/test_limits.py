@@ -13,6 +13,7 @@ from bus.contracts.expressions import (
     NumericRange,
     OneOf,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
 )
@@ -20,11 +21,17 @@ from bus.domain.expressions.check import check_complete, check_expression
 from bus.domain.expressions.marked import marked
 from bus.domain.expressions.regular import compiled, required_text
 from bus.domain.expressions.time_window import is_within
-from bus.domain.expressions.tree import MAX_REGULAR_EXPRESSIONS, ExpressionError, attributes_of_tree
+from bus.domain.expressions.tree import (
+    MAX_REGULAR_EXPRESSIONS,
+    MAX_RESEMBLANCES,
+    ExpressionError,
+    attributes_of_tree,
+)
 from bus.domain.rule_values import normal
 from tests.bus.domain.expressions.trees import KIND, regular, values
 
 LANE = OneOf(attribute="lane_id", values=("1",))
+MISREAD = Resemblance(attribute="plate_number", plate="浙A12345")
 PATTERN = RegularExpression(attribute="lane_id", pattern="1.*")
 
 
@@ -43,6 +50,13 @@ def nested(depth: int) -> Expression:
         (nested(10_000), "nested more than 32 deep"),
         (OneOf(attribute="lane_id", values=("1",) * 1_001), "more than 1000 values"),
         (Disjunction(parts=(PATTERN,) * (MAX_REGULAR_EXPRESSIONS + 1)), "more than 20 regular"),
+        (Disjunction(parts=(MISREAD,) * (MAX_RESEMBLANCES + 1)), "more than 50 plates"),
+        (Resemblance(attribute="lane_id", plate="浙A12345"), "known of plate_number only"),
+        (Resemblance(attribute="plate_number", plate="浙A12345", highest_price=float("nan")), "0.5 to 2.0"),
+        (Resemblance(attribute="plate_number", plate="浙A12345", highest_price=0.4), "0.5 to 2.0"),
+        (Resemblance(attribute="plate_number", plate="1:A12345"), "a whole plate"),
+        (Resemblance(attribute="plate_number", plate="浙A1浙345"), "its province in front"),
+        (Resemblance(attribute="plate_number", plate=" "), "1 to 100 characters"),
         (Conjunction(parts=()), "at least two parts"),
         (Disjunction(parts=(LANE,)), "at least two parts"),
         (OneOf(attribute="lane_id", values=()), "at least one value"),

@@ -17,6 +17,7 @@ from bus.contracts.expressions import (
     NumericRange,
     OneOf,
     Presence,
+    Resemblance,
     Substring,
     TimeWindow,
     Wildcard,
@@ -64,6 +65,11 @@ def test_a_tree_is_the_same_after_it_was_written_and_read(tree: Expression) -> N
         ),
         ("vehicle_brand contains \"je\"\"ep\"", Substring(attribute="vehicle_brand", text='je"ep')),
         ("plate_number like 浙A*5", Wildcard(attribute="plate_number", pattern="浙A*5")),
+        ("plate_number resembles 浙A12345", Resemblance(attribute="plate_number", plate="浙A12345")),
+        (
+            "plate_number not resembles 浙A12345 UP TO 0.5",
+            Negation(part=Resemblance(attribute="plate_number", plate="浙A12345", highest_price=0.5)),
+        ),
         ("speed_kmh > 80.5", NumericRange(attribute="speed_kmh", above=80.5)),
         ("speed_kmh <= 80", NumericRange(attribute="speed_kmh", at_most=80)),
         (
@@ -101,6 +107,13 @@ def test_a_text_is_read_as_it_is_meant(text: str, tree: Expression) -> None:
         ("vehicle_color in (白, 识别异常)", 22, "is no value that was read"),
         ("plate_number = 浙A*", 16, "write plate_number like"),
         ("plate_number like ***", 19, "names no character"),
+        ("lane_id resembles 浙A12345", 19, "of lane_id write in, like or contains"),
+        ("plate_number resembles 浙A1?345", 24, "whole plate of at least 6 letters and digits"),
+        ("plate_number resembles ~浙A12345", 24, "write resembles before a whole plate"),
+        ("plate_number resembles 浙A12345 up to 2.1", 38, "0.5 to 2.0, not 2.1"),
+        ("plate_number resembles 浙A12345 up 1", 35, "expected: to"),
+        ("plate_number resembles 浙A12345 1", 32, "expected: and, or, the end, up"),
+        ("lane_id = 1 up to 1", 13, "expected: and, or, the end"),
         ('vehicle_color = "白', 17, "no closing quotation mark"),
         ("vehicle_brand matches \"(\"", 23, "no regular expression of RE2: missing )"),
         ("vehicle_brand matches \"\\1\"", 23, "invalid escape"),
@@ -154,7 +167,7 @@ def test_a_tree_may_be_so_deep_and_no_deeper() -> None:
 SIGNS = (
     *("lane_id", "plate_number", "1", "08:00", '"a"', "浙A*", "-", ",", "(", ")", "=", ">", "<", "，"),
     *('"', "“", "\0", "\ud800", "mon", "and", "or", "not", "in", "like", "contains", "matches", "is"),
-    *("present", "absent", "during", "between", "above", "below"),
+    *("present", "absent", "during", "between", "above", "below", "resembles", "up", "to", "浙A12345"),
 )
 words = st.sampled_from(SIGNS)
 

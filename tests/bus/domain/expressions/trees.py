@@ -13,6 +13,7 @@ from bus.contracts.expressions import (
     OneOf,
     Presence,
     RegularExpression,
+    Resemblance,
     Substring,
     TimeWindow,
     Wildcard,
@@ -27,6 +28,8 @@ WORDS = ("白", "白色", "AB", "ABB", "jeep", "B A", 'a"b', "1", "12", "80", "-
 attributes = st.sampled_from(("plate_number", "vehicle_color", "vehicle_brand", "speed_kmh"))
 texts = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB1 ·-", min_size=1, max_size=6))
 wild = st.one_of(texts, st.text(alphabet="浙AB12?*", min_size=1, max_size=6))
+RESEMBLED = ("浙A8D345", "浙 a·8d345", "ABC-8D3", "浙AD12345")
+MISREAD = ("浙A8D345", "浙A80345", "浙A8?345", "浙A8D34", "浙A8-345", "A80345", "ABC803", "浙AD1234")
 regular = st.one_of(
     st.sampled_from((
         "(a+)+$", "浙A.*", "[^B]*B", "AB{1,2}", "A?BB", "AB+", "(AB|白色)", "a|浙A12", "白.", r"\d+B?",
@@ -45,6 +48,10 @@ leaves = st.one_of(
     st.builds(NumericRange, attribute=attributes, at_least=ends, at_most=ends),
     st.builds(NumericRange, attribute=attributes, above=ends, below=ends),
     st.builds(NumericRange, attribute=attributes, above=ends, at_most=ends),
+    st.builds(
+        Resemblance, attribute=st.just("plate_number"), plate=st.sampled_from(RESEMBLED),
+        highest_price=st.one_of(st.sampled_from((0.5, 0.7, 1.0, 2.0)), st.floats(0.5, 2)),
+    ),
     st.builds(Presence, attribute=attributes),
     st.builds(
         TimeWindow,
@@ -76,6 +83,8 @@ trees = st.recursive(leaves.filter(is_taken), _groups, max_leaves=8).filter(is_t
 values = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB12", min_size=1, max_size=5))
 records = st.dictionaries(
     st.sampled_from(("车牌号码", "车辆颜色", "车辆品牌", "车速")),
-    st.one_of(values, st.integers(-2, 100), st.sampled_from(("识别异常", "浙A?2345", "浙A-12345"))),
+    st.one_of(
+        values, st.integers(-2, 100), st.sampled_from(("识别异常", "浙A?2345", "浙A-12345", *MISREAD))
+    ),
 )
 moments = st.lists(st.integers(1_772_000_000_000, 1_774_000_000_000), max_size=2)
