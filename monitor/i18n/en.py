@@ -408,10 +408,6 @@ TEXTS: dict[str, str] = {
     "watch.fault_text_length": "missing, or too long",
     "watch.fault_form": "what is filled in does not have the right form",
     "watch.fault_moment": "a time that cannot be read",
-    "watch.fault_pattern": "too little is given: at least 3 letters or digits beside ? (one "
-    "character) and * (any run of them), and at most 16 characters",
-    "watch.fault_fuzzy": "behind ~ stands a whole plate of at least 6 letters and digits, without "
-    "? or *; before it may stand a highest price, 0.5 to 2: ~0.7:浙A12345",
     "watch.fault_unread": "a value that no record can have: nothing was read, or it is no plate",
     "watch.rules": "Rules in force",
     "watch.empty": "No rule is in force.",

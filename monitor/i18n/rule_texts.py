@@ -45,6 +45,10 @@ ZH: dict[str, str] = {
     "watch.fault_too_many_values": "取值总数超过 1000 个，请拆分为多条规则",
     "watch.fault_too_many_patterns": "正则表达式超过 20 个，请改用 like 或 contains，或拆分规则",
     "watch.fault_too_many_resemblances": "可能误读的车牌超过 50 个，请拆分为多条规则",
+    "watch.fault_pattern": "条件过宽：除 ?（一个字符）和 *（任意多个字符）外，"
+    "须至少有 3 个字母或数字，且总长不超过 16 个字符",
+    "watch.fault_fuzzy": "~ 后须为完整车牌（至少 6 个字母或数字，不含 ? 和 *），"
+    "其前可写最高代价：~0.7:浙A12345（0.5 至 2）",
     "watch.fault_parts": "and 和 or 至少需要两部分",
     "watch.fault_no_value": "至少需要一个取值",
     "watch.fault_names_nothing": "没有给出任何字符；只问是否识别请写 is present",
@@ -111,6 +115,10 @@ EN: dict[str, str] = {
     "make several rules of it",
     "watch.fault_too_many_resemblances": "more than 50 plates that may be misread; make several "
     "rules of it",
+    "watch.fault_pattern": "too little is given: at least 3 letters or digits beside ? (one "
+    "character) and * (any run of them), and at most 16 characters",
+    "watch.fault_fuzzy": "behind ~ stands a whole plate of at least 6 letters and digits, without "
+    "? or *; before it may stand a highest price, 0.5 to 2: ~0.7:A12345",
     "watch.fault_parts": "and, or: at least two parts",
     "watch.fault_no_value": "at least one value",
     "watch.fault_names_nothing": "no character is given; to ask whether anything was read, write "

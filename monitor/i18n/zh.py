@@ -403,10 +403,6 @@ TEXTS: dict[str, str] = {
     "watch.fault_text_length": "缺失或过长",
     "watch.fault_form": "填写的内容不符合要求",
     "watch.fault_moment": "时间格式无法识别",
-    "watch.fault_pattern": "条件过宽：除 ?（一个字符）和 *（任意多个字符）外，"
-    "须至少有 3 个字母或数字，且总长不超过 16 个字符",
-    "watch.fault_fuzzy": "~ 后须为完整车牌（至少 6 个字母或数字，不含 ? 和 *），"
-    "其前可写最高代价：~0.7:浙A12345（0.5 至 2）",
     "watch.fault_unread": "任何记录都不会有此值：未识别，或不是车牌",
     "watch.rules": "生效中的布控",
     "watch.empty": "没有生效中的布控。",
