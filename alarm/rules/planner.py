@@ -38,9 +38,11 @@ MAX_GRAM = 5
 _SHARE_OF_PLACE = 0.001
 _SHARE_OF_VALUE = 0.1
 _SHARE_OF_PLATE = 1e-6
-_SHARE_OF_RESEMBLANCE, _SHARE_OF_WIDE_RESEMBLANCE = 1e-5, 5e-4
+_SHARE_OF_RESEMBLANCE, _SHARE_OF_WIDE_RESEMBLANCE = 3e-4, 1e-2
 _SHARE_OF_CHARACTER = 0.1
-"""Guesses: of how many records one value, or one character at its place, is true."""
+"""Guesses: of how many records one value, or one character at its place, is true; how many have a
+part of a plate that may be misread, at a price that is narrow or wide, where most plates begin
+alike."""
 _PLACES = frozenset({"checkpoint_id", "camera_ip", "recognizer_ip"})
 
 

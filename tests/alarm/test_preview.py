@@ -15,6 +15,7 @@ from alarm import preview
 from alarm.preview import preview_piece
 from alarm.rules import attributes_of, compile_rules
 from bus.contracts.commands import WatchCommand
+from bus.domain.expressions.parse import parse
 from bus.domain.plates import plate_key
 from bus.domain.rule_preview import DAY_MS, InvalidWindow, PreviewPiece, PreviewRequest
 from ingest.store.open import open_store
@@ -38,6 +39,7 @@ RULES = [
     put(vehicle_color=["白色", "黑色"]),
     put(checkpoint_id=["k-1"], vehicle_color=["黑色"]),
     put(plate_number=["~浙A12345", "沪C00001"]),
+    msgspec.structs.replace(put(plate_number=["~浙A12345"]), where=parse("vehicle_color = 白色", "vehicle")),
 ]
 
 

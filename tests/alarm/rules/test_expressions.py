@@ -165,9 +165,11 @@ def test_of_and_the_rarest_part_is_looked_up() -> None:
 
 
 def test_of_and_a_plate_that_may_be_misread_is_looked_up_by_its_parts() -> None:
-    """It is rarer than a checkpoint, and an exact plate is rarer still."""
+    """It is rarer than a checkpoint, at a high price more frequent; an exact plate is rarer still."""
     tree = parse("checkpoint_id = 7 and plate_number resembles 浙A8D345", KIND)
     assert cells_of(tree) == resembled(tree.parts[1]).index_cells()
+    [(signature, _)] = cells_of(parse("checkpoint_id = 7 and plate_number resembles 浙A8D345 up to 2", KIND))
+    assert signature == ("checkpoint_id",)
     [(signature, _)] = cells_of(parse("plate_number = 浙A8D345 and plate_number resembles 浙A8D345", KIND))
     assert signature == ("plate_number",)
 
@@ -177,6 +179,8 @@ def test_a_plate_that_may_be_misread_stands_in_a_tree() -> None:
     rules = compile_rules([put_text("plate_number resembles 浙A8X345 and vehicle_color = 白色")])
     assert met(rules, 车牌号码="浙A87345", 车辆颜色="白色") == ["r"]
     assert met(rules, 车牌号码="浙A87345", 车辆颜色="黑色") == []
+    named = ("plate_number", "vehicle_color")
+    assert rules.rules["r"].condition.attributes == (*named, "plate_character_confidences")
     sure = ",".join(["99"] * 7)
     assert met(rules, 车牌号码="浙A87345", 车辆颜色="白色", 车牌逐字置信度=sure) == []
     wide = compile_rules([put_text("plate_number resembles 浙A8X345 up to 1.5")])

@@ -161,7 +161,7 @@ ACCEPTED = CommandAnswer(command_id="c", topic="t", offset=0, key="r", state="ac
 WHERE: list[tuple[str, int, str]] = [
     ('plate_number like "浙A*123" and not vehicle_color in (白色, 黑色) and speed_kmh > 80', 0, ""),
     ("lane_id = 1 and", 16, "the end is not expected here"), ("colour = 1", 1, "is no attribute"),
-    ("plate_number resembles 浙A8D345", 0, ""), ("plate_number resembles 浙A8D345 up to 3", 38, "is 0.5 to 2.0"),
+    ('plate_number resembles "浙A8D345"', 0, ""), ("plate_number resembles 浙A8D345 up to 3", 38, "is 0.5 to 2.0"),
     ('vehicle_brand matches "(a"', 23, "no regular expression of RE2"),
     ("speed_kmh > 80 or not lane_id = 1", 0, "warning: no index serves"),
 ]  # fmt: skip

@@ -82,9 +82,10 @@ def _groups(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expres
 trees = st.recursive(leaves.filter(is_taken), _groups, max_leaves=8).filter(is_taken)
 values = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB12", min_size=1, max_size=5))
 records = st.dictionaries(
-    st.sampled_from(("车牌号码", "车辆颜色", "车辆品牌", "车速")),
+    st.sampled_from(("车牌号码", "车牌逐字置信度", "车辆颜色", "车辆品牌", "车速")),
     st.one_of(
-        values, st.integers(-2, 100), st.sampled_from(("识别异常", "浙A?2345", "浙A-12345", *MISREAD))
+        values, st.integers(-2, 100),
+        st.sampled_from(("识别异常", "浙A?2345", "浙A-12345", "99,99,99,40,99,99,99", *MISREAD)),
     ),
 )
 moments = st.lists(st.integers(1_772_000_000_000, 1_774_000_000_000), max_size=2)
