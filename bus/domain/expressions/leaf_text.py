@@ -39,7 +39,8 @@ def number_of(form: str) -> float | None:
 
 def number_text(number: float) -> str:
     """`80`, `0.5`: as a person writes it."""
-    return str(int(number)) if abs(number) < _LAST_WHOLE and number.is_integer() else repr(number)
+    is_whole = abs(number) < _LAST_WHOLE and number == int(number)
+    return str(int(number)) if is_whole else repr(number)
 
 
 _LAST_WHOLE = 1e15  # beyond it a whole number is shorter with its exponent
