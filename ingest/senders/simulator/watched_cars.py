@@ -18,7 +18,7 @@ from ingest.senders.simulator.traffic import Traffic
 from ingest.senders.simulator.world import CityWorld
 
 STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR = -1, -2, -3, -4, -5
-DESCRIBED, LOOKALIKE = -20, -21
+DESCRIBED, RESEMBLING = -20, -21
 """Vehicle numbers outside every fleet. The neighbour's plate differs from that of the car that fled
 in its last digit, which the witness remembers."""
 _WATCHED = frozenset({STOLEN, CLONED, IMPOSTOR, FLED, DESCRIBED})
@@ -82,17 +82,17 @@ class WatchedCars:
             self.fled, number=NEIGHBOUR, plate_number=f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}"
         )
         self.described = make_vehicle(world.seed, DESCRIBED, count, letter=letter)
-        self.lookalike = described_car.neighbour_of(self.described, LOOKALIKE)
+        self.resembling = described_car.neighbour_of(self.described, RESEMBLING)
         self.rules: tuple[WatchRule | described_car.DescribedCarRule, ...] = (
             *self._rules(world.seed),
-            described_car.rule_of(world.seed, self.described, self.lookalike),
+            described_car.rule_of(world.seed, self.described, self.resembling),
         )
 
     @property
     def plates(self) -> frozenset[str]:
         """Of all of them, also of those that no rule is about."""
         cars = (
-            self.stolen, self.cloned, self.fled, self.neighbour, self.described, self.lookalike
+            self.stolen, self.cloned, self.fled, self.neighbour, self.described, self.resembling
         )  # fmt: skip
         return frozenset(car.plate_number for car in cars)
 
@@ -107,7 +107,7 @@ class WatchedCars:
         traffic.release(self.fled, everywhere, STOLEN_PACE)
         traffic.release(self.neighbour, everywhere, STOLEN_PACE)
         traffic.release(self.described, everywhere, STOLEN_PACE)
-        traffic.release(self.lookalike, everywhere, STOLEN_PACE)
+        traffic.release(self.resembling, everywhere, STOLEN_PACE)
 
     def is_watched(self, vehicle: Vehicle | None) -> bool:
         """Whether a rule may be about it."""
