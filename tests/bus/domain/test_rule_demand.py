@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
+from alarm.decisions.known_rules import KnownRules
 from alarm.watchlist_reader import command_of
 from bus.client.model import ConsumedRecord
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.expressions import RegularExpression
 from bus.domain.rule_check import RuleError, parsed_where
 from bus.domain.rule_demand import (
@@ -19,7 +21,7 @@ from bus.domain.rule_demand import (
     demand_in_force,
     demand_of,
 )
-from monitor.live.rule_table import RuleTable, decode_command
+from monitor.live.rule_table import decode_command
 
 BARE = "not vehicle_color = 白色"
 PATTERN = 'plate_number matches "浙A12.*"'
@@ -54,23 +56,22 @@ def test_so_many_regular_expressions_and_no_more() -> None:
     assert (caught.value.field, caught.value.code) == ("where", "regular_expressions")
 
 
-def test_the_table_of_rules_knows_what_all_others_cost(dice: random.Random) -> None:
+def test_who_decides_knows_what_all_other_rules_cost(dice: random.Random) -> None:
     """After any history, the same as counting."""
-    table, texts = RuleTable(), (BARE, PATTERN, f"{BARE} or {PATTERN}", "lane_id = 1")
+    known, texts = KnownRules(), (BARE, PATTERN, f"{BARE} or {PATTERN}", "lane_id = 1")
     newest: dict[str, WatchCommand] = {}
-    for version in range(300):
+    for version in range(1, 300):
         command = put(dice.choice(texts), f"r{dice.randrange(9)}", version)
         if dice.random() < 0.2:
             command = WatchCommand(rule_id=command.rule_id, op="remove", version=version)
         elif dice.random() < 0.05:
             command = WatchCommand(rule_id="floor", op="floor", version=version - 20)
-            table.apply(command)
-            continue
-        if table.apply(command):
+        known.on_decided(msgspec.convert(command, DecidedRule, from_attributes=True))
+        if known.get(command.rule_id).version == version:
             newest[command.rule_id] = command
         others = [one for rule_id, one in newest.items() if rule_id != "r1"]
-        assert table.demand_beside("r1") == demand_in_force(others)
-        assert table.demand_beside("none") == demand_in_force(newest.values())
+        assert known.demand_beside("r1") == demand_in_force(others)
+        assert known.demand_beside("none") == demand_in_force(newest.values())
 
 
 def test_a_tree_too_deep_to_be_handed_on_is_no_command() -> None:
