@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from alarm.rules.expression import expression_condition
+from alarm.rules.expression import ExpressionCondition, expression_condition
 from alarm.rules.fuzzy_plates import FuzzyPlates, fuzzy_plates
 from alarm.rules.index_cells import IndexCells, Signature, Values, cells_of_values
 from alarm.rules.plate_fragments import fragment_of
 from bus.contracts.commands import WatchCommand
 from bus.domain.expressions.check import check_complete
-from bus.domain.expressions.rule_tree import tree_of
+from bus.domain.expressions.indexing import is_indexed
 from bus.domain.expressions.tree import ExpressionError
 from bus.domain.plate_patterns import PlatePattern, is_pattern, plate_pattern
 from bus.domain.rule_values import PLATE, values_of, wanted
@@ -95,33 +95,55 @@ class AcceptedPlates:
         return plate in self.plates or any(one.is_met_by(plate) for one in self.patterns)
 
 
+@dataclass(frozen=True, slots=True)
+class MatchAndTree:
+    """What a rule accepts by attribute, in whichever form, and its tree: both hold."""
+
+    match: RuleCondition
+    tree: ExpressionCondition
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """See `RuleCondition.attributes`."""
+        return tuple(dict.fromkeys((*self.match.attributes, *self.tree.attributes)))
+
+    def index_cells(self) -> tuple[IndexCells, ...]:
+        """By the plates that are accepted; where none are named, by the tree if an index serves
+        it: it may name one."""
+        if PLATE not in self.match.attributes and is_indexed(self.tree.tree):
+            return self.tree.index_cells()
+        return self.match.index_cells()
+
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
+        """See `RuleCondition.is_met`."""
+        return self.match.is_met(attributes, times_ms) and self.tree.is_met(attributes, times_ms)
+
+
 def condition_of(command: WatchCommand) -> RuleCondition:
     """The condition of a command, in whichever form it is; unread values are dropped. A tree that
     may not be put is met by no record: it comes from a program that does not check."""
-    if command.where is not None:
-        return _of_tree(command)
-    match = dict(command.match)
-    fuzzy, match[PLATE] = fuzzy_plates(match.get(PLATE, ()))
-    patterns = tuple(
-        dict.fromkeys(filter(None, map(plate_pattern, filter(is_pattern, match[PLATE]))))
-    )
-    accepted = {
-        name: frozenset(filter(None, (wanted(name, value) for value in match[name])))
-        for name in command.match
-    }
-    if not patterns and not fuzzy.plates:
-        return AcceptedValues(accepted)
-    names = (*command.match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
-    plates = accepted.pop(PLATE)
-    return AcceptedPlates(plates, patterns, fuzzy, AcceptedValues(accepted), names)
-
-
-def _of_tree(command: WatchCommand) -> RuleCondition:
-    tree = tree_of(command)
-    if command.where is None or tree is None:
-        return AcceptedValues({})
+    match = _of_match(command.match)
+    if command.where is None:
+        return match
     try:
         check_complete(command.kind, command.where)
     except ExpressionError:
         return AcceptedValues({})
-    return expression_condition(tree)
+    tree = expression_condition(command.where)
+    return MatchAndTree(match, tree) if command.match else tree
+
+
+def _of_match(match: Mapping[str, list[str]]) -> RuleCondition:
+    fuzzy, whole = fuzzy_plates(match.get(PLATE, ()))
+    patterns = tuple(dict.fromkeys(filter(None, map(plate_pattern, filter(is_pattern, whole)))))
+    accepted = {
+        name: frozenset(
+            filter(None, (wanted(name, one) for one in (whole if name == PLATE else values)))
+        )
+        for name, values in match.items()
+    }
+    if not patterns and not fuzzy.plates:
+        return AcceptedValues(accepted)
+    names = (*match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
+    plates = accepted.pop(PLATE)
+    return AcceptedPlates(plates, patterns, fuzzy, AcceptedValues(accepted), names)

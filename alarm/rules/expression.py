@@ -57,7 +57,7 @@ CompiledTree: TypeAlias = CompiledLeaf | CompiledGroup
 
 @dataclass(frozen=True, slots=True)
 class ExpressionCondition:
-    """The whole condition of a rule that has a tree. See `RuleCondition`."""
+    """The tree of a rule. See `RuleCondition`."""
 
     tree: Expression
     compiled: CompiledTree

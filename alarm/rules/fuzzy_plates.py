@@ -7,9 +7,10 @@ reading that a walk over all rules would find and the index does not.
 The index: two texts that are one edit apart have a part in common, which is one of them or lacks
 one character of each. A rule stands at all such parts of its plate. A record looks up those of its
 reading, and of each plate that is taken for it in one character at half the price: of two edits
-the cheaper one costs no more, and is no character too few or too many (`LEAST_OF_PLACE`). Rules
-with a price above `NARROW` would need nearly every plate to be looked up: they stand at the parts
-that lack up to two characters, which finds too much.
+the cheaper one costs no more, and is no character too few or too many (`LEAST_OF_PLACE`). Since
+nearly any province is taken for any other, a rule also stands at all such parts of what follows
+its first character. Rules with a price above `NARROW` would need nearly every plate to be looked
+up: they stand at the parts that lack up to two characters, which finds too much.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ from bus.domain.rule_values import CONFIDENCES, PLATE
 NARROW = USUAL_HIGHEST
 """The highest price of rules whose index finds hardly more than meets them."""
 
+_ANY_FIRST = "*"
+"""Before parts of what follows the first character."""
 _ROUNDING = 1e-9
 """Prices are added in another order than when a reading is judged."""
 
@@ -70,11 +73,14 @@ class FuzzyPlates:
         return (PLATE, CONFIDENCES)
 
     def index_cells(self) -> tuple[IndexCells, ...]:
-        """By parts of each plate: 8 or 9 of a usual one, 29 or 37 of one with a high price."""
+        """By parts of each plate: 15 or 17 of a usual one, 29 or 37 of one with a high price."""
         cells: dict[PlateParts, dict[Values, None]] = {}
         for plate, highest in self.plates:
             parts = _NARROW_PARTS if highest <= NARROW else _WIDE_PARTS
-            own = ((part,) for part in parts_of(plate, parts.lacking))
+            found = parts_of(plate, parts.lacking)
+            if parts.corrected:
+                found += [f"{_ANY_FIRST}{part}" for part in parts_of(plate[1:], 1)]
+            own = ((part,) for part in found)
             cells.setdefault(parts, {}).update(dict.fromkeys(own))
         return tuple(IndexCells((parts,), tuple(own)) for parts, own in cells.items())
 
@@ -134,17 +140,33 @@ def _corrected_parts(seen: str, confidences: str) -> tuple[str, ...]:
     found: set[str] = set()
     for read, bands in _readings(seen, confidences):
         least = _sources().least_prices(read, bands)
-        places = [at for at, price in enumerate(least) if price <= NARROW]
         found.add(read)
-        found.update([read[:at] + read[at + 1 :] for at in places])
+        found.update(_lacking_one(read, least, NARROW, without=-1))
+        left = NARROW - _sources().first_price(read, bands) + _ROUNDING
+        found.update(
+            f"{_ANY_FIRST}{part[1:]}" for part in _with_another_edit(read, least, left, without=0)
+        )
         for price, at, true in _sources().of(read, bands):
             left = NARROW - price + _ROUNDING
-            others = [other for other in places if least[other] <= left and other != at]
-            if others or left >= LEAST_OF_PLACE:
-                text = f"{read[:at]}{true}{read[at + 1 :]}"
-                found.add(text)
-                found.update([text[:other] + text[other + 1 :] for other in others])
+            text = f"{read[:at]}{true}{read[at + 1 :]}"
+            found.update(_with_another_edit(text, least, left, without=at))
     return tuple(found)
+
+
+def _with_another_edit(text: str, least: list[float], left: float, *, without: int) -> list[str]:
+    """Parts by which a corrected text is found where another edit of at most `left` is needed."""
+    found = _lacking_one(text, least, left, without=without)
+    if left >= LEAST_OF_PLACE:
+        found.append(text)
+    return found
+
+
+def _lacking_one(text: str, least: list[float], left: float, *, without: int) -> list[str]:
+    return [
+        text[:at] + text[at + 1 :]
+        for at, price in enumerate(least)
+        if price <= left and at != without
+    ]
 
 
 @lru_cache(maxsize=2)  # all rules that an index finds look at one record after the other

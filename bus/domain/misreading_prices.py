@@ -9,7 +9,6 @@ read so, too. The unit is that of a pair that was never seen, which costs 1. Nev
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,6 +26,9 @@ UNSAID = BANDS
 _PRIOR = 200.0
 """So many readings of a character are taken for granted in which all other characters are as rare
 as those that were never seen: few readings of a character are little evidence."""
+
+HOME_SHARE = 0.5
+"""Of the cars that pass where a plate is looked for, those of its own province: an assumption."""
 
 PairPrices = Mapping[str, Mapping[str, float]]
 """Character of the plate -> character that was read -> price."""
@@ -107,14 +109,14 @@ class _CharacterShares:
 def prices_of(counts: ConfusionCounts) -> MisreadingPrices:
     """The prices that the counts give."""
     shares = _overall_shares(counts)
-    provinces = _character_shares(counts, is_province=True)
-    others = _character_shares(counts, is_province=False)
+    others = _character_shares(counts, _frequencies(counts))
     bands = range(BANDS + 1)
     taken_for: list[dict[str, dict[str, float]]] = [{} for _ in bands]
     right: list[dict[str, float]] = [{} for _ in bands]
     unread, dropped = {}, {}
     for true, row in counts.rows.items():
-        own = provinces if true in PROVINCES else others
+        is_province = true in PROVINCES
+        own = _character_shares(counts, _province_shares(true)) if is_province else others
         total = sum(row.values()) + _PRIOR
         is_right = (row.get(true, 0) + _PRIOR * shares.right) / total
         worth = is_right / own.right.get(true, shares.rare)
@@ -161,18 +163,37 @@ def _overall_shares(counts: ConfusionCounts) -> _OverallShares:
     return _OverallShares(letters, right, _rare(counts), unread, dropped, (*more, 1.0))
 
 
-def _character_shares(counts: ConfusionCounts, *, is_province: bool) -> _CharacterShares:
-    right: Counter[str] = Counter()
-    wrong: Counter[str] = Counter()
-    for true, row in counts.rows.items():
-        if (true in PROVINCES) == is_province:
-            for read, count in row.items():
-                (right if read == true else wrong)[read] += count
-    total = max(1, right.total() + wrong.total())
-    return _CharacterShares(
-        {read: count / total for read, count in right.items()},
-        {read: count / total for read, count in wrong.items()},
-    )
+def _frequencies(counts: ConfusionCounts) -> dict[str, float]:
+    """Of characters behind the province, as they were drawn."""
+    found = {
+        true: float(sum(row.values()))
+        for true, row in counts.rows.items()
+        if true not in PROVINCES
+    }
+    total = max(1.0, sum(found.values()))
+    return {true: count / total for true, count in found.items()}
+
+
+def _province_shares(own: str) -> dict[str, float]:
+    """Of provinces among the cars that pass where a plate of this one is looked for."""
+    other = (1 - HOME_SHARE) / (len(PROVINCES) - 1)
+    return {true: HOME_SHARE if true == own else other for true in PROVINCES}
+
+
+def _character_shares(
+    counts: ConfusionCounts, frequencies: Mapping[str, float]
+) -> _CharacterShares:
+    right: dict[str, float] = {}
+    wrong: dict[str, float] = {}
+    for true, frequency in frequencies.items():
+        row = counts.rows.get(true, {})
+        total = max(1, sum(row.values()))
+        for read, count in row.items():
+            if read == true:
+                right[read] = frequency * count / total
+            else:
+                wrong[read] = wrong.get(read, 0.0) + frequency * count / total
+    return _CharacterShares(right, wrong)
 
 
 def _rare(counts: ConfusionCounts) -> float:

@@ -8,6 +8,7 @@ character too few or too many, which is never that cheap; two edits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from bus.domain.misreading_prices import (
     LEAST,
@@ -41,14 +42,19 @@ class ReadingSources:
         self._prices = prices
         self._inserted_before = 2 * highest - LEAST
 
+    def first_price(self, read: str, bands: Bands) -> float:
+        """The lowest price at which the first character is taken for another; infinity if none."""
+        if not read:
+            return inf
+        return min((price for price, _ in self._begin[bands[0]].get(read[0], ())), default=inf)
+
     def of(self, read: str, bands: Bands) -> Iterator[tuple[float, int, str]]:
-        """Each price, the place of the reading, and the character that was taken for its own."""
-        for at, seen in enumerate(read):
-            is_begin = not at or (
-                at == 1 and self._prices.insertion(read[0]) <= self._inserted_before
-            )
+        """Of each place behind the first the price, the place of the reading, and the character
+        that was taken for its own."""
+        for at in range(1, len(read)):
+            is_begin = at == 1 and self._prices.insertion(read[0]) <= self._inserted_before
             rows = (self._begin if is_begin else self._inside)[bands[at]]
-            for price, true in rows.get(seen, ()):
+            for price, true in rows.get(read[at], ()):
                 yield price, at, true
 
     def least_prices(self, read: str, bands: Bands) -> list[float]:

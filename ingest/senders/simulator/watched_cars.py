@@ -21,11 +21,11 @@ from ingest.senders.simulator.record_builder import CONFIDENCES_KEY, Message
 from ingest.senders.simulator.traffic import Traffic
 from ingest.senders.simulator.world import CityWorld
 
-STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR, MISREAD, RESEMBLING = -1, -2, -3, -4, -5, -6, -7
-DESCRIBED, LOOKALIKE = -20, -21
+STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR, MISREAD, LOOKALIKE = -1, -2, -3, -4, -5, -6, -7
+DESCRIBED, RESEMBLING = -20, -21
 """Vehicle numbers outside every fleet. The neighbour's plate differs from that of the car that fled
-in its last digit, which the witness remembers; the resembling one's from that of the car that is
-misread in one, which no camera takes for the other."""
+in its last digit, which the witness remembers; the lookalike's from that of the car that is misread
+in one, which no camera takes for the other."""
 _WATCHED = frozenset({STOLEN, CLONED, IMPOSTOR, FLED, MISREAD, DESCRIBED})
 STOLEN_PACE = 3.0  # it does not keep to the limit
 CLONED_PACE = 1.5
@@ -110,25 +110,25 @@ class WatchedCars:
         )
         self.misread = self._misread_car(make_vehicle(world.seed, MISREAD, count, letter=letter))
         plate = self.misread.plate_number
-        self.resembling = replace(
+        self.lookalike = replace(
             self.misread,
-            number=RESEMBLING,
+            number=LOOKALIKE,
             plate_number=f"{plate[:-1]}{_other_digit(plate[-1])}",
             read_as="",
         )
         self.described = make_vehicle(world.seed, DESCRIBED, count, letter=letter)
-        self.lookalike = described_car.neighbour_of(self.described, LOOKALIKE)
+        self.resembling = described_car.neighbour_of(self.described, RESEMBLING)
         self.rules: tuple[WatchRule | described_car.DescribedCarRule, ...] = (
             *self._rules(world.seed),
-            described_car.rule_of(world.seed, self.described, self.lookalike),
+            described_car.rule_of(world.seed, self.described, self.resembling),
         )
 
     @property
     def plates(self) -> frozenset[str]:
         """Of all of them, also of those that no rule is about, and what one is read as."""
         cars = (
-            self.stolen, self.cloned, self.fled, self.neighbour, self.misread, self.resembling,
-            self.described, self.lookalike,
+            self.stolen, self.cloned, self.fled, self.neighbour, self.misread, self.lookalike,
+            self.described, self.resembling,
         )  # fmt: skip
         return frozenset((*(car.plate_number for car in cars), self.misread.read_as))
 
@@ -143,9 +143,9 @@ class WatchedCars:
         traffic.release(self.fled, everywhere, STOLEN_PACE)
         traffic.release(self.neighbour, everywhere, STOLEN_PACE)
         traffic.release(self.misread, everywhere, STOLEN_PACE)
-        traffic.release(self.resembling, everywhere, STOLEN_PACE)
-        traffic.release(self.described, everywhere, STOLEN_PACE)
         traffic.release(self.lookalike, everywhere, STOLEN_PACE)
+        traffic.release(self.described, everywhere, STOLEN_PACE)
+        traffic.release(self.resembling, everywhere, STOLEN_PACE)
 
     def is_watched(self, vehicle: Vehicle | None) -> bool:
         """Whether a rule may be about it."""

@@ -34,6 +34,7 @@ from bus.contracts.expressions import (
 from bus.domain.expressions.indexing import is_indexed
 from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard_form
 from bus.domain.expressions.parse import parse
+from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.time_window import is_within
 from bus.domain.expressions.tree import with_zone
 from bus.domain.misreading_prices import measured_prices
@@ -43,6 +44,10 @@ from bus.domain.rule_values import values_of, wanted
 from tests.alarm.rules.test_fuzzy_plates import rules_and_readings
 from tests.bus.domain.expressions.trees import KIND, ZONE, moments, records, trees
 
+MATCHES = (
+    {"plate_number": ["浙A12", "*A1?"]}, {"vehicle_color": ["白", "白色"]}, {"plate_number": ["浙A12"], "vehicle_color": ["AB"]},
+    {"plate_number": ["~浙A8D345", "~2:浙AD12345", "浙A12", "~浙"]},
+)  # fmt: skip
 MONDAY_NOON_MS = 1_772_424_000_000  # 2026-03-02 12:00 in Shanghai
 
 
@@ -249,6 +254,23 @@ def test_a_rule_with_match_and_tree_asks_for_both() -> None:
     assert met(rules, 车牌号码="浙A12345", 车速=81) == ["r"]
     assert met(rules, 车牌号码="浙B12345", 车速="８１") == ["r"]
     assert met(rules, 车牌号码="浙A12345", 车速=80) == met(rules, 车速=81) == []
+
+
+@given(trees, st.lists(records, max_size=4), moments, st.sampled_from(MATCHES))
+def test_a_rule_with_both_is_found_and_met_where_both_are(
+    tree: Expression, seen: list[dict[str, object]], times_ms: list[int], match: dict[str, list[str]]
+) -> None:
+    """In whichever form the values are; looked up by the one or by the other."""
+    command = put("r", tree, **match)
+    rules = pickle.loads(pickle.dumps(compile_rules([command])))
+    alone = compile_rules([WatchCommand(rule_id="r", op="put", version=1, match=match)])
+    for message in seen:
+        attributes = attributes_of(KIND, message)
+        both = bool(plain(tree, attributes, times_ms)) and met(alone, times_ms, **message) == ["r"]
+        assert met(rules, times_ms, **message) == ["r"] * both
+        whole = tree_of(command)
+        assert whole is not None
+        assert bool(explain(whole, attributes, times_ms)[0].answer) is both
 
 
 def test_a_window_is_judged_by_capture_or_arrival() -> None:

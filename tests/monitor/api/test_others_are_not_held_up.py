@@ -26,7 +26,9 @@ from monitor.http_client import prepare
 pytestmark = pytest.mark.slow
 RULES, CHECKPOINTS = 100_000, 20_000
 MOST_LINES, MOST_BYTES = 60_000, 1 << 20
-NEEDED = {"/api/quality/hour": "?at=2026-11-28", "/api/plates": "?contains=A"}
+NEEDED = {
+    "/api/quality/hour": "?at=2026-11-28", "/api/plates": "?contains=A", "/api/evidence/records": "?plate=A00000",
+}  # fmt: skip
 HEAVY = ("/api/watch?limit=500", "/api/register", "/api/places?text=nowhere", "/metrics")
 
 

@@ -82,4 +82,4 @@ def test_only_the_fuzzy_rule_finds_the_car_that_is_misread_and_not_its_lookalike
     alarms = {plate_of(record): record.line.alarms for record in made}
     assert alarms[cars.misread.read_as] == ("city-1-misread",)
     assert alarms[cars.misread.plate_number] == ("city-1-misread",)
-    assert alarms[cars.resembling.plate_number] == ()
+    assert alarms[cars.lookalike.plate_number] == ()
