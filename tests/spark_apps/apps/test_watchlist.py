@@ -54,6 +54,25 @@ def test_records_that_are_not_valid_are_no_candidates() -> None:
     assert list(candidates(RULES, broken, ZONE)) == []
 
 
+def test_a_misread_or_partly_read_plate_is_a_candidate_and_an_alarm_of_a_fuzzy_rule() -> None:
+    """With what the reader says of each character, which only such a rule reads."""
+    fuzzy = WatchCommand(rule_id="f", op="put", version=1, match={"plate_number": ["~浙A8D345"]})
+    rules = compile_rules([fuzzy])
+    for plate, said, is_met in (
+        ("浙A80345", "", True),
+        ("浙A80345", "99,99,99,55,99,99,99", True),
+        ("浙A8?345", "", True),
+        ("浙A87345", "99,99,99,99,99,99,99", False),
+    ):
+        record = RECORD | {"车牌号码": plate, "车牌逐字置信度": said}
+        found = list(candidates(rules, [message(record, record_id="id-1")], ZONE))
+        assert [one.rule_id for one in found] == ["f"] * is_met, plate
+        for candidate in found:
+            alarm = verdict(rules, candidate, now_ms=1)
+            assert alarm is not None
+            assert alarm.plate_number == plate
+
+
 def test_without_rules_nothing_is_even_decoded() -> None:
     """An empty watch list costs nothing."""
     assert list(candidates(RuleSet(), [message()], ZONE)) == []
