@@ -174,7 +174,7 @@ def test_what_arrives_is_what_the_truth_says_and_the_rules_came_first(
     assert newest_counters(records) == sum(totals.tried(topic) for topic in totals.topics)
     commands = [msgspec.json.decode(v) for topic, _, v in records if topic == CONTROL_WATCHLIST]
     assert {command["rule_id"] for command in commands} == totals.rules
-    assert len(totals.rules) == 3
+    assert len(totals.rules) == 4
     assert (tmp_path / "register.json").exists()
 
 
