@@ -114,6 +114,8 @@ def condition_of(command: WatchCommand) -> RuleCondition:
     }
     if not patterns and not fuzzy.plates:
         return AcceptedValues(accepted)
-    names = (*command.match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
     plates = accepted.pop(PLATE)
+    if not plates and not patterns and not accepted:
+        return fuzzy
+    names = (*command.match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
     return AcceptedPlates(plates, patterns, fuzzy, AcceptedValues(accepted), names)
