@@ -144,6 +144,8 @@ def _of_match(match: Mapping[str, list[str]]) -> RuleCondition:
     }
     if not patterns and not fuzzy.plates:
         return AcceptedValues(accepted)
-    names = (*match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
     plates = accepted.pop(PLATE)
+    if not plates and not patterns and not accepted:
+        return fuzzy
+    names = (*match, *(fuzzy.attributes[1:] if fuzzy.plates else ()))
     return AcceptedPlates(plates, patterns, fuzzy, AcceptedValues(accepted), names)

@@ -15,7 +15,7 @@ up: they stand at the parts that lack up to two characters, which finds too much
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -84,7 +84,7 @@ class FuzzyPlates:
             cells.setdefault(parts, {}).update(dict.fromkeys(own))
         return tuple(IndexCells((parts,), tuple(own)) for parts, own in cells.items())
 
-    def is_met(self, attributes: Mapping[str, str]) -> bool:
+    def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """See `RuleCondition.is_met`."""
         return self.price(attributes) is not None
 

@@ -75,8 +75,11 @@ class RuleSet:
         return attributes_from((n, message.get(keys[n])) for n in wanted if n in keys)
 
     def may_match(self, kind: str, attributes: Mapping[str, str]) -> bool:
-        """False if no rule can match at any time; costs only the look-up."""
-        return bool(self.matcher.candidates(kind, attributes))
+        """False if no rule can match at any time: then a record need not be normalised."""
+        return any(
+            self.rules[rule_id].condition.is_met(attributes)
+            for rule_id in self.matcher.candidates(kind, attributes)
+        )
 
     def __len__(self) -> int:
         return len(self.rules)

@@ -26,7 +26,6 @@ UNSAID = BANDS
 _PRIOR = 200.0
 """So many readings of a character are taken for granted in which all other characters are as rare
 as those that were never seen: few readings of a character are little evidence."""
-
 HOME_SHARE = 0.5
 """Of the cars that pass where a plate is looked for, those of its own province: an assumption."""
 

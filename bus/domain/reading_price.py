@@ -28,7 +28,7 @@ def reading_price(
     """The price of `read` (letters, digits, `UNREAD`) for `plate`; None above `highest`. A reading
     that equals the plate costs no more than that, however unsure the reader is."""
     if len(plate) == len(read):
-        found, edits = _substituted(plate, read, prices, bands)
+        found, edits = _substituted(plate, read, prices, highest, bands)
         if not edits:
             return min(found, highest)
         if min(found, highest) <= _TWO_OF_PLACE:
@@ -40,16 +40,17 @@ def reading_price(
 
 
 def _substituted(
-    plate: str, read: str, prices: MisreadingPrices, bands: Bands
+    plate: str, read: str, prices: MisreadingPrices, highest: float, bands: Bands
 ) -> tuple[float, int]:
-    """The price of the characters, each in its place, and how many differ; infinity for too
-    many."""
+    """The price of the characters, each in its place, and how many differ; infinity for too many,
+    or at the first edit that makes it too high."""
     price, edits = 0.0, 0
     for true, seen, band in zip(plate, read, bands, strict=True):
-        edits += true != seen
-        if edits > MOST_EDITS:
-            return inf, edits
         price += prices.substitution(true, seen, band)
+        if true != seen:
+            edits += 1
+            if edits > MOST_EDITS or price > highest:
+                return inf, edits
     return price, edits
 
 

@@ -370,7 +370,7 @@ TEXTS: dict[str, str] = {
     "watch.name": "Name",
     "watch.kind": "Kind",
     "watch.severity": "Severity",
-    "watch.plate": "Plates (* any, ? one, ~ in front: also misread; separate by comma)",
+    "watch.plate": "Plates (* any, ? one, ~ misread, too; commas)",
     "watch.feature": "Feature",
     "watch.values": "Values (separate by comma)",
     "watch.more": "Add a condition",

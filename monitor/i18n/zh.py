@@ -366,7 +366,7 @@ TEXTS: dict[str, str] = {
     "watch.name": "名称",
     "watch.kind": "类型",
     "watch.severity": "级别",
-    "watch.plate": "车牌（* 任意，? 一位，前加 ~ 含误识；多个用逗号分隔）",
+    "watch.plate": "车牌（* 任意，? 一位，~ 含误识；用逗号分隔）",
     "watch.feature": "特征",
     "watch.values": "取值（多个用逗号分隔）",
     "watch.more": "增加条件",

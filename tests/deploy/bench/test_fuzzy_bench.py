@@ -34,6 +34,7 @@ def test_the_lower_end_lies_below_the_mean_by_its_error() -> None:
     assert measure.lower_end([8, 9, 10, 11, 12]) == pytest.approx(10 - 2.776 * 0.7071, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_both_recalls_are_of_the_same_readings() -> None:
     found = recall.compare(1, fleet=3000, readings=3000, targets=100)
     assert 0 < found.plain <= 1
@@ -41,5 +42,6 @@ def test_both_recalls_are_of_the_same_readings() -> None:
     assert found == recall.compare(1, fleet=3000, readings=3000, targets=100)
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_record_is_measured() -> None:
     assert 1 < cost.us_per_record(1, rules=50, batches=2) < 100_000

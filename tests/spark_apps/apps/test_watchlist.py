@@ -65,6 +65,25 @@ def test_a_rule_may_ask_that_something_was_not_read() -> None:
     assert [candidate.rule_id for candidate in found] == ["bare", "bare"]
 
 
+def test_a_misread_or_partly_read_plate_is_a_candidate_and_an_alarm_of_a_fuzzy_rule() -> None:
+    """With what the reader says of each character, which only such a rule reads."""
+    fuzzy = WatchCommand(rule_id="f", op="put", version=1, match={"plate_number": ["~浙A8D345"]})
+    rules = compile_rules([fuzzy])
+    for plate, said, is_met in (
+        ("浙A80345", "", True),
+        ("浙A80345", "99,99,99,55,99,99,99", True),
+        ("浙A8?345", "", True),
+        ("浙A87345", "99,99,99,99,99,99,99", False),
+    ):
+        record = RECORD | {"车牌号码": plate, "车牌逐字置信度": said}
+        found = list(candidates(rules, [message(record, record_id="id-1")], ZONE))
+        assert [one.rule_id for one in found] == ["f"] * is_met, plate
+        for candidate in found:
+            alarm = verdict(rules, candidate, now_ms=1)
+            assert alarm is not None
+            assert alarm.plate_number == plate
+
+
 def test_without_rules_nothing_is_even_decoded() -> None:
     """An empty watch list costs nothing."""
     assert list(candidates(RuleSet(), [message()], ZONE)) == []
