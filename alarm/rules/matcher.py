@@ -30,6 +30,8 @@ class Rule:
 
     command: WatchCommand
     condition: RuleCondition
+    asks_times: bool = False
+    """Whether the condition cannot be judged without a record's times."""
 
     @property
     def rule_id(self) -> str:

@@ -13,6 +13,8 @@ from alarm.rules.condition import condition_of
 from alarm.rules.matcher import Matcher, Rule
 from alarm.rules.newest import accepted
 from bus.contracts.commands import WatchCommand
+from bus.contracts.expressions import TimeWindow
+from bus.domain.expressions.tree import nodes_of
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.rule_values import attributes_from
 from bus.domain.table_versions import TableVersions
@@ -20,7 +22,9 @@ from bus.domain.table_versions import TableVersions
 
 def rule_of(command: WatchCommand) -> Rule:
     """A command as it is matched."""
-    return Rule(command, condition_of(command))
+    nodes = nodes_of(command.where) if command.where is not None else ()
+    asks_times = any(isinstance(node, TimeWindow) for node, _ in nodes)
+    return Rule(command, condition_of(command), asks_times)
 
 
 @dataclass(slots=True)
@@ -76,10 +80,8 @@ class RuleSet:
 
     def may_match(self, kind: str, attributes: Mapping[str, str]) -> bool:
         """False if no rule can match at any time: then a record need not be normalised."""
-        return any(
-            self.rules[rule_id].condition.is_met(attributes)
-            for rule_id in self.matcher.candidates(kind, attributes)
-        )
+        found = (self.rules[one] for one in self.matcher.candidates(kind, attributes))
+        return any(rule.asks_times or rule.condition.is_met(attributes) for rule in found)
 
     def __len__(self) -> int:
         return len(self.rules)

@@ -17,7 +17,6 @@ from deploy.errors import OperatorError
 
 PREFIX = "fuzzy-"
 RECALL, RECALL_LOW = PREFIX + "recall", PREFIX + "recall-low"
-RECALLS = PREFIX + "recall-share"
 COST, COST_GROWTH = PREFIX + "us", PREFIX + "us-growth"
 _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 """Student's t of so many samples, two-sided."""
@@ -42,7 +41,7 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
         for run in range(repeat):
             attempt("the cost of fuzzy rules", partial(_measure_cost, names, run, recorder), say)
             yield from recorder.samples()
-    if {RECALL, RECALL_LOW, RECALLS} & set(names):
+    if {RECALL, RECALL_LOW} & set(names):
         attempt("what fuzzy rules find", partial(_measure_recall, names, recorder, say), say)
         yield from recorder.samples()
 
@@ -67,8 +66,7 @@ def _measure_recall(names: Sequence[str], recorder: SampleRecorder, say: Say) ->
         found = recall.compare(seed)
         points.append(100 * (found.fuzzy - found.plain))
         say(f"  seed {seed}: fuzzy {found.fuzzy:.1%}, plain edit distance {found.plain:.1%}")
-        for name, value in ((RECALL, points[-1]), (RECALLS, 100 * found.fuzzy)):
-            if name in names:
-                recorder.add(name, value, of=f"seed {seed}")
+        if RECALL in names:
+            recorder.add(RECALL, points[-1], of=f"seed {seed}")
     if RECALL_LOW in names:
         recorder.add(RECALL_LOW, lower_end(points), of=f"{len(points)} seeds")

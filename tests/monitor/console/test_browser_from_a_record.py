@@ -179,7 +179,7 @@ def test_what_a_rule_would_have_hit_is_shown_before_it_is_put(
     page = open_page(width=width)
     page.goto(f"{console.url}/watch")
     before = page.request.get(f"{console.url}/api/watch").json()["count"]
-    plates = page.get_by_label("车牌（* 任意，? 一位；多个用逗号分隔）")
+    plates = page.get_by_label("车牌（* 任意，? 一位，~ 含误识；用逗号分隔）")
     plates.fill(PLATE)
     page.get_by_role("button", name="预览", exact=True).click()
     expect(page.locator(".preview")).to_contain_text("最近 7 天：命中 4 次，3 个卡口")
