@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from bus.contracts.commands import WatchCommand
-from bus.contracts.expressions import RegularExpression
+from bus.contracts.expressions import RegularExpression, Resemblance
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.indexing import is_indexed
 from bus.domain.expressions.rule_tree import tree_of
@@ -26,7 +26,8 @@ UNINDEXED_WARNING = (
 
 
 class RuleDemand(NamedTuple):
-    """`unindexed`: rules that no index serves; `patterns`: regular expressions."""
+    """`unindexed`: rules that no index serves, and the plates that these compare with misreadings,
+    each as much as a rule; `patterns`: regular expressions."""
 
     unindexed: int = 0
     patterns: int = 0
@@ -49,8 +50,10 @@ def demand_of(command: WatchCommand) -> RuleDemand:
         check_complete(command.kind, command.where)
     except ExpressionError:
         return RuleDemand()
-    patterns = sum(isinstance(node, RegularExpression) for node, _ in nodes_of(tree))
-    return RuleDemand(int(not is_indexed(tree)), patterns)
+    nodes = [node for node, _ in nodes_of(tree)]
+    patterns = sum(isinstance(node, RegularExpression) for node in nodes)
+    compared = sum(isinstance(node, Resemblance) for node in nodes)
+    return RuleDemand(0 if is_indexed(tree) else 1 + compared, patterns)
 
 
 def demand_in_force(commands: Iterable[WatchCommand]) -> RuleDemand:
@@ -65,12 +68,12 @@ def check_demand(command: WatchCommand, others: RuleDemand) -> None:
     """Raises `RuleError` for a rule that is too much beside the `others` in force, of which none
     has its id."""
     own = demand_of(command)
-    if own.unindexed and others.unindexed >= MAX_UNINDEXED_RULES:
+    if own.unindexed and own.unindexed + others.unindexed > MAX_UNINDEXED_RULES:
         raise RuleError(
             "where",
-            f"{MAX_UNINDEXED_RULES} rules are in force that no index serves, and there may be no"
-            " more: add a plate, a part of one, or a value that is asked for, or remove such a"
-            " rule",
+            f"{others.unindexed} rules are in force that no index serves, and there may be"
+            f" {MAX_UNINDEXED_RULES}, plates that they compare with misreadings included: add a"
+            " plate, a part of one, or a value that is asked for, or remove such a rule",
             "unindexed_rules",
         )
     if own.patterns and own.patterns + others.patterns > MAX_REGULAR_EXPRESSIONS:

@@ -67,7 +67,7 @@ ZH: dict[str, str] = {
     "watch.fault_contradiction": "条件互相矛盾，没有剩下任何取值；请用 or 或一个取值列表",
     "watch.fault_pattern_length": "正则表达式最多 200 个字符",
     "watch.fault_no_pattern": "正则表达式无效",
-    "watch.fault_unindexed_rules": "已有 100 条无法使用索引的规则在布控；"
+    "watch.fault_unindexed_rules": "无法使用索引的规则（含其比对误识的车牌）最多 100 条；"
     "请加上车牌或取值，或撤控一条",
     "watch.fault_regular_expressions": "在布控的正则表达式已达 500 个；请改用 like 或 contains",
 }
@@ -140,7 +140,8 @@ EN: dict[str, str] = {
     "of values",
     "watch.fault_pattern_length": "a regular expression has at most 200 characters",
     "watch.fault_no_pattern": "no regular expression of RE2",
-    "watch.fault_unindexed_rules": "100 rules that no index serves are in force; add a plate or a "
+    "watch.fault_unindexed_rules": "at most 100 rules that no index serves, and plates that they "
+    "compare with misreadings, may be in force; add a plate or a "
     "value, or remove such a rule",
     "watch.fault_regular_expressions": "500 regular expressions are in force; write like or "
     "contains",

@@ -38,6 +38,8 @@ def put(text: str, rule_id: str = "r", version: int = 1, **match: list[str]) -> 
         (put(BARE), (1, 0)), (put(PATTERN), (0, 1)), (put(f"{BARE} or {PATTERN}"), (1, 1)),
         (put(f"{BARE} and {PATTERN} and {PATTERN}"), (0, 2)), (put(BARE, plate_number=["浙A12345"]), (0, 0)),
         (put("", plate_number=["浙A12345"]), (0, 0)),
+        (put('plate_number resembles "浙A12345"'), (0, 0)),
+        (put('not plate_number resembles "浙A12345" and not plate_number resembles "浙B12345"'), (3, 0)),
         (WatchCommand(rule_id="r", op="remove", version=1, where=put(BARE).where), (0, 0)),
         (WatchCommand(rule_id="r", op="put", version=1, where=RegularExpression(attribute="x", pattern="(")), (0, 0)),
     ],
