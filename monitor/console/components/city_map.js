@@ -47,6 +47,8 @@ export default {
     this.map.on("zoomend", this.names);
     this.map.on("zoomend moveend resize tooltipopen tooltipclose", this.arrange);
     this.map.on("click", (event) => this.tap({ x: event.originalEvent.clientX, y: event.originalEvent.clientY }));
+    // The map says that a zoom has ended by its own clock; names may still be on their way to their places by the browser's.
+    for (const kind of ["transitionend", "transitioncancel"]) this.map.getPane("tooltipPane").addEventListener(kind, this.arrange);
     this.themes = new MutationObserver(this.repaint);
     this.themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
     await this.load();

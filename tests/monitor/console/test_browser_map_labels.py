@@ -27,7 +27,26 @@ LABELS = """
   return { text: element.innerText || element.textContent, shown, left: box.left, top: box.top, right: box.right, bottom: box.bottom };
 })
 """
-DRAWN = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(done))))"
+# Nothing has moved, come or gone for so many frames: a zoom begins some frames after its button was pressed and
+# moves the names for a quarter of a second.
+STILL_FRAMES, MOST_FRAMES = 20, 600
+DRAWN = """
+([still, most]) => new Promise((done, failed) => {
+  let before = '', same = 0, seen = 0;
+  const look = () => {
+    const now = [...document.querySelectorAll('.city-map .leaflet-tooltip')].map(element => {
+      const box = element.getBoundingClientRect();
+      return [box.left, box.top, box.width, getComputedStyle(element).visibility].join();
+    }).join(';');
+    same = now === before ? same + 1 : 0;
+    before = now;
+    if (same >= still) done();
+    else if (++seen > most) failed(new Error('the names of the map do not come to rest'));
+    else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+})
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,7 +78,7 @@ def _seen(number: int, place: str, at_ms: int) -> RecordRow:
 
 
 def labels(page: Page) -> list[dict[str, Any]]:
-    page.evaluate(DRAWN)
+    page.evaluate(DRAWN, [STILL_FRAMES, MOST_FRAMES])
     return list(page.evaluate(LABELS))
 
 
