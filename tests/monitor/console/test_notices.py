@@ -28,7 +28,8 @@ SINKS = {"rule_fault_text", "fault_text", "notify_fault", "isinstance"}
 # Words that a Chinese operator types or reads as they are: commands, settings, endings of files.
 OURS = {
     "databus", "mirror", "status", "logs", "console", "http", "HOST", "metrics", "host", "port", "csv",
-    "geojson", "json", "MiB", "and", "or", "like", "contains", "matches", "is", "present", "Asia", "Shanghai",
+    "geojson", "json", "MiB", "and", "or", "like", "contains", "matches", "resembles", "in", "is", "present",
+    "Asia", "Shanghai",
 }  # fmt: skip
 LATIN = re.compile(r"[A-Za-z]{2,}")
 

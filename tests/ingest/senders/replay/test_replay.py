@@ -74,7 +74,8 @@ def test_a_day_of_the_city_comes_back_as_it_was_written(day: Path) -> None:
     lines = gzip.decompress(day.read_bytes()).splitlines()
     assert len(ledger.records) == len(lines) > 100
     outcomes = {judged.reason for _, judged, _ in ledger.records}
-    assert {"", "all-unreadable"} <= outcomes
+    assert "" in outcomes
+    assert len(outcomes) > 3, "what is refused comes back, too"
     ids = [recorded.record_id for recorded, _, _ in ledger.records]
     assert ids == [msgspec.json.decode(line)["id"] for line in lines]
 
