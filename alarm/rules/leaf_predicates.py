@@ -53,9 +53,12 @@ class ValuePredicate:
         form = attributes.get(self._attribute, "")
         if not form or len(form) > MAX_COMPARED_CHARACTERS:
             return None
+        values = values_of(self._attribute, form)
+        if not values:  # a plate of which a character was not read
+            return None
         if self._accepts is None:
             self._accepts = _acceptance(self._leaf)
-        return any(map(self._accepts, values_of(self._attribute, form)))
+        return any(map(self._accepts, values))
 
     def __reduce__(self) -> tuple[type[ValuePredicate], tuple[Leaf, str]]:
         """Without the program of RE2, which no pickle holds: it is made where it is first asked."""

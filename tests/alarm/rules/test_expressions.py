@@ -99,7 +99,8 @@ def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[in
             ) is not None
             for read in readings(attributes["plate_number"])
         )
-    return any(_accepts(tree, value) for value in values_of(tree.attribute, attributes[tree.attribute]))
+    known = values_of(tree.attribute, attributes[tree.attribute])
+    return any(_accepts(tree, value) for value in known) if known else None
 
 
 def _accepts(leaf: Expression, value: str) -> bool:
@@ -247,6 +248,14 @@ def test_what_was_not_read_meets_neither_a_condition_nor_its_negation() -> None:
     assert met(rules, 车辆颜色="白色") == []
     assert met(rules) == met(rules, 车辆颜色="识别异常") == []
     assert met(compile_rules([put_text("vehicle_color is absent")])) == ["r"]
+
+
+@pytest.mark.parametrize("condition", ["= 浙A12345", 'like "浙B*123"', "contains 9999", 'matches "浙B.*"'])
+def test_a_plate_that_was_read_in_part_meets_neither_a_condition_nor_its_negation(condition: str) -> None:
+    """Regression: it may be the very plate that is excepted."""
+    rules = compile_rules([put_text(f"not plate_number {condition}")])
+    assert met(rules, 车牌号码="浙A1?345") == met(rules, 车牌号码="浙A1#345") == []
+    assert met(rules, 车牌号码="浙A12346") == ["r"]
 
 
 def test_a_rule_with_match_and_tree_asks_for_both() -> None:
