@@ -43,13 +43,13 @@ class RuleDemand(NamedTuple):
 
 def demand_of(command: WatchCommand) -> RuleDemand:
     """Of one rule; nothing of one without a tree, or with one that may not be put."""
-    tree = tree_of(command)
-    if command.op != "put" or command.where is None or tree is None:
+    if command.op != "put" or command.where is None:
         return RuleDemand()
     try:
         check_complete(command.kind, command.where)
     except ExpressionError:
         return RuleDemand()
+    tree = tree_of(command) or command.where
     nodes = [node for node, _ in nodes_of(tree)]
     patterns = sum(isinstance(node, RegularExpression) for node in nodes)
     compared = sum(isinstance(node, Resemblance) for node in nodes)

@@ -4,6 +4,11 @@ whoever asks. Pure.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
 import msgspec
 
 DAY_MS = 86_400_000
@@ -32,6 +37,34 @@ class PreviewPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 class InvalidWindow(ValueError):
     """A window that ends before it begins, or is longer than a piece may be."""
+
+
+class PreviewTotals:
+    """What the pieces say by now: by day, newest first, and by checkpoint."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.days: Counter[date] = Counter()
+        self.places: Counter[str] = Counter()
+
+    def add(self, day: date, piece: PreviewPiece) -> None:
+        """The next piece of a day, which is there from then on, whatever was hit."""
+        self.read += piece.read
+        self.days[day] += sum(piece.hits.values())
+        self.places.update(piece.hits)
+
+
+def days_back(now_ms: int, zone: ZoneInfo, count: int) -> Iterator[tuple[date, PreviewRequest]]:
+    """The site's today and the days before it, each with the request of its first piece. By the
+    site's clock: a day has 23 or 25 hours where that is put forward or back."""
+    today = datetime.fromtimestamp(now_ms / 1000, zone).date()
+    for back in range(count):
+        day = today - timedelta(back)
+        begin_ms, end_ms = (
+            round(datetime.combine(one, time(), zone).timestamp() * 1000)
+            for one in (day, day + timedelta(1))
+        )
+        yield day, PreviewRequest(from_ms=begin_ms, until_ms=end_ms)
 
 
 def check_window(asked: PreviewRequest) -> None:

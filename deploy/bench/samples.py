@@ -9,13 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from deploy.bench.report import Samples
+from deploy.bench.report import FIGURES, Samples
+from deploy.errors import OperatorError
 
 Say = Callable[[str], None]
 Result = TypeVar("Result")
 
 MAX_ERROR_CHARS = 400
 """Characters of a failure; its log is longer, and names itself there."""
+
+
+def chosen_figures(prefix: str, only: str) -> list[str]:
+    """`plain,zstd` as names of figures that begin with `prefix`, `month` as all of a month; all
+    where it is empty. Raises `OperatorError`."""
+    known = [name for name in FIGURES if name.startswith(prefix)]
+    wanted: list[str] = []
+    for part in filter(None, map(str.strip, only.split(","))):
+        found = [one for one in known if f"{one}-".startswith(f"{prefix}{part}-")]
+        if not found:
+            raise OperatorError(f"there is no figure {prefix}{part}; known: {', '.join(known)}")
+        wanted += found
+    return wanted or known
 
 
 def attempt(what: str, work: Callable[[], Result], say: Say) -> Result | None:

@@ -7,12 +7,11 @@ counts.
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from contextlib import closing
-from datetime import datetime, timedelta
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
+import msgspec
 import typer
 from rich.table import Table
 
@@ -28,7 +27,7 @@ from alarm.cli import (
 from alarm.preview import preview_piece
 from bus.cli.show import AsJson, print_json, screen
 from bus.contracts.commands import USUAL_KIND, WatchCommand
-from bus.domain.rule_preview import PreviewRequest
+from bus.domain.rule_preview import PreviewTotals, days_back
 from bus.runtime import wall_clock
 from deploy.open_stores import open_records
 from ingest.store.port import RecordReader, StoreError
@@ -47,15 +46,10 @@ def mount(app: typer.Typer) -> None:
     app.add_typer(watch, name="watch")
 
 
-class PreviewCounts:
-    """What a preview has found by now."""
+class PreviewCounts(PreviewTotals):
+    """And whether it was stopped before all days were looked through."""
 
-    def __init__(self) -> None:
-        self.read = 0
-        self.days: dict[str, int] = {}
-        self.places: Counter[str] = Counter()
-        self.is_partial = False
-        """Whether it was stopped before all days were looked through."""
+    is_partial = False
 
 
 def preview(
@@ -85,7 +79,7 @@ def preview(
     if as_json:
         print_json(
             {
-                "days": counts.days,
+                "days": {f"{day}": hits for day, hits in counts.days.items()},
                 "places": dict(counts.places.most_common()),
                 "read": counts.read,
                 "is_partial": counts.is_partial,
@@ -99,30 +93,18 @@ def _count(
     reader: RecordReader, rule: WatchCommand, zone: ZoneInfo, days: int, most: int,
     counts: PreviewCounts,
 ) -> None:  # fmt: skip
-    today = datetime.fromtimestamp(wall_clock.now_ms() / 1000, zone).replace(
-        hour=0, minute=0, second=0, microsecond=0, tzinfo=None
-    )
-    for back in range(days):
-        begin = today - timedelta(back)
-        begin_ms, end_ms = (
-            round(one.replace(tzinfo=zone).timestamp() * 1000)
-            for one in (begin, begin + timedelta(1))
-        )
-        counts.days[f"{begin:%Y-%m-%d}"] = 0
-        cursor = ""
-        while True:
-            asked = PreviewRequest(from_ms=begin_ms, until_ms=end_ms, cursor=cursor)
-            piece = preview_piece(reader, rule, asked)
-            counts.read += piece.read
-            counts.days[f"{begin:%Y-%m-%d}"] += sum(piece.hits.values())
-            counts.places.update(piece.hits)
+    for back, (day, asked) in enumerate(days_back(wall_clock.now_ms(), zone, days), 1):
+        piece = preview_piece(reader, rule, asked)
+        counts.add(day, piece)
+        while piece.cursor and counts.read < most:
             _progress(counts)
-            cursor = piece.cursor
-            if counts.read >= most and (cursor or back < days - 1):
-                counts.is_partial = True
-                return
-            if not cursor:
-                break
+            following = msgspec.structs.replace(asked, cursor=piece.cursor)
+            piece = preview_piece(reader, rule, following)
+            counts.add(day, piece)
+        _progress(counts)
+        if counts.read >= most and (piece.cursor or back < days):
+            counts.is_partial = True
+            return
 
 
 def _progress(counts: PreviewCounts | None) -> None:
@@ -138,7 +120,7 @@ def _show(counts: PreviewCounts) -> None:
     table = Table("day", "hits", "")
     most = max(counts.days.values(), default=0)
     for day, hits in counts.days.items():
-        table.add_row(day, f"{hits:,}", "█" * (BAR * hits // most if most else 0))
+        table.add_row(f"{day}", f"{hits:,}", "█" * (BAR * hits // most if most else 0))
     screen().print(table)
     said = f"{counts.places.total():,} hits at {len(counts.places):,} places; "
     typer.echo(f"{said}{counts.read:,} records looked at")

@@ -4,12 +4,15 @@ as JSON."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeVar
 
 import msgspec
 from fastapi import Depends, HTTPException, Request, Response
 from fastapi.responses import StreamingResponse
 
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal, authorise
+
+Body = TypeVar("Body")
 
 PIECE_BYTES = 256 << 10
 
@@ -47,6 +50,15 @@ async def read_body(request: Request, most: int, too_large: str) -> bytes:
         if len(body) > most:
             raise HTTPException(413, too_large)
     return bytes(body)
+
+
+async def read_json(request: Request, form: type[Body], most: int, too_large: str) -> Body:
+    """The body as what it must be. Raises msgspec's errors, which the API answers."""
+    body = await read_body(request, most, too_large)
+    try:
+        return msgspec.json.decode(body, type=form)
+    except RecursionError as error:
+        raise HTTPException(400, "nested too deeply") from error
 
 
 def large_response(text: bytes, **headers: str) -> Response:

@@ -20,7 +20,7 @@ from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
-from monitor.api.access import VIEW, allow, json_response, read_body
+from monitor.api.access import VIEW, allow, json_response, read_json
 from monitor.api.alarms import MAX_PAGE, add_alarms
 from monitor.api.incidents import acknowledged, incident_page
 from monitor.api.parameters import Cursor
@@ -159,11 +159,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         request: Request,
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
     ) -> Response:
-        body = await read_body(request, MAX_RULE_BYTES, TOO_LARGE)
-        try:
-            rule = msgspec.json.decode(body, type=NewRule)
-        except RecursionError as error:
-            raise HTTPException(400, "nested too deeply") from error
+        rule = await read_json(request, NewRule, MAX_RULE_BYTES, TOO_LARGE)
         command = await services.send_rule(put_command(services, rule, who.name))
         return json_response(rule_row(command, services.site.tz), 201)
 

@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-import msgspec
-from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_check import check_rule
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest, check_window
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
-from monitor.api.access import allow, json_response, read_body
+from monitor.api.access import allow, json_response, read_json
 from monitor.api.operations import MAX_RULE_BYTES, TOO_LARGE, NewRule, put_command
 from monitor.api.services import ConsoleServices
 
@@ -43,11 +42,7 @@ def preview_routes(services: ConsoleServices) -> APIRouter:
         request: Request,
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
     ) -> Response:
-        body = await read_body(request, MAX_RULE_BYTES, TOO_LARGE)
-        try:
-            asked = msgspec.json.decode(body, type=PreviewQuestion)
-        except RecursionError as error:
-            raise HTTPException(400, "nested too deeply") from error
+        asked = await read_json(request, PreviewQuestion, MAX_RULE_BYTES, TOO_LARGE)
         found = await preview(services, put_command(services, asked.rule, who.name), asked)
         return json_response(
             {"read": found.read, "cursor": found.cursor, "hits": _rows(services, found.hits)}

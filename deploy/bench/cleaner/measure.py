@@ -23,8 +23,8 @@ from bus.records.compression import Compression
 from deploy.bench.cleaner import beside, month
 from deploy.bench.cleaner.made_logs import NOW_MS, BenchLog, BenchRecords, make_log
 from deploy.bench.program import answer_of_program, module_command
-from deploy.bench.report import FIGURES, Samples
-from deploy.bench.samples import SampleRecorder, Say, attempt
+from deploy.bench.report import Samples
+from deploy.bench.samples import SampleRecorder, Say, attempt, chosen_figures
 from deploy.errors import OperatorError
 from deploy.setup.java import ensure_java
 from deploy.setup.server_jars import kafka_jars
@@ -56,14 +56,7 @@ JAVA_FILE = Path(__file__).with_name("CleanLog.java")
 
 def chosen(only: str) -> list[str]:
     """`plain,zstd` as names of figures; `month` is all of a month."""
-    known = [name for name in FIGURES if name.startswith(PREFIX)]
-    wanted: list[str] = []
-    for part in filter(None, map(str.strip, only.split(","))):
-        found = [one for one in known if f"{one}-".startswith(f"{PREFIX}{part}-")]
-        if not found:
-            raise OperatorError(f"there is no figure {PREFIX}{part}; known: {', '.join(known)}")
-        wanted += found
-    return wanted or known
+    return chosen_figures(PREFIX, only)
 
 
 def measure(

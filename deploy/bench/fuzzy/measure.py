@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from deploy.bench.fuzzy import cost, recall
-from deploy.bench.report import FIGURES, Samples
-from deploy.bench.samples import SampleRecorder, Say, attempt
-from deploy.errors import OperatorError
+from deploy.bench.report import Samples
+from deploy.bench.samples import SampleRecorder, Say, attempt, chosen_figures
 
 PREFIX = "fuzzy-"
 RECALL, RECALL_LOW = PREFIX + "recall", PREFIX + "recall-low"
@@ -24,14 +23,7 @@ _T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 
 def chosen(only: str) -> list[str]:
     """`recall,us` as names of figures; all where it is empty."""
-    known = [name for name in FIGURES if name.startswith(PREFIX)]
-    wanted: list[str] = []
-    for part in filter(None, map(str.strip, only.split(","))):
-        found = [one for one in known if f"{one}-".startswith(f"{PREFIX}{part}-")]
-        if not found:
-            raise OperatorError(f"there is no figure {PREFIX}{part}; known: {', '.join(known)}")
-        wanted += found
-    return wanted or known
+    return chosen_figures(PREFIX, only)
 
 
 def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:

@@ -3,21 +3,19 @@ button that stops it. Counts and places only."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import date
 from itertools import count
 
+import msgspec
 from nicegui import ui
 
 from bus.contracts.commands import WatchCommand
-from bus.domain.rule_preview import PreviewPiece, PreviewRequest
+from bus.domain.rule_preview import PreviewPiece, PreviewTotals, days_back
 from bus.runtime.wall_clock import now_ms
 from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview
-from monitor.api.views import parse_time
-from monitor.console.days import day_before, span_of
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice
 
@@ -47,7 +45,7 @@ class RulePreview:
                     if mine != self._running:
                         return
                     shown.add(day, piece)
-                    if shown.read >= MOST_READ:
+                    if shown.totals.read >= MOST_READ:
                         shown.end(day)
                         return
         except QueryUnavailable as error:
@@ -58,16 +56,13 @@ class RulePreview:
 
     async def _pieces(self, rule: WatchCommand) -> AsyncGenerator[tuple[date, PreviewPiece], None]:
         services = self._view.services
-        zone = services.site.tz
-        for back in range(DAYS):
-            day = day_before(now_ms(), zone, back)
-            begin_ms, end_ms = (parse_time(text, zone) for text in span_of(day))
-            cursor, is_over = "", False
-            while not is_over:
-                asked = PreviewRequest(from_ms=begin_ms, until_ms=end_ms, cursor=cursor)
-                piece = await preview(services, rule, asked)
+        for day, asked in days_back(now_ms(), services.site.tz, DAYS):
+            piece = await preview(services, rule, asked)
+            yield day, piece
+            while piece.cursor:
+                following = msgspec.structs.replace(asked, cursor=piece.cursor)
+                piece = await preview(services, rule, following)
                 yield day, piece
-                cursor, is_over = piece.cursor, not piece.cursor
 
     def stop(self) -> None:
         """What was found by now stays."""
@@ -83,10 +78,8 @@ class _PreviewRows:
     """What stands there of one preview."""
 
     def __init__(self, view: View, area: ui.element, on_stop: Callable[[], None]) -> None:
-        self.read = 0
+        self.totals = PreviewTotals()
         self._view = view
-        self._days: Counter[date] = Counter()
-        self._places: Counter[str] = Counter()
         self._rows: dict[date, tuple[ui.element, ui.label]] = {}
         area.clear()
         with area:
@@ -100,15 +93,13 @@ class _PreviewRows:
 
     def add(self, day: date, piece: PreviewPiece) -> None:
         """A piece of a day."""
-        self.read += piece.read
-        self._days[day] += sum(piece.hits.values())
-        self._places.update(piece.hits)
+        self.totals.add(day, piece)
         if day not in self._rows:
             self._rows[day] = self._row(day)
-        most = max(self._days.values())
+        most = max(self.totals.days.values())
         for shown, (bar, label) in self._rows.items():
-            bar.style(f"width: {100 * self._days[shown] / most if most else 0:.1f}%")
-            label.set_text(f"{self._days[shown]:,}")
+            bar.style(f"width: {100 * self.totals.days[shown] / most if most else 0:.1f}%")
+            label.set_text(f"{self.totals.days[shown]:,}")
         self._state.set_text(self._view.t("watch.preview_read", **self._totals()))
 
     def end(self, last: date | None = None) -> None:
@@ -122,7 +113,7 @@ class _PreviewRows:
         known = self._view.services.register.read().checkpoint_by_id
         self._where.set_text(", ".join(
             f"{known[place].name if place in known else place} ({hits:,})"
-            for place, hits in self._places.most_common(MOST_PLACES)
+            for place, hits in self.totals.places.most_common(MOST_PLACES)
         ))  # fmt: skip
 
     def end_here(self) -> None:
@@ -142,7 +133,7 @@ class _PreviewRows:
 
     def _totals(self) -> dict[str, object]:
         return {
-            "hits": f"{self._days.total():,}",
-            "places": f"{len(self._places):,}",
-            "read": f"{self.read:,}",
+            "hits": f"{self.totals.days.total():,}",
+            "places": f"{len(self.totals.places):,}",
+            "read": f"{self.totals.read:,}",
         }

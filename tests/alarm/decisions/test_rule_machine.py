@@ -293,7 +293,9 @@ def test_any_bytes_are_a_request_or_unreadable(value: bytes | None) -> None:
         asked = decode_request(record(value), "t")
     except UnreadableRequest:
         return
-    DecidedWorld().carry_out(asked)
+    answer = DecidedWorld().carry_out(asked)
+    assert (answer.command_id, answer.offset) == (asked.command_id, asked.offset)
+    assert answer.state in ("accepted", "refused")
 
 
 def test_requests_are_grouped_so_that_each_rule_and_each_id_is_once_in_a_group() -> None:
