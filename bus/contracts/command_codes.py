@@ -9,3 +9,15 @@ NO_SUCH_RULE = "no_such_rule"
 NOT_A_REQUEST = "not_a_request"
 NOT_PRIMARY = "not_primary"
 """The site's data are another one's."""
+
+# Of an alarm.
+ALREADY_TAKEN = "already_taken"
+"""Somebody else has it in hand."""
+NOT_TAKEN = "not_taken"
+NOT_JUDGED = "not_judged"
+IS_CLOSED = "is_closed"
+NOT_CLOSED = "not_closed"
+NO_SUCH_ALARM = "no_such_alarm"
+
+BY_SOMEBODY = frozenset({STALE, ALREADY_TAKEN, IS_CLOSED})
+"""Refusals that say who has decided before, and when."""

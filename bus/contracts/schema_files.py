@@ -10,6 +10,7 @@ import msgspec
 
 from bus.contracts import topics
 from bus.contracts.account_snapshot import SealedAccounts
+from bus.contracts.alarm_states import AlarmRequest, AlarmState
 from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
@@ -23,11 +24,13 @@ FOLDER = Path(__file__).parent / "schemas"
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_WATCHLIST: WatchCommand,
+    topics.CONTROL_ALARM: AlarmRequest,
     topics.CONTROL_REGISTER: RegisterEntry,
     topics.CONTROL_ACCOUNTS: SealedAccounts,
     topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
     topics.CONTROL_MIRROR_TAILS: DivergedRange,
     topics.STATE_WATCHLIST: DecidedRule,
+    topics.STATE_ALARM: AlarmState,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_INCIDENT: Incident,

@@ -19,6 +19,7 @@ DATA_VEHICLE = "data.vehicle"
 DATA_FACE = "data.face"
 DATA_VIDEO = "data.video"
 CONTROL_WATCHLIST = "control.watchlist"
+CONTROL_ALARM = "control.alarm"
 CONTROL_REGISTER = "control.register"
 CONTROL_STATISTICS = "control.statistics"
 CONTROL_VIDEO = "control.video"
@@ -26,6 +27,7 @@ CONTROL_ACCOUNTS = "control.accounts"
 CONTROL_MIRROR_CONFIRMED = "control.mirror-confirmed"
 CONTROL_MIRROR_TAILS = "control.mirror-tails"
 STATE_WATCHLIST = "state.watchlist"
+STATE_ALARM = "state.alarm"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
 EVENT_STATISTICS = "event.statistics"
@@ -161,6 +163,13 @@ _ALL = (
     Topic(STATE_WATCHLIST, Flow.STATE, "watch-rule/1", "the rule id", 1, _ONE, -1,
           "the newest decision per key is the state, so it is compacted and never cut by age",
           _commands("a rule each, and one for the version floor")),
+    Topic(CONTROL_ALARM, Flow.CONTROL, "alarm-request/1", "the alarm id", 1,
+          "requests are decided in the order of their log", 30 * DAY_MS, "as control.watchlist"),
+    Topic(STATE_ALARM, Flow.STATE, "alarm-state/1", "the alarm id", 1, _ONE, -1,
+          "the newest decision per key is the state, so it is compacted and never cut by age",
+          LiveKeys("the life of an alarm each, of those that somebody has acted on",
+                   "200,000 alarms: on more the decider refuses to decide",
+                   "the site's recorder, when it deletes the alarm ([retention] alarms_days)")),
     Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/1", "kind and id of the entry", 1, _ONE,
           -1, _STATE, _commands("an entry each, and one for the version floor")),
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,

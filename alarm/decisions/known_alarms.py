@@ -1,0 +1,64 @@
+"""What has been decided on alarms so far, from the topic that says it. Pure.
+
+In: records of `state.alarm`. Out: of each alarm its state, with its history: the next decision
+repeats it. Never: more than `MAX_ALARMS` of them.
+
+A state is kept as it stands on the topic and read when it is asked for: most are never asked for
+again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from bus.client.model import ConsumedRecord
+from bus.contracts.alarm_states import AlarmState
+from bus.domain.alarm_life import is_alarm_id, no_state
+
+MAX_ALARMS = 200_000
+"""As many keys as the mirror carries of one topic. Alarms that nobody has acted on have no state."""
+
+
+class _StateVersion(msgspec.Struct):
+    alarm_id: str
+    epoch: int
+    n: int
+
+
+_decode = msgspec.json.Decoder(AlarmState).decode
+_decode_version = msgspec.json.Decoder(_StateVersion).decode
+
+
+class KnownAlarms:
+    """Invariant: `_states` has of each alarm the value with the greatest version since its last
+    tombstone."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __contains__(self, alarm_id: str) -> bool:
+        return alarm_id in self._states
+
+    def get(self, alarm_id: str) -> AlarmState:
+        """`no_state` of one that nobody has acted on, or that was deleted."""
+        found = self._states.get(alarm_id)
+        return no_state(alarm_id) if found is None else _decode(found)
+
+    def apply(self, record: ConsumedRecord) -> None:
+        """The next one of `state.alarm`; what is not ours changes nothing."""
+        if record.value is None:
+            self._states.pop((record.key or b"").decode("utf-8", "replace"), None)
+            return
+        try:
+            found = _decode(record.value)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return
+        if not is_alarm_id(found.alarm_id) or found.epoch < 0 or found.n < 0:
+            return
+        known = self._states.get(found.alarm_id)
+        before = None if known is None else _decode_version(known)
+        if before is None or (before.epoch, before.n) <= found.version:
+            self._states[found.alarm_id] = record.value
