@@ -13,10 +13,10 @@ import msgspec
 
 from bus.client.model import ConsumedRecord
 from bus.contracts.alarm_states import AlarmState
-from bus.domain.alarm_life import is_alarm_id, no_state
+from bus.domain.alarm_life import alarm_state, no_state
 
 MAX_ALARMS = 200_000
-"""As many keys as the mirror carries of one topic. Alarms that nobody has acted on have no state."""
+"""As many keys as the mirror carries of one topic. An alarm that nobody has acted on has no state."""
 
 
 class _StateVersion(msgspec.Struct):
@@ -52,11 +52,8 @@ class KnownAlarms:
         if record.value is None:
             self._states.pop((record.key or b"").decode("utf-8", "replace"), None)
             return
-        try:
-            found = _decode(record.value)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return
-        if not is_alarm_id(found.alarm_id) or found.epoch < 0 or found.n < 0:
+        found = alarm_state(record.value)
+        if found is None:
             return
         known = self._states.get(found.alarm_id)
         before = None if known is None else _decode_version(known)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
+from alarm.dispatch.alarm_state_events import AlarmStateEvents, acknowledgement_of
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.published_events import PublishedEvents
@@ -27,6 +28,7 @@ from bus.client.kafka.site_role import SiteRole
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Acknowledged
+from bus.contracts.topics import STATE_ALARM
 from bus.domain.retention import RetentionSettings
 from bus.domain.table_versions import TableVersions
 from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
@@ -63,6 +65,7 @@ class TopicRecording:
         self._metrics = metrics
         self._takeover = SiteTakeover(site.name, notices.give_up_ms, acknowledged, metrics)
         self._events = RecorderEvents(acknowledged)
+        self._alarm_states = AlarmStateEvents()
         self._forget_at_s = 0.0
 
     def run(
@@ -82,11 +85,14 @@ class TopicRecording:
         ):
             role.wait_until_known(ROLE_TIMEOUT_S)
             self._takeover.begin()
+            operations.alarm_states.note_takes(self._acknowledged_since(0))
             positions = starting_positions(stored, cluster)
             consumer.assign(positions)
             while not self._stopping.is_set():
                 if renewed := topics.renewed(cluster, READ):
                     self._events.note_unread(renewed, cluster, topics, positions)
+                    if STATE_ALARM in renewed:
+                        operations.alarm_states.mark_all_unsaid()
                     return
                 messages = consumer.poll(self._max_batch, POLL_TIMEOUT_S)
                 if messages:
@@ -111,9 +117,20 @@ class TopicRecording:
         )
 
     def _store(self, operations: OperationsStore, changes: BatchChanges) -> None:
-        self._note_acknowledged(changes.acknowledged)
+        since_ms = changes.now_ms - KEEP_MS
+        taken = [acknowledgement_of(one.state) for one in changes.alarm_states]
+        self._note_acknowledged(
+            [*changes.acknowledged, *(one for one in taken if one and one.at_ms > since_ms)]
+        )
         operations.apply(changes)
         self._takeover.on_changes(changes)
+
+    def _acknowledged_since(self, at_ms: int) -> list[Acknowledged]:
+        """As the file says. Raises StoreUnavailable."""
+        try:
+            return self._acknowledged.since(at_ms)
+        except AcknowledgementsUnavailable as error:
+            raise StoreUnavailable(str(error)) from error
 
     def _note_acknowledged(self, taken: Iterable[Acknowledged]) -> None:
         """In the file that all processes of the site share. Raises StoreUnavailable."""
@@ -141,6 +158,10 @@ class TopicRecording:
                 wake()
             self._takeover.end_replicated(operations, role, events)
         self._events.publish_due(operations, events)
+        is_primary = role.is_known and role.secondary_since_ms is None
+        self._alarm_states.publish_due(
+            operations, events, is_at_end=is_at_end, is_primary=is_primary
+        )
         self._forget(operations)
 
     def _forget(self, operations: OperationsStore) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast, get_args
 
+import msgspec
+
 from bus.contracts.alarm_states import (
     AlarmOp,
     AlarmRequest,
@@ -26,6 +28,7 @@ from bus.contracts.command_codes import (
     NOT_JUDGED,
     NOT_TAKEN,
 )
+from bus.contracts.site_epoch import MAX_NUMBER
 from bus.domain.command_error import CommandError
 
 STAGES: tuple[AlarmStage, ...] = get_args(AlarmStage)
@@ -40,6 +43,8 @@ MAX_TEXT_CHARACTERS = 500
 MAX_COMMENTS = 50
 MAX_STEPS = 100
 """Of one alarm; the last of them is left for closing it."""
+
+_decode_state = msgspec.json.Decoder(AlarmState).decode
 
 _STAYS = ""
 _ENDED: dict[AlarmOp, str] = dict.fromkeys(OPS, IS_CLOSED)
@@ -92,6 +97,16 @@ def allowed_ops(stage: AlarmStage, owner: str, account: str) -> tuple[AlarmOp, .
 def no_state(alarm_id: str) -> AlarmState:
     """Of an alarm that nobody has touched."""
     return AlarmState(alarm_id=alarm_id, stage="open", epoch=0, n=0)
+
+
+def alarm_state(value: bytes) -> AlarmState | None:
+    """What a record of `state.alarm` says; None of what is not ours."""
+    try:
+        found = _decode_state(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    is_counted = 0 <= found.epoch <= MAX_NUMBER and 0 < found.n < 1 << 53
+    return found if is_counted and is_alarm_id(found.alarm_id) else None
 
 
 def is_alarm_id(text: str) -> bool:
