@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from alarm.decisions.known_alarms import MAX_ALARMS, KnownAlarms
-from alarm.decisions.machine import FollowingState, NewestDecision
+from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.requests import CommandRequest, check_lengths, decode_request
 from bus.client.model import ConsumedRecord, KeyedValue
 from bus.contracts.alarm_states import AlarmRequest, AlarmStage, AlarmState, AlarmStep, Verdict
@@ -61,7 +61,7 @@ class AlarmMachine:
 
     def follow(
         self, request: CommandRequest[AlarmRequest], state: KnownAlarms, now_ms: int
-    ) -> FollowingState:
+    ) -> DecidedState:
         """See `DecisionMachine.follow`. Who takes what they have already is told so, and nothing
         changes: it was taken where no decider was, and is said again."""
         command = request.command
@@ -74,14 +74,14 @@ class AlarmMachine:
             stage = next_stage(known, command)
         except CommandError as error:
             if error.code == ALREADY_TAKEN and known.owner == command.who:
-                return FollowingState(known.n, ())
+                return DecidedState(known.n, ())
             raise
         if command.alarm_id not in state and len(state) >= MAX_ALARMS:
             text = f"{MAX_ALARMS} alarms have a state: keep them for less long"
             raise CommandError("", f"{text} ([retention] alarms_days)", "full")
         decided = _decided(request, known, stage, self._site_epoch(), now_ms)
         record = KeyedValue(decided.alarm_id.encode(), msgspec.json.encode(decided))
-        return FollowingState(decided.n, (record,))
+        return DecidedState(decided.n, (record,))
 
 
 def _decided(

@@ -16,7 +16,7 @@ from bus.contracts.alarm_states import AlarmState
 from bus.domain.alarm_life import alarm_state, no_state
 
 MAX_ALARMS = 200_000
-"""As many keys as the mirror carries of one topic. An alarm that nobody has acted on has no state."""
+"""As many keys as the mirror carries of one topic. What nobody has acted on has no state."""
 
 
 class _StateVersion(msgspec.Struct):

@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS alarm_states (
 );
 CREATE INDEX IF NOT EXISTS alarm_states_by_stage ON alarm_states (stage);
 CREATE INDEX IF NOT EXISTS alarm_states_by_owner ON alarm_states (owner);
-CREATE INDEX IF NOT EXISTS alarm_states_by_verdict ON alarm_states (rule_id, verdict) WHERE verdict != '';
+CREATE INDEX IF NOT EXISTS alarm_states_by_verdict
+    ON alarm_states (rule_id, verdict) WHERE verdict != '';
 CREATE INDEX IF NOT EXISTS alarm_states_by_change ON alarm_states (changed_at_ms);
 CREATE INDEX IF NOT EXISTS alarm_states_unsaid ON alarm_states (changed_at_ms) WHERE said = 0;
 CREATE INDEX IF NOT EXISTS alarm_states_alone ON alarm_states (changed_at_ms) WHERE has_alarm = 0;

@@ -29,6 +29,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
+    CONTROL_ALARM,
     CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ACKNOWLEDGED,
@@ -37,6 +38,7 @@ from bus.contracts.topics import (
     EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    STATE_ALARM,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -53,7 +55,7 @@ from ingest.store.port import PageRequest, StoreUnavailable
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
     CONTROL_WATCHLIST, STATE_WATCHLIST, EVENT_COMMAND, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT,
-    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, CONTROL_ALARM, STATE_ALARM,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
