@@ -19,6 +19,7 @@ import msgspec
 
 from bus.contracts.alarm_states import AlarmState, AlarmStep
 from bus.contracts.alarms import Acknowledged
+from bus.domain.alarm_life import STATE_MS
 
 ALARM_STATES = """
 CREATE TABLE IF NOT EXISTS alarm_states (
@@ -43,13 +44,13 @@ CREATE INDEX IF NOT EXISTS alarm_states_unsaid ON alarm_states (changed_at_ms) W
 CREATE INDEX IF NOT EXISTS alarm_states_alone ON alarm_states (changed_at_ms) WHERE has_alarm = 0;
 CREATE TABLE IF NOT EXISTS deleted_alarm_states (alarm_id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
-STATE_DAYS = 90
-STATE_MS = STATE_DAYS * 86_400_000
 _LOCAL = -1
 _UNSAID, _SAID, _OVER = 0, 1, 2
 
 _PUT = """
-INSERT INTO alarm_states VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+INSERT INTO alarm_states VALUES (
+    ?1, coalesce((SELECT rule_id FROM alarms WHERE alarms.alarm_id = ?1), ?2),
+    ?3, ?4, ?5, ?6, ?7, ?8, ?9,
     EXISTS (SELECT 1 FROM alarms WHERE alarms.alarm_id = ?1), ?10)
 ON CONFLICT (alarm_id) DO UPDATE SET stage = excluded.stage, owner = excluded.owner,
     verdict = excluded.verdict, epoch = excluded.epoch, n = excluded.n,
@@ -99,10 +100,11 @@ def note_takes(db: sqlite3.Connection, taken: Iterable[Acknowledged]) -> None:
         )
 
 
-def note_alarm(db: sqlite3.Connection, alarm_id: str) -> None:
+def note_alarm(db: sqlite3.Connection, alarm_id: str, rule_id: str) -> None:
     """The alarm is stored, perhaps after its state."""
     db.execute(
-        "UPDATE alarm_states SET has_alarm = 1 WHERE alarm_id = ? AND has_alarm = 0", (alarm_id,)
+        "UPDATE alarm_states SET has_alarm = 1, rule_id = ? WHERE alarm_id = ? AND has_alarm = 0",
+        (rule_id, alarm_id),
     )
 
 

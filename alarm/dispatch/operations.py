@@ -236,7 +236,7 @@ class OperationsStore:
         )  # fmt: skip
         if not inserted.rowcount:
             return False
-        note_alarm(self._db, alarm.alarm_id)
+        note_alarm(self._db, alarm.alarm_id, alarm.rule_id)
         self.pictures.add(self._db, inserted.lastrowid or 0, alarm)
         return True
 

@@ -14,6 +14,7 @@ from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
 VERSION = 8
+FIRST_WITH_STATES = 8
 
 PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;

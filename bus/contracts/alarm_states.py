@@ -9,7 +9,7 @@ what may follow on what (`bus.domain.alarm_life`).
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -113,3 +113,11 @@ class AlarmState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Since when its owner has it."""
         given = [one.at_ms for one in self.history if one.op in ("take", "assign", "reopen")]
         return given[-1] if given else self.since_ms
+
+
+class RuleVerdicts(NamedTuple):
+    """How many alarms of a rule somebody has judged, and how many of these were false."""
+
+    rule_id: str
+    judged: int
+    false: int

@@ -19,5 +19,7 @@ IS_CLOSED = "is_closed"
 NOT_CLOSED = "not_closed"
 NO_SUCH_ALARM = "no_such_alarm"
 
+OTHER_STAGE = frozenset({ALREADY_TAKEN, NOT_TAKEN, NOT_JUDGED, IS_CLOSED, NOT_CLOSED})
+"""The alarm is at another point of its life."""
 BY_SOMEBODY = frozenset({STALE, ALREADY_TAKEN, IS_CLOSED})
 """Refusals that say who has decided before, and when."""

@@ -36,6 +36,8 @@ OPS: tuple[AlarmOp, ...] = get_args(AlarmOp)
 FALSE_REASONS: tuple[str, ...] = tuple(filter(None, get_args(FalseReason)))
 RESULTS: tuple[str, ...] = tuple(filter(None, get_args(AlarmResult)))
 
+STATE_DAYS = 90
+STATE_MS = STATE_DAYS * 86_400_000
 MAX_ID_CHARACTERS = 1_000
 """Of an alarm's id: a rule's and a record's."""
 MAX_NAME_CHARACTERS = 200
@@ -97,6 +99,12 @@ def allowed_ops(stage: AlarmStage, owner: str, account: str) -> tuple[AlarmOp, .
 def no_state(alarm_id: str) -> AlarmState:
     """Of an alarm that nobody has touched."""
     return AlarmState(alarm_id=alarm_id, stage="open", epoch=0, n=0)
+
+
+def is_over(state: AlarmState, now_ms: int) -> bool:
+    """Whether nobody has touched it for `STATE_DAYS`: its state leaves the bus then, and stays as
+    it is."""
+    return 0 < state.changed_at_ms < now_ms - STATE_MS
 
 
 def alarm_state(value: bytes) -> AlarmState | None:
