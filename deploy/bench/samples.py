@@ -32,7 +32,7 @@ def chosen_figures(prefix: str, only: str) -> list[str]:
     return wanted or known
 
 
-class PartlyMeasured(OperatorError):
+class PartialSamples(OperatorError):
     """Some figures of a program failed; `found` has the others."""
 
     def __init__(self, failures: Sequence[str], found: Mapping[str, float]) -> None:
@@ -43,7 +43,7 @@ class PartlyMeasured(OperatorError):
 def each_attempted(
     programs: Mapping[str, Callable[[], float]], failure: str = ""
 ) -> dict[str, float]:
-    """Every figure by its name. Raises `PartlyMeasured` at the end if any of them failed, or there
+    """Every figure by its name. Raises `PartialSamples` at the end if any of them failed, or there
     was a `failure` before."""
     failures = [failure] if failure else []
     found: dict[str, float] = {}
@@ -53,7 +53,7 @@ def each_attempted(
         except Exception as error:
             failures.append(f"{name}: {type(error).__name__}: {error}")
     if failures:
-        raise PartlyMeasured(failures, found)
+        raise PartialSamples(failures, found)
     return found
 
 

@@ -34,7 +34,7 @@ from deploy.bench.ingest.role_processes import (
 from deploy.bench.ingest.sending import HIT_EVERY, answer_of, start_devices, want_plate
 from deploy.bench.ingest.watchers import alarms
 from deploy.bench.report import FIGURES, Samples
-from deploy.bench.samples import PartlyMeasured, SampleRecorder, Say, attempt
+from deploy.bench.samples import PartialSamples, SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, role
 from deploy.errors import OperatorError
 from deploy.roles.table import ROLES
@@ -77,7 +77,7 @@ def _known_figures(work: Callable[[], dict[str, float]], say: Say) -> dict[str, 
     """Also those of a program in which others failed."""
     try:
         return work()
-    except PartlyMeasured as error:
+    except PartialSamples as error:
         say(f"  not measured: {error}")
         return error.found
 

@@ -11,7 +11,7 @@ import pytest
 from deploy.bench import run as verb
 from deploy.bench.ingest import measure
 from deploy.bench.report import Samples
-from deploy.bench.samples import PartlyMeasured, SampleRecorder, attempt, each_attempted
+from deploy.bench.samples import PartialSamples, SampleRecorder, attempt, each_attempted
 from deploy.errors import OperatorError
 
 
@@ -33,12 +33,12 @@ def test_of_a_program_whose_stages_fail_the_other_figures_are_kept(monkeypatch: 
     def late() -> float:
         raise OperatorError("5 of about 10 alarms")
 
-    with pytest.raises(PartlyMeasured, match=r"ended early; b: OperatorError: 5 of about 10 alarms$") as failed:
+    with pytest.raises(PartialSamples, match=r"ended early; b: OperatorError: 5 of about 10 alarms$") as failed:
         each_attempted({"a": lambda: 1.0, "b": late, "c": lambda: 3.0}, "ended early")
     assert failed.value.found == {"a": 1.0, "c": 3.0}
 
     def work() -> dict[str, float]:
-        raise PartlyMeasured(["x"], {"ingest-b-start": 86.0})
+        raise PartialSamples(["x"], {"ingest-b-start": 86.0})
 
     said: list[str] = []
     monkeypatch.setattr(measure, "PROGRAMS", (("B", ("ingest-b-start", "ingest-b-idle"), work),))
