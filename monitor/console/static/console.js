@@ -57,6 +57,7 @@ window.databus = (() => {
   const key = (params) => word("key", params.value);
   const kind = (params) => word("kind", params.value);
   const severity = (params) => word("severity", params.value);
+  const stage = (params) => word("stage", params.value);
   /* A word that the server has already put into the page's language, beside the value that colours it. */
   const told = (params) => (params.data || {})[params.colDef.field + "_text"] ?? "";
   const bytes = (params) => {
@@ -232,6 +233,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
+  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, stage, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();
