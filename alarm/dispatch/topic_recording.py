@@ -23,7 +23,7 @@ from alarm.dispatch.retention import SLICE
 from alarm.dispatch.site_takeover import SiteTakeover
 from alarm.settings import DispatcherSettings
 from bus.client.kafka.config import FOLLOWS_LEADERS
-from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.site_role import SiteRole
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
@@ -87,12 +87,12 @@ class TopicRecording:
             self._takeover.begin()
             operations.alarm_states.note_takes(self._acknowledged_since(0))
             positions = starting_positions(stored, cluster)
+            if positions.get(TopicPartition(STATE_ALARM, 0)) == BEGINNING:
+                operations.alarm_states.mark_all_unsaid()  # but for what is read there
             consumer.assign(positions)
             while not self._stopping.is_set():
                 if renewed := topics.renewed(cluster, READ):
                     self._events.note_unread(renewed, cluster, topics, positions)
-                    if STATE_ALARM in renewed:
-                        operations.alarm_states.mark_all_unsaid()
                     return
                 messages = consumer.poll(self._max_batch, POLL_TIMEOUT_S)
                 if messages:

@@ -19,6 +19,7 @@ from bus.contracts.alarm_states import (
     AlarmStage,
     AlarmState,
     FalseReason,
+    RuleVerdicts,
 )
 from bus.contracts.command_codes import (
     ALREADY_TAKEN,
@@ -46,6 +47,8 @@ MAX_COMMENTS = 50
 MAX_STEPS = 100
 """Of one alarm; the last of them is left for closing it."""
 
+ENOUGH_JUDGED = 10
+MOST_FALSE_SHARE = 0.3
 _decode_state = msgspec.json.Decoder(AlarmState).decode
 
 _STAYS = ""
@@ -99,6 +102,12 @@ def allowed_ops(stage: AlarmStage, owner: str, account: str) -> tuple[AlarmOp, .
 def no_state(alarm_id: str) -> AlarmState:
     """Of an alarm that nobody has touched."""
     return AlarmState(alarm_id=alarm_id, stage="open", epoch=0, n=0)
+
+
+def is_often_false(verdicts: RuleVerdicts) -> bool:
+    """Whether a rule is to be narrowed: of enough judged alarms too many were false."""
+    is_enough = verdicts.judged >= ENOUGH_JUDGED
+    return is_enough and verdicts.false >= MOST_FALSE_SHARE * verdicts.judged
 
 
 def is_over(state: AlarmState, now_ms: int) -> bool:

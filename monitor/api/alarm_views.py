@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from bus.contracts.alarm_states import AlarmState, AlarmStep
+from bus.contracts.alarm_states import AlarmState, AlarmStep, RuleVerdicts
+from bus.domain.alarm_life import is_often_false
 from monitor.api.views import Row, clock
 
 
@@ -34,3 +35,12 @@ def step_row(step: AlarmStep, zone: ZoneInfo) -> Row:
     """One thing that was done."""
     fields: Row = msgspec.structs.asdict(step)
     return fields | {"at": clock(step.at_ms, zone), "asked_at": clock(step.asked_at_ms, zone)}
+
+
+def verdict_fields(verdicts: RuleVerdicts) -> Row:
+    """Of a rule: how many of its alarms somebody has judged, how many were false."""
+    return {
+        "judged": verdicts.judged,
+        "false_alarms": verdicts.false,
+        "often_false": is_often_false(verdicts),
+    }

@@ -30,6 +30,7 @@ async def ask_for(t: Texts, op: AlarmOp, accounts: list[str]) -> dict[str, str] 
         def submit() -> None:
             dialog.submit({name: str(field.value or "") for name, field in fields.items()})
 
+        fields[needed[-1]].props("autofocus")
         for field in fields.values():
             field.props("outlined dense").style("width: 360px; max-width: 80vw")
             field.on("keydown.enter", submit)

@@ -88,8 +88,8 @@ class AlarmLife:
             done = await ask(view.services, request)
         except FAULTS as error:
             zone = view.services.site.tz
-            why = alarm_fault_text(error, t, zone)
-            notify_fault(t("alarm.failed", op=name, why=why), error)
+            why_not = t("alarm.failed", op=name, why=alarm_fault_text(error, t, zone))
+            notify_fault(why_not, error)
             return
         text = t("alarm.taken_here" if done.outcome == "taken_here" else "alarm.done", op=name)
         ui.notify(text, type="positive")

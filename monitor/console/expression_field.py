@@ -43,6 +43,10 @@ class ExpressionField:
         """As it is typed, in one line."""
         return " ".join((self._field.value or "").split())
 
+    def set_text(self, text: str) -> None:
+        """In the place of what is typed."""
+        self._field.set_value(text)
+
     def clear(self) -> None:
         """As at the beginning."""
         self._field.set_value("")

@@ -69,10 +69,8 @@ ZH: dict[str, str] = {
     "alarm.notice_on": "开启桌面通知",
     "alarm.notice_off": "关闭桌面通知",
     "alarm.notice_denied": "浏览器不允许桌面通知，请在浏览器设置中允许。",
-    "alarm.false_share": "{false} / {judged}",
     "alarm.narrow": "收窄布控",
-    "alarm.narrow_hint": "已判定的 {judged} 条告警中有 {false} 条误报：请收窄条件后提交，"
-    "将替换现有布控。",
+    "alarm.narrow_fill": "“{name}”的误报较多：请收窄条件后提交，将替换现有布控。",
     "alarm.fault_already_taken": "{who} 已于 {when} 接警",
     "alarm.fault_stale": "{who} 已于 {when} 更改",
     "alarm.fault_is_closed": "已结案，请先重新处理",
@@ -161,10 +159,9 @@ EN: dict[str, str] = {
     "alarm.notice_on": "Desktop notices on",
     "alarm.notice_off": "Desktop notices off",
     "alarm.notice_denied": "The browser does not allow desktop notices; its settings can.",
-    "alarm.false_share": "{false} of {judged}",
     "alarm.narrow": "Narrow",
-    "alarm.narrow_hint": "Of {judged} judged alarms {false} were false: narrow the conditions and "
-    "put it; it replaces the rule.",
+    "alarm.narrow_fill": "{name} had many false alarms: narrow its conditions and put it; it "
+    "replaces the rule.",
     "alarm.fault_already_taken": "{who} has it in hand since {when}",
     "alarm.fault_stale": "{who} changed it at {when}",
     "alarm.fault_is_closed": "it is closed: reopen it first",

@@ -29,6 +29,7 @@ from monitor.console.plate_offer import PlateOffer, is_whole_plate, plates_of_al
 from monitor.console.rows import Row, column, place_field, severity_column
 
 STALE_SECONDS = 0.5  # between two looks for what has come
+LOOKS = 3  # the bus says it before the store has it
 MOST_GROUPED = 500  # alarms that are grouped
 LIFE = ("stage", "owner", "rule", "changed")
 
@@ -141,7 +142,7 @@ class AlarmLists:
 
     def __init__(self, view: View, form: SearchForm, detail: DetailPanel) -> None:
         self._view, self._form, self._detail = view, form, detail
-        self._is_stale = False
+        self._looks_due = 0
         t = view.t
         self._fault = FaultNotice()
         self._single = paged_grid(
@@ -212,15 +213,15 @@ class AlarmLists:
         life, op = self._detail.life, OPS_BY_KEY.get(str(event.args["op"]))
         if life is not None and op is not None and life.alarm_id == event.args["alarm"]:
             await life.act(op)
-            self._is_stale = True
 
     def _on_update(self, update: Update) -> None:
-        self._is_stale |= bool(update.delta.alarms or update.delta.alarm_states)
+        if update.delta.alarms or update.delta.alarm_states:
+            self._looks_due = LOOKS
 
     async def _refresh_stale(self) -> None:
-        if not self._is_stale:
+        if not self._looks_due:
             return
-        self._is_stale = False
+        self._looks_due -= 1
         if self._is_grouped:
             await self._load_groups()
         else:

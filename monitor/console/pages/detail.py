@@ -83,8 +83,9 @@ class DetailPanel:
     def _on_update(self, update: Update) -> None:
         """Somebody, here or at another desk, has acted on the alarm that is open."""
         life = self.life
-        for state in update.delta.alarm_states if life is not None else ():
-            life.show(state)
+        if life is not None:
+            for state in update.delta.alarm_states:
+                life.show(state)
 
     async def open(self, **which: str) -> None:
         """Show what has this id: `record`, `alarm` or `rejected`."""

@@ -66,6 +66,11 @@ window.databus = (() => {
     while (value >= 1024 && unit < 4) { value /= 1024; unit += 1; }
     return `${value.toFixed(unit && value < 100 ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}/s`;
   };
+  /* Of the alarms of a rule that somebody has judged. */
+  const falseShare = (params) => {
+    const { judged, false_alarms: wrong } = params.data || {};
+    return judged ? `${wrong} / ${judged}` : "";
+  };
   const state = (params) => word("state", params.value);
   const reason = (params) => word("reason", params.value);
   const incident = (params) => word("incident", params.value);
@@ -233,6 +238,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, stage, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
+  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, stage, falseShare, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();

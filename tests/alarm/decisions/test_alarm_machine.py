@@ -29,7 +29,15 @@ from bus.contracts.command_codes import (
 )
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.topics import CONTROL_ALARM, EVENT_COMMAND, STATE_ALARM
-from bus.domain.alarm_life import MAX_COMMENTS, MAX_STEPS, OPS, STAGES, TRANSITIONS, alarm_state, allowed_ops
+from bus.domain.alarm_life import (
+    MAX_COMMENTS,
+    MAX_STEPS,
+    OPS,
+    STAGES,
+    TRANSITIONS,
+    alarm_state,
+    allowed_ops,
+)
 
 NOW_MS = 1_795_000_000_000
 ALARM = "r:1"
@@ -268,7 +276,8 @@ def test_a_site_whose_data_are_another_ones_decides_nothing() -> None:
     world = AlarmWorld()
     decided = world.decide(world.request(op="take"), NOW_MS, is_primary=False)
     assert decided.records == ()
-    assert decided.answer is not None and decided.answer.code == NOT_PRIMARY
+    assert decided.answer is not None
+    assert decided.answer.code == NOT_PRIMARY
 
 
 def test_a_deleted_alarm_begins_anew_and_what_is_not_ours_changes_nothing() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,28 +11,13 @@ from console_city import alarms, fill_store, incidents
 from console_traffic import make_topics, producer, send_events
 from playwright.sync_api import Page, expect
 
-from alarm.dispatch.reader import OperationsReader
-from alarm.dispatch.service import AlarmDispatcher
-from alarm.settings import DispatcherSettings
-from bus.notify.settings import NoticeSettings
-from bus.settings import BusSettings, SiteSettings
 from deploy.servers.databus import RunningBroker
-from ingest.store.port import PageRequest, StoreUnavailable
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
+from tests.running_dispatcher import running_dispatcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-
-
-def stored(path: Path) -> int:
-    try:
-        reader = OperationsReader(path)
-    except StoreUnavailable:
-        return 0
-    found, _ = reader.alarms(page=PageRequest(limit=1000))
-    reader.close()
-    return len(found)
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +28,10 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     make_topics(broker.bootstrap)
     send_events(producer(broker.bootstrap), alarms(started_ms), incidents(started_ms))
     AccountStore(path).add("wang", "only looking", [AccountRole.VIEWER])
-    bus = BusSettings(bootstrap_servers=broker.bootstrap)
-    dispatcher = AlarmDispatcher(
-        SiteSettings(data_dir=str(path)), bus, DispatcherSettings(), NoticeSettings()
-    )
-    thread = threading.Thread(target=lambda: asyncio.run(dispatcher.run()))
-    thread.start()
-    operations, until_ms = path / "store" / "operations.db", now_ms() + 60_000
-    while stored(operations) < 30:
-        assert now_ms() < until_ms
-        threading.Event().wait(0.1)
-    made = ConsoleProcess(path, broker.bootstrap, started_ms)
-    yield made
-    made.stop()
-    dispatcher.stop()
-    thread.join(30)
+    with running_dispatcher(broker.bootstrap, path, alarms=30):
+        made = ConsoleProcess(path, broker.bootstrap, started_ms)
+        yield made
+        made.stop()
 
 
 def alarms_page(open_page: OpenPage, console: ConsoleProcess, query: str = "") -> Page:
