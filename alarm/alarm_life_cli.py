@@ -53,13 +53,13 @@ ResultOption = Annotated[str, typer.Option("--result", help=f"One of {', '.join(
 def add_life_commands(alarms: typer.Typer) -> None:
     """To the group `alarms`."""
     for name, command in (
-        ("take", take), ("assign", assign), ("confirm", confirm), ("false", false_alarm),
+        ("take", take_alarm), ("assign", assign), ("confirm", confirm), ("false", false_alarm),
         ("comment", comment), ("close", close), ("reopen", reopen),
     ):  # fmt: skip
         alarms.command(name)(command)
 
 
-def take(
+def take_alarm(
     ctx: typer.Context, alarm_id: IdArgument, by: ByOption = "", as_json: AsJson = False
 ) -> None:
     """Take an alarm in hand; of two the first has it."""

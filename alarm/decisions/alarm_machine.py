@@ -23,8 +23,10 @@ from bus.domain.command_error import CommandError
 
 MAX_REQUEST_BYTES = 16 * 1024
 """Its longest texts, every character escaped. A state repeats a hundred of them at most."""
-MAX_SAID_LATER_MS = 30 * 86_400_000
-"""What was done without a decider is said while it is kept; an older time is a wrong clock's."""
+LATE_MS = 2_000
+MAX_LATE_MS = 30 * 86_400_000
+"""What was done without a decider is said later, while it is kept; an older time is a wrong
+clock's."""
 
 _decode = msgspec.json.Decoder(AlarmRequest).decode
 
@@ -105,7 +107,7 @@ def _decided(
 
 
 def _step(command: AlarmRequest, stage: AlarmStage, now_ms: int) -> AlarmStep:
-    is_late = command.at_ms > 0 and 0 < now_ms - command.at_ms <= MAX_SAID_LATER_MS
+    is_late = command.at_ms > 0 and LATE_MS < now_ms - command.at_ms <= MAX_LATE_MS
     return AlarmStep(
         op=command.op, by=command.who, at_ms=now_ms, stage=stage,
         to=command.to if command.op == "assign" else "",

@@ -14,7 +14,7 @@ import time
 import msgspec
 
 from alarm.dispatch.operations import OperationsStore
-from alarm.dispatch.published_events import DeletedState, PublishedEvents
+from alarm.dispatch.published_events import PublishedEvents, StateTombstone
 from bus.contracts.alarm_states import AlarmRequest, AlarmState
 from bus.contracts.alarms import Acknowledged
 
@@ -36,21 +36,22 @@ class AlarmStateEvents:
     ) -> None:  # fmt: skip
         """What is due goes out once a second; what the brokers have acknowledged is noted."""
         table = operations.alarm_states
-        table.mark_said(
+        table.mark_published(
             [state for one in events.alarm_requests.take_acknowledged()
              if (state := self._asked.pop(one.alarm_id, None)) is not None]
         )  # fmt: skip
-        table.mark_said(events.alarm_states.take_acknowledged())
+        table.mark_published(events.alarm_states.take_acknowledged())
         table.mark_deleted(one.alarm_id for one in events.alarm_tombstones.take_acknowledged())
         if not is_at_end or time.monotonic() < self._due_at_s:
             return
         self._due_at_s = time.monotonic() + PUBLISH_EVERY_S
-        events.alarm_states.send((one.alarm_id, one) for one in table.unsaid_states(AT_ONCE))
+        events.alarm_states.send((one.alarm_id, one) for one in table.unpublished_states(AT_ONCE))
         events.alarm_tombstones.send(
-            (one, DeletedState(one)) for one in table.deleted(AT_ONCE)
+            (one, StateTombstone(one)) for one in table.deleted(AT_ONCE)
         )
         if is_primary:
-            self._asked = {one.alarm_id: one for one in table.unsaid_takes(AT_ONCE)} | self._asked
+            taken = {one.alarm_id: one for one in table.unpublished_takes(AT_ONCE)}
+            self._asked = taken | self._asked
             events.alarm_requests.send(
                 (one.alarm_id, take_request(one)) for one in self._asked.values()
             )

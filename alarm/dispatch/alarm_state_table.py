@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS alarm_states (
     epoch INTEGER NOT NULL,  -- -1: taken here, and not decided yet
     n INTEGER NOT NULL,
     changed_at_ms INTEGER NOT NULL,
-    said INTEGER NOT NULL,  -- 0: the bus has to be told; 1: it knows; 2: its life is over
+    published INTEGER NOT NULL,  -- 0: the bus has to be told; 1: it knows; 2: its life is over
     has_alarm INTEGER NOT NULL,
     body BLOB NOT NULL
 );
@@ -40,12 +40,13 @@ CREATE INDEX IF NOT EXISTS alarm_states_by_owner ON alarm_states (owner);
 CREATE INDEX IF NOT EXISTS alarm_states_by_verdict
     ON alarm_states (rule_id, verdict) WHERE verdict != '';
 CREATE INDEX IF NOT EXISTS alarm_states_by_change ON alarm_states (changed_at_ms);
-CREATE INDEX IF NOT EXISTS alarm_states_unsaid ON alarm_states (changed_at_ms) WHERE said = 0;
+CREATE INDEX IF NOT EXISTS alarm_states_unpublished
+    ON alarm_states (changed_at_ms) WHERE published = 0;
 CREATE INDEX IF NOT EXISTS alarm_states_alone ON alarm_states (changed_at_ms) WHERE has_alarm = 0;
 CREATE TABLE IF NOT EXISTS deleted_alarm_states (alarm_id TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 _LOCAL = -1
-_UNSAID, _SAID, _OVER = 0, 1, 2
+_UNPUBLISHED, _PUBLISHED, _OVER = 0, 1, 2
 
 _PUT = """
 INSERT INTO alarm_states VALUES (
@@ -54,12 +55,12 @@ INSERT INTO alarm_states VALUES (
     EXISTS (SELECT 1 FROM alarms WHERE alarms.alarm_id = ?1), ?10)
 ON CONFLICT (alarm_id) DO UPDATE SET stage = excluded.stage, owner = excluded.owner,
     verdict = excluded.verdict, epoch = excluded.epoch, n = excluded.n,
-    changed_at_ms = excluded.changed_at_ms, said = excluded.said, body = excluded.body
+    changed_at_ms = excluded.changed_at_ms, published = excluded.published, body = excluded.body
     WHERE (excluded.epoch, excluded.n) >= (alarm_states.epoch, alarm_states.n)
 """
 _OLDER_CAME_LATER = """
-UPDATE alarm_states SET said = 0
-    WHERE alarm_id = ? AND (epoch, n) > (?, ?) AND epoch >= 0 AND said = 1
+UPDATE alarm_states SET published = 0
+    WHERE alarm_id = ? AND (epoch, n) > (?, ?) AND epoch >= 0 AND published = 1
 """
 
 
@@ -76,12 +77,12 @@ def put_states(db: sqlite3.Connection, changes: Iterable[StateChange]) -> None:
     for alarm_id, state in changes:
         if state is None:
             db.execute(
-                "DELETE FROM alarm_states WHERE alarm_id = ? AND epoch >= 0 AND said != ?",
+                "DELETE FROM alarm_states WHERE alarm_id = ? AND epoch >= 0 AND published != ?",
                 (alarm_id, _OVER),
             )
             continue
         db.execute(_OLDER_CAME_LATER, (alarm_id, state.epoch, state.n))
-        db.execute(_PUT, _row(state, _SAID))
+        db.execute(_PUT, _row(state, _PUBLISHED))
 
 
 def note_takes(db: sqlite3.Connection, taken: Iterable[Acknowledged]) -> None:
@@ -96,7 +97,7 @@ def note_takes(db: sqlite3.Connection, taken: Iterable[Acknowledged]) -> None:
         db.execute(
             "INSERT OR IGNORE INTO alarm_states SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10"
             " WHERE EXISTS (SELECT 1 FROM alarms WHERE alarms.alarm_id = ?1)",
-            _row(state, _UNSAID),
+            _row(state, _UNPUBLISHED),
         )
 
 
@@ -108,9 +109,9 @@ def note_alarm(db: sqlite3.Connection, alarm_id: str, rule_id: str) -> None:
     )
 
 
-def mark_all_unsaid(db: sqlite3.Connection) -> None:
+def mark_all_unpublished(db: sqlite3.Connection) -> None:
     """The topic is another one than the one that said them, or the file is a copy of a backup."""
-    db.execute("UPDATE alarm_states SET said = 0 WHERE said = 1")
+    db.execute("UPDATE alarm_states SET published = 0 WHERE published = 1")
 
 
 def delete_states(db: sqlite3.Connection, alarm_ids: Sequence[str]) -> None:
@@ -118,7 +119,7 @@ def delete_states(db: sqlite3.Connection, alarm_ids: Sequence[str]) -> None:
     rows = [(one,) for one in alarm_ids]
     db.executemany(
         "INSERT OR IGNORE INTO deleted_alarm_states SELECT alarm_id FROM alarm_states"
-        f" WHERE alarm_id = ? AND epoch >= 0 AND said != {_OVER}",
+        f" WHERE alarm_id = ? AND epoch >= 0 AND published != {_OVER}",
         rows,
     )
     db.executemany("DELETE FROM alarm_states WHERE alarm_id = ?", rows)
@@ -133,11 +134,11 @@ def end_states(db: sqlite3.Connection, alone_before_ms: int, now_ms: int, limit:
     ).fetchall()
     delete_states(db, [name for (name,) in alone])
     over = db.execute(
-        "SELECT alarm_id FROM alarm_states WHERE changed_at_ms < ? AND said = ? LIMIT ?",
-        (now_ms - STATE_MS, _SAID, limit),
+        "SELECT alarm_id FROM alarm_states WHERE changed_at_ms < ? AND published = ? LIMIT ?",
+        (now_ms - STATE_MS, _PUBLISHED, limit),
     ).fetchall()
     db.executemany("INSERT OR IGNORE INTO deleted_alarm_states VALUES (?)", over)
-    db.executemany(f"UPDATE alarm_states SET said = {_OVER} WHERE alarm_id = ?", over)
+    db.executemany(f"UPDATE alarm_states SET published = {_OVER} WHERE alarm_id = ?", over)
 
 
 class AlarmStateTable:
@@ -155,28 +156,28 @@ class AlarmStateTable:
             with self._transaction() as db:
                 note_takes(db, taken)
 
-    def unsaid_takes(self, limit: int) -> list[AlarmState]:
+    def unpublished_takes(self, limit: int) -> list[AlarmState]:
         """Taken here and not said yet, the oldest first."""
-        return self._unsaid("epoch < 0", limit)
+        return self._unpublished("epoch < 0", limit)
 
-    def unsaid_states(self, limit: int) -> list[AlarmState]:
+    def unpublished_states(self, limit: int) -> list[AlarmState]:
         """Decided, and not on the topic any more, or not as its last record of the alarm."""
-        return self._unsaid("epoch >= 0", limit)
+        return self._unpublished("epoch >= 0", limit)
 
-    def mark_said(self, states: Sequence[AlarmState]) -> None:
+    def mark_published(self, states: Sequence[AlarmState]) -> None:
         """These are on the bus; what has changed since then is said by itself."""
         if states:
             with self._transaction() as db:
                 db.executemany(
-                    "UPDATE alarm_states SET said = 1"
-                    " WHERE alarm_id = ? AND epoch = ? AND n = ? AND said = 0",
+                    "UPDATE alarm_states SET published = 1"
+                    " WHERE alarm_id = ? AND epoch = ? AND n = ? AND published = 0",
                     [(one.alarm_id, one.epoch, one.n) for one in states],
                 )
 
-    def mark_all_unsaid(self) -> None:
+    def mark_all_unpublished(self) -> None:
         """See the function."""
         with self._transaction() as db:
-            mark_all_unsaid(db)
+            mark_all_unpublished(db)
 
     def deleted(self, limit: int) -> list[str]:
         """Ids of which the topic lacks the tombstone."""
@@ -191,18 +192,18 @@ class AlarmStateTable:
             with self._transaction() as db:
                 db.executemany("DELETE FROM deleted_alarm_states WHERE alarm_id = ?", rows)
 
-    def _unsaid(self, which: str, limit: int) -> list[AlarmState]:
+    def _unpublished(self, which: str, limit: int) -> list[AlarmState]:
         with self._transaction() as db:
             rows = db.execute(
-                f"SELECT body FROM alarm_states WHERE said = 0 AND {which}"
+                f"SELECT body FROM alarm_states WHERE published = 0 AND {which}"
                 " ORDER BY changed_at_ms LIMIT ?",
                 (limit,),
             ).fetchall()
         return [msgspec.json.decode(body, type=AlarmState) for (body,) in rows]
 
 
-def _row(state: AlarmState, said: int) -> tuple[object, ...]:
+def _row(state: AlarmState, published: int) -> tuple[object, ...]:
     return (
         state.alarm_id, state.alarm_id.partition(":")[0], state.stage, state.owner, state.verdict,
-        state.epoch, state.n, state.changed_at_ms, said, msgspec.json.encode(state),
+        state.epoch, state.n, state.changed_at_ms, published, msgspec.json.encode(state),
     )  # fmt: skip

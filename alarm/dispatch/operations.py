@@ -19,7 +19,7 @@ from alarm.dispatch import restored, shadow
 from alarm.dispatch.alarm_state_table import (
     AlarmStateTable,
     StateChange,
-    mark_all_unsaid,
+    mark_all_unpublished,
     note_alarm,
     note_takes,
     put_states,
@@ -302,7 +302,7 @@ def mark_restored(path: Path, at_ms: int) -> None:
         prepare(db)
         with immediate_transaction(db):
             restored.mark_restored(db, at_ms)
-            mark_all_unsaid(db)
+            mark_all_unpublished(db)
         db.execute("PRAGMA journal_mode = DELETE")  # one file, as it is moved into its place
 
 

@@ -34,7 +34,7 @@ DELIVERY_TIMEOUT_S = 3.0
 Event = TypeVar("Event", bound=msgspec.Struct)
 
 
-class DeletedState(msgspec.Struct, frozen=True):
+class StateTombstone(msgspec.Struct, frozen=True):
     """Of an alarm whose state `state.alarm` is to forget."""
 
     alarm_id: str
@@ -123,7 +123,7 @@ class PublishedEvents:
         self.ends = EventSender[Incident](self._producer, EVENT_INCIDENT)
         self.alarm_requests = EventSender[AlarmRequest](self._producer, CONTROL_ALARM)
         self.alarm_states = EventSender[AlarmState](self._producer, STATE_ALARM)
-        self.alarm_tombstones = EventSender[DeletedState](
+        self.alarm_tombstones = EventSender[StateTombstone](
             self._producer, STATE_ALARM, encode=lambda _: None
         )
 

@@ -88,7 +88,7 @@ class TopicRecording:
             operations.alarm_states.note_takes(self._acknowledged_since(0))
             positions = starting_positions(stored, cluster)
             if positions.get(TopicPartition(STATE_ALARM, 0)) == BEGINNING:
-                operations.alarm_states.mark_all_unsaid()  # but for what is read there
+                operations.alarm_states.mark_all_unpublished()  # but for what is read there
             consumer.assign(positions)
             while not self._stopping.is_set():
                 if renewed := topics.renewed(cluster, READ):

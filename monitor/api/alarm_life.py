@@ -44,7 +44,7 @@ class RequestOutcome:
     state: AlarmState
 
 
-class AlarmTaken(Exception):
+class AlarmConflict(Exception):
     """Somebody else has it in hand, as this site's file says."""
 
     def __init__(self, state: AlarmState) -> None:
@@ -54,7 +54,7 @@ class AlarmTaken(Exception):
 
 async def ask(services: ConsoleServices, request: AlarmRequest) -> RequestOutcome:
     """Ask the decider, with a new id. Raises `CommandError` for what cannot be asked,
-    `AlarmTaken`, `QueryUnavailable`, and what `CommandSender.send` does."""
+    `AlarmConflict`, `QueryUnavailable`, and what `CommandSender.send` does."""
     asked = msgspec.structs.replace(
         request, issuer=ISSUER, command_id=new_command_id(), at_ms=now_ms()
     )
@@ -130,17 +130,17 @@ async def _stored(services: ConsoleServices, alarm_id: str, version: int) -> Ala
 
 
 async def _take_here(services: ConsoleServices, request: AlarmRequest) -> AlarmState:
-    """Raises `AlarmTaken`; `AcknowledgementsUnavailable` where the file cannot be written."""
+    """Raises `AlarmConflict`; `AcknowledgementsUnavailable` where the file cannot be written."""
     try:
         known = await state_of(services, request.alarm_id)
     except QueryUnavailable:
         known = no_state(request.alarm_id)
     if known.owner and known.owner != request.who:
-        raise AlarmTaken(known)
+        raise AlarmConflict(known)
     add = services.acknowledgements.add
     by = await asyncio.to_thread(add, request.alarm_id, request.who, request.at_ms)
     if by != request.who:
-        raise AlarmTaken(_taken(request.alarm_id, by, 0))
+        raise AlarmConflict(_taken(request.alarm_id, by, 0))
     return _taken(request.alarm_id, by, request.at_ms)
 
 

@@ -62,7 +62,7 @@ class AlarmQuestion(msgspec.Struct, frozen=True, kw_only=True):
     changed_from_ms: int = 0
 
 
-class AlarmWithState(NamedTuple):
+class AlarmRow(NamedTuple):
     """An alarm, and how far it is in its life."""
 
     alarm: Alarm
@@ -144,14 +144,14 @@ def _add_exports(
 ) -> None:
     """All that a question finds, as a file."""
 
-    async def export(q: AlarmQuestion = Depends(question)) -> Export[AlarmWithState]:
+    async def export(q: AlarmQuestion = Depends(question)) -> Export[AlarmRow]:
         register, zone = services.register.read(), services.site.tz
 
-        async def fetch(cursor: str) -> tuple[Sequence[AlarmWithState], str]:
+        async def fetch(cursor: str) -> tuple[Sequence[AlarmRow], str]:
             page = PageRequest(limit=EXPORT_PAGE, cursor=cursor)
             rows, following = await alarm_page(services, q, page)
             states = await states_of(services, rows)
-            return [AlarmWithState(one, states[one.alarm_id]) for one in rows], following
+            return [AlarmRow(one, states[one.alarm_id]) for one in rows], following
 
         return Export(
             name="alarms",

@@ -29,7 +29,7 @@ from ingest.store.port import InvalidCursor
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response
 from monitor.api.accounts import account_routes
-from monitor.api.alarm_life import AlarmTaken
+from monitor.api.alarm_life import AlarmConflict
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
@@ -181,7 +181,7 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(CommandNotAcknowledged, 503)
     on(CommandUnanswered, 504)
     app.add_exception_handler(CommandRefused, _refused)
-    app.add_exception_handler(AlarmTaken, _taken)
+    app.add_exception_handler(AlarmConflict, _taken)
     app.add_exception_handler(CommandError, _not_asked)
     on(AcknowledgementsUnavailable, 503)
     on(RuleError, 422, lambda e: getattr(e, "field", ""))
@@ -216,7 +216,7 @@ def _status(code: str) -> int:
 
 async def _taken(_: Request, raised: Exception) -> Response:
     """By somebody else, while the decider was away."""
-    if not isinstance(raised, AlarmTaken):
+    if not isinstance(raised, AlarmConflict):
         raise raised
     state = raised.state
     body = {

@@ -15,7 +15,7 @@ from bus.domain.command_error import CommandError
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.alarm_life import AlarmTaken, ask
+from monitor.api.alarm_life import AlarmConflict, ask
 from monitor.api.pool import QueryUnavailable
 from monitor.api.views import clock
 from monitor.console.alarm_dialogs import ask_for
@@ -31,7 +31,7 @@ from monitor.live.command_sender import (
 
 COLOURS = {"open": "critical", "taken": "warning", "assigned": "warning", "confirmed": "critical"}
 FAULTS = (
-    CommandError, AlarmTaken, QueryUnavailable, AcknowledgementsUnavailable, CommandRefused,
+    CommandError, AlarmConflict, QueryUnavailable, AcknowledgementsUnavailable, CommandRefused,
     CommandNotAcknowledged, CommandUnanswered,
 )  # fmt: skip
 OPS_BY_KEY: dict[str, AlarmOp] = {"take": "take", "confirm": "confirm", "false": "false"}
@@ -40,7 +40,7 @@ JUDGING = frozenset({"confirm", "false", "close", "reopen"})
 """What is said of what the person sees: refused where somebody has changed it since."""
 
 
-class AlarmLife:
+class AlarmLifecycle:
     """One alarm. Made within the element that is to hold it."""
 
     def __init__(self, view: View, state: AlarmState) -> None:
@@ -48,6 +48,7 @@ class AlarmLife:
         self._state = state
         self._is_busy = False
         self._box = ui.element("div").classes("alarm-life")
+        self._dialogs = ui.element("div")
         self._show()
 
     @property
@@ -73,7 +74,7 @@ class AlarmLife:
 
     async def _act(self, op: AlarmOp) -> None:
         view, t, state = self._view, self._view.t, self._state
-        with self._box:
+        with self._dialogs:  # which no later state clears
             said = await ask_for(t, op, await _account_names(view) if op == "assign" else [])
         if said is None:
             return
@@ -97,7 +98,8 @@ class AlarmLife:
 
     def show(self, state: AlarmState) -> None:
         """A later state of the same alarm; the store may be behind what came by the bus."""
-        if state.alarm_id == self._state.alarm_id and state.version >= self._state.version:
+        is_later = state.version >= self._state.version and state != self._state
+        if state.alarm_id == self._state.alarm_id and is_later:
             self._state = state
             self._show()
 
@@ -162,7 +164,7 @@ def _is_late(step: AlarmStep) -> bool:
 
 def alarm_fault_text(error: Exception, t: Texts, zone: ZoneInfo) -> str:
     """Why a request about an alarm did not come through, in the language of the page."""
-    if isinstance(error, AlarmTaken):
+    if isinstance(error, AlarmConflict):
         return _by_whom(ALREADY_TAKEN, error.state.owner, error.state.in_hand_since_ms, t, zone)
     if isinstance(error, CommandRefused):
         answer = error.answer

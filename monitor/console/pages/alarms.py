@@ -16,9 +16,9 @@ from monitor.api.alarms import AlarmQuestion, alarm_page, alarm_rows
 from monitor.api.pool import QueryUnavailable
 from monitor.api.views import parse_time
 from monitor.console.address import SEVERITIES, STAGES
-from monitor.console.alarm_bell import AlarmBell
 from monitor.console.alarm_groups import by_target
 from monitor.console.alarm_life import OPS_BY_KEY
+from monitor.console.alarm_notices import AlarmNotices
 from monitor.console.elements import grid, paged_grid, panel, refresh_rows
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
@@ -29,7 +29,7 @@ from monitor.console.plate_offer import PlateOffer, is_whole_plate, plates_of_al
 from monitor.console.rows import Row, column, place_field, severity_column
 
 STALE_SECONDS = 0.5  # between two looks for what has come
-LOOKS = 3  # the bus says it before the store has it
+POLLS = 3  # the bus says it before the store has it
 MOST_GROUPED = 500  # alarms that are grouped
 LIFE = ("stage", "owner", "rule", "changed")
 
@@ -40,7 +40,7 @@ def build(view: View) -> None:
     detail = DetailPanel(view)
     with panel(classes="rest") as bar:
         form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES}, LIFE)
-        LifeFilters(view)
+        LifecycleFilters(view)
         offer = PlateOffer(view, partial(plates_of_alarms, view), form.choose_plate)
         lists = AlarmLists(view, form, detail)
     with bar:
@@ -59,7 +59,7 @@ def build(view: View) -> None:
     ui.timer(0.1, offer_plates, once=True)  # the grid asks for its rows itself
 
 
-class LifeFilters:
+class LifecycleFilters:
     """What of their life is asked for: stage, whose, since when; the address is their only state.
     """
 
@@ -74,7 +74,7 @@ class LifeFilters:
             for name in ("mine", "shift", "away", "all_time"):
                 self._button(name)
             self._group = ui.button(color=None, on_click=self._toggle).classes("header-button")
-            AlarmBell(view)
+            AlarmNotices(view)
         self._notice = ui.label().classes("soft").props("role=status")
         for field in (self._stage, self._owner, self._rule):
             field.props("outlined dense")
@@ -142,7 +142,7 @@ class AlarmLists:
 
     def __init__(self, view: View, form: SearchForm, detail: DetailPanel) -> None:
         self._view, self._form, self._detail = view, form, detail
-        self._looks_due = 0
+        self._polls_due = 0
         t = view.t
         self._fault = FaultNotice()
         self._single = paged_grid(
@@ -216,12 +216,12 @@ class AlarmLists:
 
     def _on_update(self, update: Update) -> None:
         if update.delta.alarms or update.delta.alarm_states:
-            self._looks_due = LOOKS
+            self._polls_due = POLLS
 
     async def _refresh_stale(self) -> None:
-        if not self._looks_due:
+        if not self._polls_due:
             return
-        self._looks_due -= 1
+        self._polls_due -= 1
         if self._is_grouped:
             await self._load_groups()
         else:

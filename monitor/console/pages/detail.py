@@ -19,7 +19,7 @@ from ingest.store.port import PageRequest, Query
 from monitor.api.alarm_life import state_of
 from monitor.api.pool import QueryUnavailable
 from monitor.api.views import alarm_detail, record_detail, rejected_row
-from monitor.console.alarm_life import AlarmLife
+from monitor.console.alarm_life import AlarmLifecycle
 from monitor.console.elements import chip, facts, figure, link
 from monitor.console.evidence_links import alarm_evidence_link, record_evidence_link
 from monitor.console.layout import View
@@ -67,7 +67,7 @@ class DetailPanel:
         self._dialog = ui.dialog().props("position=right full-height")
         with self._dialog:
             self._box = ui.element("div").classes("detail").props("role=dialog")
-        self.life: AlarmLife | None = None
+        self.life: AlarmLifecycle | None = None
         """Of the alarm that is open."""
         self._fill: dict[str, Callable[[str], Awaitable[None]]] = {
             "record": self._fill_record,  # before its alarm: it is opened from there
@@ -221,7 +221,7 @@ class DetailPanel:
         with ui.element("div").classes("bar"):
             chip(t.word("severity", row["severity"]), row["severity"])
             ui.label(row["rule_name"] or row["rule_id"]).style("font-size: 18px; font-weight: 700")
-        self.life = AlarmLife(self._view, state)
+        self.life = AlarmLifecycle(self._view, state)
         if row["plate_is_doubtful"]:
             chip(t("detail.doubtful_plate"), "warning").style("white-space: normal")
         self._pictures(row["pictures"])

@@ -55,10 +55,10 @@ def test_the_larger_version_counts_in_any_order_and_the_bus_hears_it_again(
     newer, older = state(1, NOW_MS, epoch=2), state(1, NOW_MS + 9, epoch=1, owner="wang")
     put(operations, newer, older)
     assert read(path, 1) == {"r:1": newer}
-    assert operations.alarm_states.unsaid_states(9) == [newer]
-    operations.alarm_states.mark_said([newer])
+    assert operations.alarm_states.unpublished_states(9) == [newer]
+    operations.alarm_states.mark_published([newer])
     put(operations, newer)
-    assert operations.alarm_states.unsaid_states(9) == []
+    assert operations.alarm_states.unpublished_states(9) == []
 
 
 def test_a_state_and_the_position_behind_it_are_one_transaction(
@@ -85,14 +85,14 @@ def test_what_was_taken_without_a_decider_reads_as_taken_and_is_said_until_it_wa
     operations.close()
     again = OperationsStore(path)
     again.alarm_states.note_takes(taken)
-    [unsaid] = again.alarm_states.unsaid_takes(9)
+    [unsaid] = again.alarm_states.unpublished_takes(9)
     assert (unsaid.alarm_id, unsaid.owner, unsaid.stage) == ("r:1", "li", "taken")
     assert read(path, 1, 2)["r:2"].owner == "wang"
     request = take_request(unsaid)
     assert (request.account, request.at_ms, request.op) == ("li", NOW_MS, "take")
     assert request.command_id == take_request(unsaid).command_id
-    again.alarm_states.mark_said([unsaid])
-    assert again.alarm_states.unsaid_takes(9) == []
+    again.alarm_states.mark_published([unsaid])
+    assert again.alarm_states.unpublished_takes(9) == []
     put(again, state(1, NOW_MS + 7))
     assert read(path, 1)["r:1"].n == NOW_MS + 7
     again.close()
@@ -167,8 +167,8 @@ def test_what_nobody_has_touched_for_long_leaves_the_topic_and_stays_in_the_stor
     operations.forget(RetentionSettings(), NOW_MS)
     assert operations.alarm_states.deleted(9) == ["r:1"]
     operations.apply(BatchChanges(alarm_states=[StateChange("r:1", None)]))
-    operations.alarm_states.mark_all_unsaid()
-    assert [one.alarm_id for one in operations.alarm_states.unsaid_states(9)] == ["r:2"]
+    operations.alarm_states.mark_all_unpublished()
+    assert [one.alarm_id for one in operations.alarm_states.unpublished_states(9)] == ["r:2"]
     assert set(read(path, 1, 2)) == {"r:1", "r:2"}
 
 
@@ -180,7 +180,7 @@ def test_a_restored_file_says_its_states_where_the_topic_lacks_them(
     mark_restored(path, NOW_MS)
     again = OperationsStore(path)
     put(again, state(1))  # the topic has it still
-    assert [one.alarm_id for one in again.alarm_states.unsaid_states(9)] == ["r:2"]
+    assert [one.alarm_id for one in again.alarm_states.unpublished_states(9)] == ["r:2"]
     again.close()
 
 

@@ -130,7 +130,7 @@ async def test_an_alarm_goes_through_its_life_and_each_answer_says_what_became_o
         (f"{ALARM}/comment", {"text": "x" * 501}, 422, "text"),
         (f"{ALARM}/comment", {"text": "x" * 9_000}, 413, None),
         (f"{ALARM}/comment", {"who": "me"}, 422, None),
-        (f"{ALARM}/reopen", None, 409, "op"),
+        ("w-stolen:a-2/reopen", None, 409, "op"),
     ],
 )
 async def test_what_cannot_be_meant_is_refused_with_the_part_at_fault(

@@ -16,7 +16,7 @@ KINDS = ("sound", "notice")
 ICONS = {"sound": "volume_up", "notice": "notifications"}
 
 
-class AlarmBell:
+class AlarmNotices:
     """Two buttons; what they say follows the browser's own memory."""
 
     def __init__(self, view: View) -> None:
