@@ -1,10 +1,10 @@
 """What has been decided on alarms so far, from the topic that says it. Pure.
 
 In: records of `state.alarm`. Out: of each alarm its state, with its history: the next decision
-repeats it. Never: more than `MAX_ALARMS` of them.
+repeats it. Never: more than `MAX_ALARMS` of them by a decision.
 
 A state is kept as it stands on the topic and read when it is asked for: most are never asked for
-again.
+again, and reading all of every history would make a take-over too long.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import msgspec
 
 from bus.client.model import ConsumedRecord
-from bus.contracts.alarm_states import AlarmState
-from bus.domain.alarm_life import alarm_state, no_state
+from bus.contracts.alarm_states import AlarmStage, AlarmState
+from bus.domain.alarm_life import alarm_state, is_version, no_state
 
 MAX_ALARMS = 200_000
 """As many keys as the mirror carries of one topic. What nobody has acted on has no state."""
@@ -21,11 +21,11 @@ MAX_ALARMS = 200_000
 
 class _StateVersion(msgspec.Struct):
     alarm_id: str
+    stage: AlarmStage
     epoch: int
     n: int
 
 
-_decode = msgspec.json.Decoder(AlarmState).decode
 _decode_version = msgspec.json.Decoder(_StateVersion).decode
 
 
@@ -45,17 +45,27 @@ class KnownAlarms:
     def get(self, alarm_id: str) -> AlarmState:
         """`no_state` of one that nobody has acted on, or that was deleted."""
         found = self._states.get(alarm_id)
-        return no_state(alarm_id) if found is None else _decode(found)
+        return (None if found is None else alarm_state(found)) or no_state(alarm_id)
 
     def apply(self, record: ConsumedRecord) -> None:
         """The next one of `state.alarm`; what is not ours changes nothing."""
         if record.value is None:
             self._states.pop((record.key or b"").decode("utf-8", "replace"), None)
             return
-        found = alarm_state(record.value)
+        found = _version_of(record.value)
         if found is None:
             return
         known = self._states.get(found.alarm_id)
         before = None if known is None else _decode_version(known)
-        if before is None or (before.epoch, before.n) <= found.version:
+        if before is None:
             self._states[found.alarm_id] = record.value
+        elif (before.epoch, before.n) <= (found.epoch, found.n) and alarm_state(record.value):
+            self._states[found.alarm_id] = record.value
+
+
+def _version_of(value: bytes) -> _StateVersion | None:
+    try:
+        found = _decode_version(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return found if is_version(found.alarm_id, found.epoch, found.n) else None

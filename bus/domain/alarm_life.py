@@ -122,8 +122,12 @@ def alarm_state(value: bytes) -> AlarmState | None:
         found = _decode_state(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    is_counted = 0 <= found.epoch <= MAX_NUMBER and 0 < found.n < 1 << 53
-    return found if is_counted and is_alarm_id(found.alarm_id) else None
+    return found if is_version(found.alarm_id, found.epoch, found.n) else None
+
+
+def is_version(alarm_id: str, epoch: int, n: int) -> bool:
+    """Whether a state of ours has such a version."""
+    return 0 <= epoch <= MAX_NUMBER and 0 < n < 1 << 53 and is_alarm_id(alarm_id)
 
 
 def is_alarm_id(text: str) -> bool:

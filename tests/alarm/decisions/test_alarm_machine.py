@@ -282,7 +282,8 @@ def test_a_site_whose_data_are_another_ones_decides_nothing() -> None:
 
 def test_a_deleted_alarm_begins_anew_and_what_is_not_ours_changes_nothing() -> None:
     world = in_stage("closed")
-    for value in (b"{", b"null", b'{"alarm_id":"r:1","stage":"open","epoch":-1,"n":5}', b"\xff"):
+    later = b'{"alarm_id":"r:1","stage":"open","epoch":9,"n":5,"history":"none"}'
+    for value in (b"{", b"null", b'{"alarm_id":"r:1","stage":"open","epoch":-1,"n":5}', b"\xff", later):
         world.known.apply(record(STATE_ALARM, value))
     assert world.state.stage == "closed"
     world.known.apply(record(STATE_ALARM, None))
