@@ -56,11 +56,13 @@ class KnownAlarms:
         if found is None:
             return
         known = self._states.get(found.alarm_id)
-        before = None if known is None else _decode_version(known)
-        if before is None:
+        if known is None or (_is_newer(found, known) and alarm_state(record.value)):
             self._states[found.alarm_id] = record.value
-        elif (before.epoch, before.n) <= (found.epoch, found.n) and alarm_state(record.value):
-            self._states[found.alarm_id] = record.value
+
+
+def _is_newer(found: _StateVersion, known: bytes) -> bool:
+    before = _decode_version(known)
+    return (before.epoch, before.n) <= (found.epoch, found.n)
 
 
 def _version_of(value: bytes) -> _StateVersion | None:
