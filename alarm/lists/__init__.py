@@ -1,0 +1,1 @@
+"""Lists of plates: read from the bus, kept in files that processes share."""
