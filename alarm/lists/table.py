@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
-from alarm.lists.build_table import build_table
 from alarm.lists.plate_hash import BITS, hash_of
-from alarm.lists.table_layout import HEADER_BYTES, Section, TableError, TableHeader, header_of
+from alarm.lists.table_layout import HEADER_BYTES, TableError, TableHeader, header_of
 from bus.contracts.plate_lists import ListLine, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
@@ -25,6 +25,13 @@ __all__ = ["PlateTable", "TableError", "build_table"]
 
 _READ_BYTES = 1 << 20
 _decode_line = msgspec.msgpack.Decoder(ListLine).decode
+
+
+def build_table(lines: Iterable[ListLine], path: Path, *, near: bool = False) -> None:
+    """See `write_table`."""
+    from alarm.lists.build_table import write_table  # NumPy: 20 MB that only who builds one needs
+
+    write_table(lines, path, near=near)
 
 
 class PlateTable:
