@@ -1,1 +1,1 @@
-"""Lists of plates: from a file to the topic, and from the topic to who matches. See README.md."""
+"""Lists of plates: from a file to the topic, and from there to tables that processes share."""

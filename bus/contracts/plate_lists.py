@@ -60,6 +60,7 @@ class _ListText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     date: str = ""  # of its lines, YYYY-MM-DD
     severity: Severity = "warning"
     tolerance: Tolerance = "exact"
+    alarms: bool = True  # it is a rule itself, `list/ID`; no: rules refer to it only
     renewal_days: int = 0  # it is overdue when it was not imported again within them; 0: never
     base: str = ""
     chunks: tuple[NamedChunk, ...] = ()  # of the base, numbered from 0
