@@ -23,7 +23,8 @@ MAX_LINES_OF_ROW = 20  # a note may have several
 _JUDGED_LINES = 50
 _HEAD_BYTES = 256 * 1024
 _MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from alarm.lists.build_table import build_table
 from alarm.lists.plate_hash import BITS, hash_of
-from alarm.lists.table_layout import HEADER_BYTES, Section, TableError, TableHeader, header_of
+from alarm.lists.table_layout import HEADER_BYTES, TableError, TableHeader, header_of
 from bus.contracts.plate_lists import ListLine, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
