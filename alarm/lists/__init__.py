@@ -1,1 +1,1 @@
-"""Lists of plates: read from the bus, kept in files that processes share."""
+"""Lists of plates: from a file to the topic, and from there to tables that processes share."""

@@ -9,11 +9,12 @@ In/out: frozen structs. Never: a line in the record of a list; a base id that is
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
-from bus.contracts.commands import ANY_VERSION
+from bus.contracts.commands import Command
+from bus.contracts.topics import CONTROL_LISTS
 
 Tolerance = Literal["exact", "look-alikes", "distance 1"]
 TOLERANCES: tuple[Tolerance, ...] = ("exact", "look-alikes", "distance 1")
@@ -48,8 +49,10 @@ class NamedChunk(msgspec.Struct, frozen=True, array_like=True):
     sha256: str
 
 
-class _ListText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person says of a list."""
+class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person says of a list, and which lines are its base."""
+
+    TOPIC: ClassVar[str] = CONTROL_LISTS
 
     list_id: str
     version: int = 0
@@ -65,11 +68,11 @@ class _ListText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     base: str = ""
     chunks: tuple[NamedChunk, ...] = ()  # of the base, numbered from 0
     author: str = ""
-    issuer: str = ""  # the program that asks
-    account: str = ""
-    reason: str = ""
-    case: str = ""
-    command_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """See `Command.key`."""
+        return self.list_id
 
 
 class ListCommand(_ListText, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,8 +80,8 @@ class ListCommand(_ListText, frozen=True, kw_only=True, omit_defaults=True):
     already), change some of its lines (`change`), or end it (`remove`).
 
     `removed_lines`: how many of the lines in force the new base lacks; where these are more than a
-    fifth, `confirms_removal` has to say that this is meant. `seen_version` is the version in force
-    that the sender saw: 0 where there was none, -1 where it makes no difference.
+    fifth, `confirms_removal` has to say that this is meant. A base names the version in force that
+    its sender saw, since it was compared with that.
     """
 
     op: Literal["put", "change", "remove"]
@@ -86,9 +89,6 @@ class ListCommand(_ListText, frozen=True, kw_only=True, omit_defaults=True):
     removed_plates: tuple[str, ...] = ()
     removed_lines: int = 0
     confirms_removal: bool = False
-    session: str = ""
-    seen_version: int = ANY_VERSION
-    signature: str = ""  # of a later version of the product; not looked at
 
 
 class ListRecord(_ListText, frozen=True, kw_only=True, omit_defaults=True):
