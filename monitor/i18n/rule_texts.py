@@ -77,8 +77,8 @@ EN: dict[str, str] = {
     "watch.where": "Expression",
     "watch.where_hint": 'e.g. plate_number like "*A123" and not vehicle_color in (white, black)',
     "watch.where_help": "Attributes: {names}. Forms: in, =, !=, like (? *), contains, matches, "
-    "resembles, on LIST, >, between, is present / absent, during mon-fri 22:00-06:00; joined by and, or, "
-    "not, brackets.",
+    "resembles, on LIST, >, between, is present / absent, during mon-fri 22:00-06:00; joined by "
+    "and, or, not, brackets.",
     "watch.understood": "What it means",
     "watch.at": "character {column}: {fault}",
     "watch.unindexed": "No index serves this rule: every record is held against it. Add a plate, a "

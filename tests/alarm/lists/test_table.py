@@ -67,7 +67,8 @@ def test_a_line_whose_plate_names_no_vehicle_is_kept_and_never_found(tmp_path: P
     build_table([ListLine(1, "无牌"), ListLine(2, "浙A?2345"), ListLine(3, "浙 a·12345")], path)
     table = PlateTable.open(path)
     assert [line.number for line in table.lines(0, 9)] == [1, 2, 3]
-    assert table.find("") is None and table.find("浙A?2345") is None
+    assert table.find("") is None
+    assert table.find("浙A?2345") is None
     assert table.find("浙A12345") == ListLine(3, "浙 a·12345")
 
 

@@ -107,9 +107,11 @@ def test_a_list_that_is_not_in_force_is_met_by_nothing_and_so_is_its_negation(tm
     rules = compile_rules(commands, lists_of(made_list(tmp_path, "other", PLATES, alarms=False)))
     assert met(rules, "浙A12345") == []
     rules.refer_to(lists_of(made_list(tmp_path, "gone", PLATES, alarms=False)))
-    assert met(rules, "浙A12345") == ["on"] and met(rules, "浙A99999") == ["off"]
+    assert met(rules, "浙A12345") == ["on"]
+    assert met(rules, "浙A99999") == ["off"]
     rules.refer_to(References())
-    assert met(rules, "浙A12345") == [] and met(rules, "浙A99999") == []
+    assert met(rules, "浙A12345") == []
+    assert met(rules, "浙A99999") == []
 
 
 def test_a_changed_list_compiles_only_the_rules_that_refer_to_it(tmp_path: Path) -> None:
@@ -119,7 +121,8 @@ def test_a_changed_list_compiles_only_the_rules_that_refer_to_it(tmp_path: Path)
     before = dict(rules.rules)
     changed = made_list(tmp_path, "a", ["浙C00009"], version=VERSION + 1)
     assert rules.refer_to(lists_of(changed, other)) is True
-    assert met(rules, "浙A12345") == [] and met(rules, "浙C00009") == ["list/a", "ra"]
+    assert met(rules, "浙A12345") == []
+    assert met(rules, "浙C00009") == ["list/a", "ra"]
     same = [rule_id for rule_id, rule in rules.rules.items() if before.get(rule_id) is rule]
     assert sorted(same) == ["list/b", "rb"]
     assert rules.refer_to(lists_of(changed, other)) is False
@@ -150,14 +153,17 @@ def test_the_alarm_names_list_line_version_and_date(tmp_path: Path) -> None:
     added = {"浙C00009": ListLine(7, "浙C00009", "by hand", "2026-03-02")}
     rules = compile_rules([], lists_of(made_list(tmp_path, "stolen", PLATES, added=added)))
     alarm = verdict(rules, candidate("list/stolen", "浙A8D345"), VERSION)
-    assert alarm is not None and alarm.listed is not None
+    assert alarm is not None
+    assert alarm.listed is not None
     assert alarm.alarm_id == f"list/stolen:{'1' * 32}"
     assert msgspec.structs.asdict(alarm.listed) == {
         "list_id": "stolen", "name": "List stolen", "version": VERSION, "list_date": "2026-03-01",
         "line": 3, "plate": "浙A8D345", "note": "note 3", "date": "2026-02-01", "is_overdue": False,
     }  # fmt: skip
     by_hand = verdict(rules, candidate("list/stolen", "浙C00009"), VERSION)
-    assert by_hand is not None and by_hand.listed is not None and by_hand.listed.note == "by hand"
+    assert by_hand is not None
+    assert by_hand.listed is not None
+    assert by_hand.listed.note == "by hand"
 
 
 def test_the_last_word_is_that_of_the_list_in_force(tmp_path: Path) -> None:
@@ -172,14 +178,16 @@ def test_an_alarm_of_an_exempting_list_names_no_line(tmp_path: Path) -> None:
     own = made_list(tmp_path, "own", PLATES, alarms=False)
     rules = compile_rules([put_text("plate_number like 浙A* and not plate_number on own")], lists_of(own))
     alarm = verdict(rules, candidate("r", "浙A99999"), VERSION)
-    assert alarm is not None and alarm.listed is None
+    assert alarm is not None
+    assert alarm.listed is None
 
 
 def test_the_alarm_of_a_list_that_was_not_renewed_in_time_says_so(tmp_path: Path) -> None:
     rules = compile_rules([], lists_of(made_list(tmp_path, "l", PLATES, renewal_days=2)))
     for days, expected in ((2, False), (3, True)):
         alarm = verdict(rules, candidate("list/l", PLATES[0]), VERSION + days * DAY_MS)
-        assert alarm is not None and alarm.listed is not None
+        assert alarm is not None
+        assert alarm.listed is not None
         assert alarm.listed.is_overdue is expected
     never = made_list(tmp_path, "n", PLATES).record
     assert not is_overdue(never, VERSION + 9_999 * DAY_MS)
