@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import BinaryIO
 
 from alarm.lists.import_file import TableRow
 
 SEPARATORS = ",;\t，；"
 CHINESE = "gb18030"  # GBK and GB2312 are parts of it
-MAX_LINE_BYTES = 64 * 1024
+MAX_LINE_BYTES = MAX_LINE_CHARACTERS = 64 * 1024
 MAX_LINES_OF_ROW = 20  # a note may have several
 _JUDGED_LINES = 50
-_HEAD_BYTES = 256 * 1024
+_BLOCK_BYTES = 1 << 20
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
@@ -34,9 +36,7 @@ class _OpenQuote(Exception):
 
 def csv_rows(file: BinaryIO) -> Iterator[TableRow]:
     """All rows, the empty ones, too."""
-    encoding = encoding_of(file)
-    file.seek(0)
-    lines = _PhysicalLines(_decoded(file, encoding))
+    lines = _PhysicalLines(_decoded(file, encoding_of(file)))
     head = lines.look_ahead(_JUDGED_LINES)
     separator = separator_of(head)
     reader = csv.reader(lines, delimiter=separator, strict=True)
@@ -92,20 +92,35 @@ class _PhysicalLines:
 
 
 def encoding_of(file: BinaryIO) -> str:
-    """UTF-8 with or without its mark, UTF-16 with it, else what more of the lines can be read
-    as: one broken byte makes no file Chinese."""
+    """UTF-8 with or without its mark, UTF-16 with it, GB18030; where none is right everywhere, what
+    more of the lines can be read as: one broken byte makes no file Chinese."""
     file.seek(0)
     start = file.read(4)
     for mark, encoding in _MARKS:
         if start.startswith(mark):
             return encoding
+    for encoding in ("utf-8", CHINESE):
+        if _is_whole(file, encoding):
+            return encoding
     wrong: Counter[str] = Counter()
     file.seek(0)
-    for line in _byte_lines(file):
-        if not line.isascii():
-            for encoding in ("utf-8", CHINESE):
-                wrong[encoding] += not _is_readable(line, encoding)
+    while line := file.readline(MAX_LINE_BYTES):
+        for encoding in ("utf-8", CHINESE):
+            wrong[encoding] += not _is_readable(line, encoding)
     return CHINESE if wrong[CHINESE] < wrong["utf-8"] else "utf-8"
+
+
+def _is_whole(file: BinaryIO, encoding: str) -> bool:
+    """Whether all of it can be read so."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    file.seek(0)
+    try:
+        while block := file.read(_BLOCK_BYTES):
+            decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_readable(line: bytes, encoding: str) -> bool:
@@ -117,30 +132,14 @@ def _is_readable(line: bytes, encoding: str) -> bool:
 
 
 def _decoded(file: BinaryIO, encoding: str) -> Iterator[str]:
-    """Lines as text; what cannot be read has U+FFFD in its place."""
-    if encoding != "utf-16":
-        for line in _byte_lines(file):
-            yield line.decode(encoding, "replace").replace("\0", "\ufffd")
-        return
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    rest = ""
-    while block := file.read(_HEAD_BYTES):
-        *whole, rest = (rest + decoder.decode(block)).split("\n")
-        yield from (f"{line}\n" for line in whole)
-        while len(rest) > MAX_LINE_BYTES:
-            yield rest[:MAX_LINE_BYTES]
-            rest = rest[MAX_LINE_BYTES:]
-    if rest:
-        yield rest
-
-
-def _byte_lines(file: BinaryIO) -> Iterator[bytes]:
-    """A longer line comes in pieces, which are refused as rows. Lines end as on any system."""
-    while line := file.readline(MAX_LINE_BYTES):
-        if b"\r" in line and not line.endswith(b"\r\n"):
-            yield from line.splitlines(keepends=True)  # as old spreadsheets end them
-        else:
-            yield line
+    """Lines as text, ended as on any system; what cannot be read has U+FFFD in its place. A longer
+    line comes in pieces."""
+    file.seek(0)
+    text = io.TextIOWrapper(file, encoding, errors="replace", newline="")
+    try:
+        yield from iter(partial(text.readline, MAX_LINE_CHARACTERS), "")
+    finally:
+        text.detach()
 
 
 def separator_of(lines: Iterable[str]) -> str:

@@ -116,7 +116,7 @@ def _line_of(
     written_day = cells[columns.date].strip() if 0 <= columns.date < width else ""
     if len(note) > MAX_NOTE_CHARACTERS:
         return _refused(row, "note_length", str(len(note)))
-    if _REPLACED in note:
+    if _REPLACED in note or "\0" in note:
         return _refused(row, "undecodable")
     day = day_of(written_day) if written_day else ""
     if day is None:
