@@ -23,8 +23,9 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
 class ListLine(msgspec.Struct, frozen=True, array_like=True):
-    """A plate on a list. `number`: the line of the file that brought it, from 1; `plate` is in its
-    one spelling (`bus.domain.plates.plate_key`); `date`: since when, YYYY-MM-DD, or empty."""
+    """A plate on a list. `number`: the line of the file that brought it, from 1; 0: none has.
+    `plate` is in its one spelling (`bus.domain.plates.plate_key`); `date`: since when, YYYY-MM-DD,
+    or empty."""
 
     number: int
     plate: str
