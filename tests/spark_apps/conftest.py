@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -25,13 +26,16 @@ from bus.contracts.alarms import Candidate
 from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import application_group
 from bus.contracts.headers import RECEIVED_AT, RECORD_ID
+from bus.contracts.plate_lists import ListLine, ListRecord, Tolerance, base_key, change_key
 from bus.contracts.topics import (
     DATA_FACE,
     DATA_VEHICLE,
     EVENT_CANDIDATE,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
+from bus.domain.list_chunks import base_chunks, chunk_value
 from bus.domain.rule_check import parsed_where
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
@@ -173,6 +177,27 @@ class DriverProcess:
 
     def _put(self, rule: DecidedRule) -> None:
         self.send(STATE_WATCHLIST, msgspec.json.encode(rule), key=rule.rule_id)
+        self.flush()
+
+    def put_list(
+        self, list_id: str, plates: Sequence[str], added: Sequence[str] = (), version: int = 1,
+        tolerance: Tolerance = "exact",
+    ) -> None:  # fmt: skip
+        """Put a list as the site's decider does, with a base and perhaps a change of it."""
+        lines = [ListLine(at, plate) for at, plate in enumerate(plates, 2)]
+        base = hashlib.sha256("".join(plates).encode()).hexdigest()[:32]
+        chunks, changes = list(base_chunks(lines)), []
+        for chunk in chunks:
+            self.send(STATE_LISTS, chunk.value, key=base_key(list_id, base, chunk.named.number))
+        if added:
+            changes = [chunk_value(version, [ListLine(0, plate) for plate in added])]
+            self.send(STATE_LISTS, changes[0].value, key=change_key(list_id, base, version))
+        record = ListRecord(
+            list_id=list_id, op="put", version=version, name=list_id, base=base,
+            tolerance=tolerance, chunks=tuple(chunk.named for chunk in chunks),
+            changes=tuple(chunk.named for chunk in changes),
+        )  # fmt: skip
+        self.send(STATE_LISTS, msgspec.json.encode(record), key=list_id)
         self.flush()
 
     def new_producer(self) -> None:
