@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -26,7 +25,7 @@ from bus.contracts.alarms import Candidate
 from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import application_group
 from bus.contracts.headers import RECEIVED_AT, RECORD_ID
-from bus.contracts.plate_lists import ListLine, ListRecord, Tolerance, base_key, change_key
+from bus.contracts.plate_lists import Tolerance
 from bus.contracts.topics import (
     DATA_FACE,
     DATA_VEHICLE,
@@ -35,7 +34,6 @@ from bus.contracts.topics import (
     STATE_WATCHLIST,
     TOPICS,
 )
-from bus.domain.list_chunks import base_chunks, chunk_value
 from bus.domain.rule_check import parsed_where
 from bus.settings import BusSettings
 from deploy.errors import Unavailable
@@ -46,6 +44,7 @@ from deploy.setup.jars import spark_connector_jars
 from ingest.store.hbase.columns import read_ledger
 from ingest.store.open import hbase_connection, open_store
 from ingest.store.port import RecordReader
+from tests.alarm.lists.stored_list import records_of_list
 
 INTO_HBASE = "executors into HBase"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
@@ -184,20 +183,8 @@ class DriverProcess:
         tolerance: Tolerance = "exact",
     ) -> None:  # fmt: skip
         """Put a list as the site's decider does, with a base and perhaps a change of it."""
-        lines = [ListLine(at, plate) for at, plate in enumerate(plates, 2)]
-        base = hashlib.sha256("".join(plates).encode()).hexdigest()[:32]
-        chunks, changes = list(base_chunks(lines)), []
-        for chunk in chunks:
-            self.send(STATE_LISTS, chunk.value, key=base_key(list_id, base, chunk.named.number))
-        if added:
-            changes = [chunk_value(version, [ListLine(0, plate) for plate in added])]
-            self.send(STATE_LISTS, changes[0].value, key=change_key(list_id, base, version))
-        record = ListRecord(
-            list_id=list_id, op="put", version=version, name=list_id, base=base,
-            tolerance=tolerance, chunks=tuple(chunk.named for chunk in chunks),
-            changes=tuple(chunk.named for chunk in changes),
-        )  # fmt: skip
-        self.send(STATE_LISTS, msgspec.json.encode(record), key=list_id)
+        for key, value in records_of_list(list_id, plates, added, version, tolerance):
+            self.send(STATE_LISTS, value, key=key)
         self.flush()
 
     def new_producer(self) -> None:

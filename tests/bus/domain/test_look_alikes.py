@@ -10,8 +10,8 @@ from bus.domain.look_alikes import (
     GROUPS,
     LEAST_SHARE,
     folded_alike,
-    is_near,
     groups_of,
+    is_near,
     parts_without_one,
 )
 from bus.domain.plate_confusion import ConfusionCounts
