@@ -29,6 +29,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
+    CONTROL_LISTS,
     CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ACKNOWLEDGED,
@@ -37,6 +38,7 @@ from bus.contracts.topics import (
     EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -52,8 +54,8 @@ from ingest.store.port import PageRequest, StoreUnavailable
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
-    CONTROL_WATCHLIST, STATE_WATCHLIST, EVENT_COMMAND, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT,
-    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, EVENT_COMMAND, EVENT_CANDIDATE,
+    EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
