@@ -89,6 +89,11 @@ def find_columns(rows: Sequence[Sequence[str]]) -> ListColumns:
     return _by_content(rows)
 
 
+def has_heading(row: Sequence[str]) -> bool:
+    """Whether one of its cells is the heading of plates."""
+    return _headed([text.strip('" ') for text in row], _HEADINGS["plate"]) >= 0
+
+
 def _headed(row: Sequence[str], names: set[str]) -> int:
     for place, text in enumerate(row):
         if _of_heading.sub("", text).lower() in names:

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from alarm.asked_answer import UNDECIDED_STATUS
 from alarm.lists.cli import mount
