@@ -19,7 +19,9 @@ from rich.table import Table
 from alarm.asked_answer import accepted, fail
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
+from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
+from alarm.rules.plate_lists import LIST_RULE
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
@@ -153,6 +155,10 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Take a rule off the watch list."""
+    if rule_id.startswith(LIST_RULE):
+        raise typer.BadParameter(
+            f"{rule_id} is a list; end it by: databus lists end {rule_id.removeprefix(LIST_RULE)}"
+        )
     rule = _rules(ctx).rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
@@ -191,10 +197,11 @@ def explain_rule(
     record: Annotated[Path | None, typer.Option(help="A file: the record's JSON, as sent.")] = None,
 ) -> None:
     """Say why a record meets a rule or does not, branch by branch."""
-    rule = _rules(ctx).rules.get(rule_id)
+    rules = _rules(ctx)
+    rule = rules.rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone):
+    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone, rules.references):
         typer.echo(line)
 
 
@@ -294,7 +301,9 @@ def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> Com
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
-        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S)
+        watchlist = WatchlistReader(
+            ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), timeout_s=READ_S
+        )
         watchlist.catch_up()
     except CatchUpTimeout as error:
         fail(f"the watch list cannot be read: {error}")

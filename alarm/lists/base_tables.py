@@ -18,6 +18,7 @@ from alarm.lists.table import PlateTable, TableError, build_table
 from bus.contracts.plate_lists import ListLine, ListRecord
 from bus.files.lock_file import hold_lock_file
 from bus.runtime import wall_clock
+from bus.settings import SiteSettings
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,11 @@ _LOCK_POLL_S = 0.05
 KEPT_S = 3600.0
 """A file that no list names any more is kept so long: another process may still have to open it."""
 _ENDING, _NEAR = ".table", ".near"
+
+
+def tables_folder(site: SiteSettings) -> Path:
+    """Of this machine."""
+    return site.data_path / "lists"
 
 
 class TablesUnavailable(Exception):

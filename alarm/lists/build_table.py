@@ -19,15 +19,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from alarm.lists.plate_hash import (
-    BITS,
-    MODULUS,
+from alarm.lists.plate_codes import (
     Hashes,
     codes_of,
     folded_codes,
     hashes_of,
     hashes_without_one,
 )
+from alarm.lists.plate_hash import BITS, MODULUS
 from alarm.lists.table_layout import HEADER_BYTES, TableHeader, bits_for
 from bus.contracts.plate_lists import ListLine
 from bus.domain.rule_values import PLATE, wanted
@@ -40,7 +39,7 @@ _PARTS_OF_USUAL = 9  # a plate of 8 and what is left of it without each of its c
 _ALIGNMENT, _PRINT_BYTES, _HASHED_AT_ONCE = 8, 4, 1 << 20
 
 
-def build_table(lines: Iterable[ListLine], path: Path, *, near: bool = False) -> None:
+def write_table(lines: Iterable[ListLine], path: Path, *, near: bool = False) -> None:
     """Write the table of these lines to `path`; `near`: with an index for distance 1. A line whose
     plate names no vehicle is kept and never found. Raises OSError."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")

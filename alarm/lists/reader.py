@@ -46,6 +46,15 @@ def read_lists(
         return topic.state
 
 
+def base_lines(
+    bus: BusSettings, client_id: str, record: ListRecord, timeout_s: float = CATCH_UP_TIMEOUT_S
+) -> Iterator[ListLine]:
+    """The lines of a list's base, from the topic. Raises `CatchUpTimeout`, BusError, and as they
+    are taken `ListChunkError`."""
+    wanted = frozenset([ListBase(record.list_id, record.base)])
+    return read_lists(bus, client_id, wanted, timeout_s).base_lines(record)
+
+
 class ListReader:
     """A reader of the topic of lists. One thread at a time. Invariant: `lists` are those in force
     as of the last `catch_up`, but for those in `problems`: these are as they were before, or
@@ -110,9 +119,7 @@ class ListReader:
         return PlateList(record, table, changes.added, changes.removed)
 
     def _base_lines(self, record: ListRecord) -> Iterator[ListLine]:
-        wanted = frozenset([ListBase(record.list_id, record.base)])
-        read = read_lists(self._bus, f"{self._client_id}-base", wanted, self._timeout_s)
-        return read.base_lines(record)
+        return base_lines(self._bus, f"{self._client_id}-base", record, self._timeout_s)
 
     def _tell(self, problems: Mapping[str, str]) -> None:
         for list_id, why in problems.items():

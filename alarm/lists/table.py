@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import msgspec
 
-from alarm.lists.build_table import build_table
 from alarm.lists.plate_hash import BITS, hash_of
 from alarm.lists.table_layout import HEADER_BYTES, TableError, TableHeader, header_of
 from bus.contracts.plate_lists import ListLine, Tolerance
@@ -25,6 +26,13 @@ __all__ = ["PlateTable", "TableError", "build_table"]
 
 _READ_BYTES = 1 << 20
 _decode_line = msgspec.msgpack.Decoder(ListLine).decode
+
+
+def build_table(lines: Iterable[ListLine], path: Path, *, near: bool = False) -> None:
+    """See `write_table`."""
+    from alarm.lists.build_table import write_table  # NumPy: 20 MB that only who builds one needs
+
+    write_table(lines, path, near=near)
 
 
 class PlateTable:
@@ -43,6 +51,18 @@ class PlateTable:
         table = cls(path, mapped.header.sha256)
         table._mapped = mapped
         return table
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its file is mapped here."""
+        return self._mapped is not None
+
+    def use(self, other: PlateTable) -> None:
+        """From now on what that one has opened, in whatever file: it has the same content. Raises
+        `TableError` where it has not."""
+        if other.sha256 != self.sha256:
+            raise TableError(f"{other.path} is another table than the one that is meant")
+        self.path, self._mapped = other.path, other._mapped
 
     def find(self, plate: str) -> ListLine | None:
         """The first line of this plate."""
@@ -157,8 +177,14 @@ class _Index:
 _NONE: list[int] = []
 
 
+_in_use: WeakValueDictionary[bytes, _MappedTable] = WeakValueDictionary()
+"""By hash. Rules come again with each change; a table that is open is not read through again."""
+
+
 def _opened(path: Path, sha256: bytes | None) -> _MappedTable:
     """Raises `TableError`."""
+    if sha256 is not None and (known := _in_use.get(sha256)) is not None:
+        return known
     try:
         with path.open("rb") as file:
             header = header_of(file.read(HEADER_BYTES))
@@ -169,7 +195,8 @@ def _opened(path: Path, sha256: bytes | None) -> _MappedTable:
                 raise TableError("is not what its header says: delete it, it is built again")
             if sha256 not in (None, header.sha256):
                 raise TableError("is another table than the one that is meant")
-            return _MappedTable(header, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            opened = _MappedTable(header, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return _in_use.setdefault(header.sha256, opened)
     except OSError as error:
         raise TableError(f"{path}: {error.strerror or error}") from error
     except TableError as error:

@@ -11,12 +11,31 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from alarm.lists.table import PlateTable
+from bus.contracts.commands import DecidedRule
+from bus.contracts.expressions import OnList
 from bus.contracts.plate_lists import ListLine, ListRecord
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
 
 LIST_RULE = "list/"
 """Before the id of a list: the id of the rule that it is itself."""
+_DAY_MS = 86_400_000
+
+
+def rule_of_list(record: ListRecord) -> DecidedRule:
+    """The rule that a list is: named like it, of its severity and version."""
+    return DecidedRule(
+        rule_id=f"{LIST_RULE}{record.list_id}", op="put", version=record.version, name=record.name,
+        severity=record.severity, where=OnList(attribute=PLATE, list_id=record.list_id),
+        author=record.author, issuer=record.issuer, account=record.account, reason=record.reason,
+        case=record.case, command_id=record.command_id, decided_at_ms=record.decided_at_ms,
+    )  # fmt: skip
+
+
+def is_overdue(record: ListRecord, now_ms: int) -> bool:
+    """Whether it was not imported again in its interval; a list without one never is."""
+    interval_ms = record.renewal_days * _DAY_MS
+    return 0 < interval_ms < now_ms - record.renewed_at_ms
 
 
 class PlateList:

@@ -36,6 +36,13 @@ class References:
             Reference("list", one) for one in ids if self.lists.get(one) != before.lists.get(one)
         )
 
+    def only(self, named: frozenset[Reference]) -> References:
+        """Of all this only what is named: a rule holds what it refers to."""
+        if not named:
+            return NO_REFERENCES
+        ids = [reference.id for reference in named if reference.what == "list"]
+        return References({one: self.lists[one] for one in ids if one in self.lists})
+
 
 NO_REFERENCES = References()
 
