@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Protocol
 
-from alarm.lists.table import PlateTable
 from bus.contracts.commands import DecidedRule
 from bus.contracts.expressions import OnList
-from bus.contracts.plate_lists import ListLine, ListRecord
+from bus.contracts.plate_lists import ListLine, ListRecord, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
 
@@ -38,6 +38,13 @@ def is_overdue(record: ListRecord, now_ms: int) -> bool:
     return 0 < interval_ms < now_ms - record.renewed_at_ms
 
 
+class BaseTable(Protocol):
+    """The lines of a base, wherever they are (`alarm.lists.table`); picklable."""
+
+    def lines_like(self, plate: str, tolerance: Tolerance) -> list[ListLine]:
+        """Those whose plate may be this one, in the order of the list."""
+
+
 class PlateList:
     """It pickles as its record, the path of its table, and its changes: an executor opens the
     table itself. Two are equal that have the same record."""
@@ -45,7 +52,7 @@ class PlateList:
     def __init__(
         self,
         record: ListRecord,
-        table: PlateTable,
+        table: BaseTable,
         added: Mapping[str, ListLine],
         removed: frozenset[str],
     ) -> None:
@@ -105,7 +112,7 @@ class PlateList:
         self,
     ) -> tuple[
         type[PlateList],
-        tuple[ListRecord, PlateTable, Mapping[str, ListLine], frozenset[str]],
+        tuple[ListRecord, BaseTable, Mapping[str, ListLine], frozenset[str]],
     ]:
         return PlateList, (self.record, self.table, self.added, self.removed)
 
