@@ -24,6 +24,7 @@ from alarm.dispatch.alarm_topic import AlarmTopic
 from alarm.dispatch.commit_lease import CommitLease
 from alarm.dispatch.decide import decide
 from alarm.dispatch.metrics import DispatcherMetrics
+from alarm.lists.base_tables import tables_folder
 from alarm.settings import DispatcherSettings
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.client.committed import unread_records, valid_offsets, void_position
@@ -46,6 +47,7 @@ from bus.contracts.topics import (
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -109,7 +111,7 @@ class AlarmWorker:
     def run(self) -> None:
         """Until stopped. Raises when the bus is away for too long, for a restart."""
         admin = admin_client(self._bus)
-        topics = (EVENT_CANDIDATE, EVENT_ALARM, STATE_WATCHLIST)
+        topics = (EVENT_CANDIDATE, EVENT_ALARM, STATE_WATCHLIST, STATE_LISTS)
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)
             with closing(TopicFollower(self._bus, [EVENT_CANDIDATE]).start()) as self._topics:
@@ -124,7 +126,8 @@ class AlarmWorker:
         with (
             closing(
                 WatchlistReader(
-                    self._bus, f"{DISPATCHER}-commands", stopping=self._stopping
+                    self._bus, f"{DISPATCHER}-commands", tables_folder(self._site),
+                    stopping=self._stopping,
                 )
             ) as self._watchlist,
             closing(
