@@ -32,6 +32,7 @@ from bus.contracts.command_codes import STALE
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
+    USUAL_QUIET_S,
     CommandAnswer,
     MatchedKind,
     WatchCommand,
@@ -67,8 +68,12 @@ MatchOption = Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)]
 KindOption = Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")]
 WhereOption = Annotated[str, typer.Option(help=WHERE_HELP)]
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_QUIET_HELP = (
+    "Seconds: so long before and after an alarm no other record of that target at that place raises"
+    " one; they are counted. 0: each record does."
+)
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
-_OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
+_OPTIONS = {"name": "--name", "valid_until_ms": "--for", "quiet_s": "--quiet", PLATE: "--plate"}
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -100,6 +105,7 @@ def add(
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
+    quiet_s: Annotated[int, typer.Option("--quiet", help=_QUIET_HELP)] = USUAL_QUIET_S,
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     where: WhereOption = "",
     as_json: AsJson = False,
@@ -112,6 +118,7 @@ def add(
         version=now_ms,
         severity=_one_of("--severity", severity, ("info", "warning", "critical")),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
+        quiet_s=quiet_s,
         author=AUTHOR,
         issuer=AUTHOR,
         command_id=new_command_id(),
@@ -223,7 +230,7 @@ def list_alarms(
     if as_json:
         _lines(found)
         return
-    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after")
+    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after", "further")
     for alarm in found:
         table.add_row(*_row(ctx, alarm))
     screen().print(table if found else "no alarms")
@@ -341,6 +348,7 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         plate_text(alarm.plate_number),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
+        f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
 
 

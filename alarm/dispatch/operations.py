@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import msgspec
 
-from alarm.dispatch import restored, shadow
+from alarm.dispatch import passages, restored, shadow
 from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.replicated_incidents import (
     ReplicatedIncident,
@@ -26,7 +26,14 @@ from alarm.dispatch.replicated_incidents import (
 from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
 from alarm.dispatch.unnotified import NewlyNotified, add_unnotified, remove_unnotified
-from bus.contracts.alarms import NOT_PRIMARY, Acknowledged, Alarm, Incident, Notified
+from bus.contracts.alarms import (
+    NOT_PRIMARY,
+    Acknowledged,
+    Alarm,
+    Incident,
+    Notified,
+    Suppressed,
+)
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
 from bus.domain.retention import RetentionSettings
@@ -46,6 +53,7 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
 
     commands: Sequence[WatchCommand] = ()
     alarms: Sequence[Alarm] = ()
+    suppressed: Sequence[Suppressed] = ()  # here or there: what alarms stand for
     incidents: Sequence[Incident] = ()
     positions: Sequence[Position] = ()
     shadow_since_ms: int | None = None  # what was raised since then another site notifies
@@ -129,6 +137,7 @@ class OperationsStore:
         for alarm in new:
             self._notify(alarm, changes)
         new += [alarm for alarm in changes.foreign_alarms if self._put_alarm(alarm)]
+        passages.add(self._db, changes.suppressed, changes.now_ms)
         since_ms = changes.notify_since_ms
         shadow.keep(
             self._db, [one for one in changes.foreign_alarms if one.raised_at_ms >= since_ms]

@@ -10,6 +10,7 @@ import msgspec
 
 from alarm.rules.explain import true_branch
 from alarm.rules.matcher import Rule
+from alarm.rules.meant_plate import target_of
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate
 from bus.domain.plates import is_doubtful
@@ -62,6 +63,7 @@ def _alarm(
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in asked if name in attributes},
+        target=target_of(rule.command, attributes),
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

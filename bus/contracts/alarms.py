@@ -40,9 +40,12 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     in the operations store only: a picture's address in the record -> where our copy is served.
     `perhaps_sent_before`, of a notice only: a site that is lost, or what ran before a restore, may
     have sent it.
-    `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may separate or stand
-    for a character that was not read. `branch`, of a rule whose tree has an `or`: the text of the
-    first of its parts that held.
+    `further_passages`, where the operations store gives an alarm: how many records fell into its
+    quiet time. `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may
+    separate or stand for a character that was not read. `target`: the plate of the rule that was
+    meant, else what was read of it; empty where nothing says that another record is of the same
+    target. `branch`, of a rule whose tree has an `or`: the text of the first of its parts that
+    held.
     """
 
     alarm_id: str
@@ -61,9 +64,21 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     picture_url: str = ""
     attributes: dict[str, str] = {}
     branch: str = ""
+    target: str = ""
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False
+    further_passages: int = 0
+
+
+class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.suppressed`: a record of a target that has an alarm at that place, within the quiet
+    time of its rule. Distinct records are counted; a replay may say it again."""
+
+    alarm_id: str
+    record_id: str
+    rule_id: str
+    captured_at_ms: int
 
 
 class Notified(msgspec.Struct, frozen=True, kw_only=True):

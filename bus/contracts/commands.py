@@ -16,6 +16,8 @@ from bus.contracts.expressions import Expression
 
 MatchedKind = Literal["vehicle", "face"]
 """The kinds of data whose attributes a rule may name."""
+USUAL_QUIET_S = 10
+"""One passage that two lanes see, or that is sent twice, is one alarm."""
 USUAL_KIND: MatchedKind = "vehicle"
 """What a rule is about that does not say."""
 ANY_VERSION = -1
@@ -31,7 +33,8 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     `where` is a tree of conditions; a rule has `match`, `where` or both, and a record that meets it
     meets both. `op` is explicit because a tombstone parses to null; `floor` is no rule: no command
     up to its version is accepted any more. `seen_version` is the version in force that the person
-    saw: 0 where there was none, -1 where it makes no difference.
+    saw: 0 where there was none, -1 where it makes no difference. `quiet_s`: so long before and
+    after an alarm no other record of that target at that place raises one; 0: each does.
     """
 
     rule_id: str
@@ -44,6 +47,7 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     where: Expression | None = None
     valid_from_ms: int = 0
     valid_until_ms: int = 0  # 0 = until removed
+    quiet_s: int = USUAL_QUIET_S
     author: str = ""
     note: str = ""
     command_id: str = ""  # answered under it; empty: its place on the topic is its id

@@ -28,6 +28,7 @@ CONTROL_MIRROR_TAILS = "control.mirror-tails"
 STATE_WATCHLIST = "state.watchlist"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
+EVENT_SUPPRESSED = "event.suppressed"
 EVENT_STATISTICS = "event.statistics"
 EVENT_INCIDENT = "event.incident"
 EVENT_NOTIFIED = "event.notified"
@@ -161,7 +162,7 @@ _ALL = (
     Topic(STATE_WATCHLIST, Flow.STATE, "watch-rule/1", "the rule id", 1, _ONE, -1,
           "the newest decision per key is the state, so it is compacted and never cut by age",
           _commands("a rule each, and one for the version floor")),
-    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/1", "kind and id of the entry", 1, _ONE,
+    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/2", "kind and id of the entry", 1, _ONE,
           -1, _STATE, _commands("an entry each, and one for the version floor")),
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
           _STATE, _NO_ORDERS),
@@ -186,6 +187,8 @@ _ALL = (
     Topic(EVENT_CANDIDATE, Flow.EVENT, "candidate/1", "the rule id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_ALARM, Flow.EVENT, "alarm/1", "the rule id", 1, _ONE, 30 * DAY_MS,
           "other systems may read a month back"),
+    Topic(EVENT_SUPPRESSED, Flow.EVENT, "suppressed/1", "the rule id", 1, _ONE, 30 * DAY_MS,
+          "as event.alarm, whose alarms it counts further passages of"),
     Topic(EVENT_STATISTICS, Flow.EVENT, "statistics/1", "the order id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_INCIDENT, Flow.EVENT, "incident/1", "the incident id", 1, _ONE, 30 * DAY_MS,
           "as event.alarm"),

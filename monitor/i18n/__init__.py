@@ -14,6 +14,7 @@ from monitor.i18n import (
     en,
     evidence_texts,
     mirror_texts,
+    place_texts,
     rule_texts,
     search_texts,
     watch_texts,
@@ -21,7 +22,9 @@ from monitor.i18n import (
 )
 from monitor.i18n.values import value_text, value_words
 
-_TABLES = (account_texts, mirror_texts, rule_texts, search_texts, evidence_texts, watch_texts)
+_TABLES = (
+    account_texts, mirror_texts, rule_texts, search_texts, evidence_texts, watch_texts, place_texts,
+)  # fmt: skip
 """Of pages that have many texts."""
 
 LANGUAGES: dict[str, Mapping[str, str]] = {

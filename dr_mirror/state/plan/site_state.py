@@ -33,6 +33,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_STATISTICS,
+    EVENT_SUPPRESSED,
     EVENT_VIDEO_PROGRESS,
     STATE_WATCHLIST,
 )
@@ -90,6 +91,7 @@ STATE = (
     StateKind("statistics orders", CONTROL_STATISTICS, Merge.NEWEST, _time),
     StateKind("accounts", CONTROL_ACCOUNTS, Merge.NEWEST, _stated_version),
     StateKind("alarms", EVENT_ALARM, Merge.ONCE),
+    StateKind("further passages", EVENT_SUPPRESSED, Merge.ONCE),
     StateKind("incidents", EVENT_INCIDENT, Merge.ONCE),
     StateKind("notified", EVENT_NOTIFIED, Merge.ONCE, after_fence=True),
     StateKind("acknowledgements", EVENT_ACKNOWLEDGED, Merge.ONCE, after_fence=True),
@@ -109,6 +111,7 @@ NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     "positions": "where this site's recorder stands on this site's topics",
     "rules": "filled from state.watchlist at each site",
     "alarms": "filled from event.alarm at each site",
+    "suppressed": "filled from event.suppressed at each site",
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",
     "shadow_incidents": "what this site would have to notify of its own if it became the primary",

@@ -27,6 +27,7 @@ from monitor.console.rows import (
     Row,
     body_facts,
     clock_text,
+    further_facts,
     key_text,
     picture_caption,
     place_field,
@@ -217,6 +218,7 @@ class DetailPanel:
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
+                *further_facts(row, t),
             ]
         )
         with ui.element("div").classes("bar"):

@@ -37,6 +37,7 @@ from bus.contracts.topics import (
     EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    EVENT_SUPPRESSED,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -53,7 +54,7 @@ from ingest.store.port import PageRequest, StoreUnavailable
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
     CONTROL_WATCHLIST, STATE_WATCHLIST, EVENT_COMMAND, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT,
-    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
@@ -86,8 +87,11 @@ class DispatchWorld:
             producer.send(topic, msgspec.json.encode(message), key=key)
         assert producer.close() == 0
 
-    def put_rule(self, rule_id: str = "r", op: str = "put", version: int = 1) -> None:
-        command = {"rule_id": rule_id, "op": op, "version": version,
+    def put_rule(
+        self, rule_id: str = "r", op: str = "put", version: int = 1, quiet_s: int = 0
+    ) -> None:
+        """Each of the candidates is an alarm, unless a quiet time is asked for."""
+        command = {"rule_id": rule_id, "op": op, "version": version, "quiet_s": quiet_s,
                    "match": {"plate_number": ["浙AWL999"]}}  # fmt: skip
         self.send(STATE_WATCHLIST, rule_id, [msgspec.convert(command, DecidedRule)])
 
