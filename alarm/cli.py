@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, cast
 
 import msgspec
 import typer
 from rich.table import Table
 
+from alarm.asked_answer import accepted, fail
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
+from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
+from alarm.rules.plate_lists import LIST_RULE
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
-from bus.client.kafka.command_client import (
-    CommandClient,
-    CommandNotAcknowledged,
-    CommandUnanswered,
-    new_command_id,
-)
+from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.alarms import Alarm
-from bus.contracts.command_codes import STALE
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
@@ -51,8 +49,6 @@ from ingest.store.port import PageRequest, StoreError
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 CLIENT_ID = "watch"
 AUTHOR = "command line"
-UNDECIDED_STATUS = 3
-"""The exit status where the request is on the bus and nobody has decided on it yet."""
 READ_S = 10.0
 
 _PLATE_HELP = (
@@ -166,6 +162,10 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Take a rule off the watch list."""
+    if rule_id.startswith(LIST_RULE):
+        raise typer.BadParameter(
+            f"{rule_id} is a list; end it by: databus lists end {rule_id.removeprefix(LIST_RULE)}"
+        )
     rule = _rules(ctx).rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
@@ -204,10 +204,11 @@ def explain_rule(
     record: Annotated[Path | None, typer.Option(help="A file: the record's JSON, as sent.")] = None,
 ) -> None:
     """Say why a record meets a rule or does not, branch by branch."""
-    rule = _rules(ctx).rules.get(rule_id)
+    rules = _rules(ctx)
+    rule = rules.rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone):
+    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone, rules.references):
         typer.echo(line)
 
 
@@ -226,7 +227,7 @@ def list_alarms(
         found, _ = reader.alarms(page=page, severity=severity, rule_id=rule_id, plate=plate)
         reader.close()
     except StoreError as error:
-        _fail(f"no alarms can be read: {error}")
+        fail(f"no alarms can be read: {error}")
     if as_json:
         _lines(found)
         return
@@ -245,7 +246,7 @@ def acknowledge(
     try:
         found = Acknowledgements(ctx.obj.site).add(name, by_whom, wall_clock.now_ms())
     except AcknowledgementsUnavailable as error:
-        _fail(f"nothing is acknowledged: {error}")
+        fail(f"nothing is acknowledged: {error}")
     typer.echo(f"{name} is acknowledged by {found}")
 
 
@@ -300,41 +301,19 @@ def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
 
 def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> CommandAnswer:
     """The answer that accepts it; else ends the program, and says why."""
-    client = CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)
-    try:
-        answer = client.request(command)
-    except CommandNotAcknowledged as error:
-        _fail(f"the command was not taken: {error}")
-    except CommandUnanswered as error:
-        if as_json:
-            typer.echo(json.dumps({"command_id": command.command_id, "state": "undecided"}))
-        typer.echo(str(error), err=True)
-        raise typer.Exit(UNDECIDED_STATUS) from error
-    finally:
-        client.close()
-    if answer.state == "refused":
-        if as_json:
-            _lines([answer])
-        _fail(_refusal(ctx, answer))
-    return answer
-
-
-def _refusal(ctx: typer.Context, answer: CommandAnswer) -> str:
-    where = f"{answer.field}: " if answer.field else ""
-    text = f"{answer.key} is refused: {where}{answer.text}"
-    if answer.code != STALE or not answer.changed_at_ms:
-        return text
-    changed = datetime.fromtimestamp(answer.changed_at_ms / 1000, ctx.obj.site.tz)
-    return f"{text}, by {answer.changed_by} at {changed:%Y-%m-%d %H:%M:%S}"
+    with closing(CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)) as client:
+        return accepted(ctx, lambda: client.request(command), as_json=as_json)
 
 
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
-        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S)
+        watchlist = WatchlistReader(
+            ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), timeout_s=READ_S
+        )
         watchlist.catch_up()
     except CatchUpTimeout as error:
-        _fail(f"the watch list cannot be read: {error}")
+        fail(f"the watch list cannot be read: {error}")
     watchlist.close()
     return watchlist.rules
 
@@ -356,8 +335,3 @@ def _lines(structs: Iterable[msgspec.Struct]) -> None:
     for struct in structs:
         fields = msgspec.to_builtins(msgspec.structs.asdict(struct))  # defaults, too
         typer.echo(json.dumps(fields, ensure_ascii=False))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)

@@ -1,29 +1,22 @@
-"""What has been decided and answered so far, from the topics that say it. Pure.
+"""What has been decided on rules so far. Pure.
 
-In: records of `state.watchlist` and `event.command`. Out: of each rule its newest decision without
-its text, and what it costs; of each command id its answer. Never: a rule's conditions: 100,000
-rules are some megabytes.
+In: records of `state.watchlist`. Out: of each rule its newest decision without its text, and what
+it costs. Never: a rule's conditions: 100,000 rules are some megabytes.
 """
 
 from __future__ import annotations
 
-import hashlib
 from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
 from bus.client.model import ConsumedRecord
-from bus.contracts.commands import CommandAnswer, DecidedRule
+from bus.contracts.commands import DecidedRule
 from bus.domain.rule_demand import RuleDemand, demand_of
 from bus.domain.table_versions import TableVersions
 
-MAX_ANSWERS = 50_000
-"""A thousand commands a day and more within the month that answers are kept. Beyond it the oldest
-are forgotten, and a command that is sent again under such an id is decided again."""
-
 _decode_rule = msgspec.json.Decoder(DecidedRule).decode
-_decode_answer = msgspec.json.Decoder(CommandAnswer).decode
 
 
 class RuleState(Enum):
@@ -96,30 +89,3 @@ class KnownRules:
         self._demands.pop(rule_id, None)
         if own != RuleDemand():
             self._demands[rule_id] = own
-
-
-class AnsweredCommands:
-    """Invariant: the newest `limit` answers, the oldest first."""
-
-    def __init__(self, limit: int = MAX_ANSWERS) -> None:
-        self._limit = limit
-        self._answers: dict[bytes, bytes] = {}
-
-    def get(self, command_id: str) -> CommandAnswer | None:
-        """The answer that was given."""
-        found = self._answers.get(_digest(command_id))
-        return None if found is None else _decode_answer(found)
-
-    def apply(self, record: ConsumedRecord) -> None:
-        """The next one of `event.command`; what is not ours changes nothing."""
-        try:
-            answer = _decode_answer(record.value or b"")
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return
-        self._answers.setdefault(_digest(answer.command_id), record.value or b"")
-        while len(self._answers) > self._limit:
-            del self._answers[next(iter(self._answers))]
-
-
-def _digest(command_id: str) -> bytes:
-    return hashlib.blake2b(command_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,8 +1,4 @@
-"""The state machine of a rule: a request becomes at most one decision and one answer. Pure.
-
-In: a request, what is known, the time. Out: `CommandDecision`, which changes nothing by itself:
-only what was recorded is applied (`KnownRules`, `AnsweredCommands`). Never: I/O, a clock; a second
-answer to a command id that says something else.
+"""The state machine of a rule. Pure; how requests are decided on is `machine`'s.
 
 | state    | put      | remove   | floor   |
 |---|---|---|---|
@@ -13,24 +9,27 @@ answer to a command id that says something else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
-from alarm.decisions.known_rules import AnsweredCommands, KnownRule, KnownRules, RuleState
-from alarm.decisions.requests import MAX_ID_CHARACTERS, MAX_REQUEST_BYTES, CommandRequest
-from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
-from bus.contracts.commands import ANY_VERSION, CommandAnswer, DecidedRule, WatchCommand
+import msgspec
+
+from alarm.decisions.known_rules import KnownRules, RuleState
+from alarm.decisions.machine import DecidedState, NewestDecision
+from alarm.decisions.requests import (
+    CommandRequest,
+    check_length,
+    check_lengths,
+    decode_request,
+)
+from bus.client.model import ConsumedRecord, KeyedValue
+from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST
+from bus.contracts.commands import DecidedRule, WatchCommand
+from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
 from bus.domain.rule_check import RuleError, check_rule
-from bus.domain.rule_demand import check_demand
+from bus.domain.rule_demand import RuleDemand, check_demand, demand_of
 
-MAX_REASON_CHARACTERS = 500
-MAX_TEXT_CHARACTERS = 1_000  # of a refusal, which repeats what was asked for
-_LIMITS = {
-    "rule_id": MAX_ID_CHARACTERS, "author": MAX_ID_CHARACTERS, "issuer": MAX_ID_CHARACTERS,
-    "account": MAX_ID_CHARACTERS, "session": MAX_ID_CHARACTERS, "case": MAX_ID_CHARACTERS,
-    "reason": MAX_REASON_CHARACTERS,
-}  # fmt: skip
+_decode = msgspec.json.Decoder(WatchCommand).decode
 
 TRANSITIONS: Mapping[tuple[RuleState, str], RuleState | str] = MappingProxyType({
     (RuleState.ABSENT, "put"): RuleState.IN_FORCE,
@@ -50,67 +49,64 @@ _TEXTS = {
 }
 
 
-class CommandDecision(NamedTuple):
-    """What follows from a request: recorded first, answered then. Neither: it was answered."""
+class RuleMachine:
+    """See `DecisionMachine`."""
 
-    rule: DecidedRule | None
-    answer: CommandAnswer | None
+    requests_topic = CONTROL_WATCHLIST
+    state_topic = STATE_WATCHLIST
 
+    def make_state(self) -> KnownRules:
+        """See `DecisionMachine.make_state`."""
+        return KnownRules()
 
-def decide(
-    request: CommandRequest,
-    known: KnownRules,
-    answered: AnsweredCommands,
-    now_ms: int,
-    *,
-    is_primary: bool,
-) -> CommandDecision:
-    """Decide on one request. At a site whose data are another's it is refused: that one decides."""
-    before = answered.get(request.command_id)
-    if before is not None:  # what comes again as another record is answered again
-        is_same = (before.topic, before.offset) == (request.topic, request.offset)
-        return CommandDecision(None, None if is_same else before)
-    rule = known.get(request.command.rule_id)
-    if rule.command_id and rule.command_id == request.command_id:  # recorded, not yet answered
-        return CommandDecision(None, _accepted(request, rule.version, now_ms))
-    try:
-        if not is_primary:
-            raise RuleError("", "this site mirrors another one: ask there", NOT_PRIMARY)
-        _check(request, known, now_ms)
-    except RuleError as error:
-        return CommandDecision(None, _refused(request, rule, error, now_ms))
-    version = known.versions.next_version(request.command.rule_id, now_ms)
-    decided = _decided(request, version, now_ms)
-    return CommandDecision(decided, _accepted(request, version, now_ms))
+    def decode(self, record: ConsumedRecord, topic_id: str) -> CommandRequest[WatchCommand]:
+        """See `decode_request`."""
+        return decode_request(record, topic_id, _decode)
 
+    def names(self, request: CommandRequest[WatchCommand]) -> Iterable[str]:
+        """The rule; what costs more than a look-up is judged beside all that are in force."""
+        yield f"rule {request.command.rule_id}"
+        if demand_of(request.command) != RuleDemand():
+            yield "demand"
 
-def _check(request: CommandRequest, known: KnownRules, now_ms: int) -> None:
-    """Raises `RuleError`."""
-    command, rule = request.command, known.get(request.command.rule_id)
-    _check_lengths(request)
-    present = rule.version if rule.state is RuleState.IN_FORCE else 0
-    if command.seen_version not in (ANY_VERSION, present):
-        raise RuleError("seen_version", "the rule was changed since it was read", STALE)
-    following = TRANSITIONS[rule.state, command.op]
-    if isinstance(following, str):
-        field, text = _TEXTS[following]
-        raise RuleError(field, text, following)
-    if following is RuleState.IN_FORCE:
-        check_rule(command, now_ms)
-        check_demand(command, known.demand_beside(command.rule_id))
+    def newest(self, request: CommandRequest[WatchCommand], state: KnownRules) -> NewestDecision:
+        """See `DecisionMachine.newest`."""
+        rule = state.get(request.command.rule_id)
+        return NewestDecision(
+            rule.version, rule.command_id, rule.decided_by, rule.decided_at_ms,
+            is_in_force=rule.state is RuleState.IN_FORCE,
+        )  # fmt: skip
 
-
-def _check_lengths(request: CommandRequest) -> None:
-    if request.size > MAX_REQUEST_BYTES:
-        raise RuleError("", f"a command has at most {MAX_REQUEST_BYTES} bytes", "too_large")
-    if not request.command.rule_id:
-        raise RuleError("rule_id", "a command names a rule", "text_length")
-    for field, limit in _LIMITS.items():
-        if len(getattr(request.command, field)) > limit:
-            raise RuleError(field, f"at most {limit} characters", "text_length")
+    def follow(
+        self, request: CommandRequest[WatchCommand], state: KnownRules, now_ms: int
+    ) -> DecidedState:
+        """See `DecisionMachine.follow`."""
+        command = request.command
+        check_lengths(request)
+        if not command.rule_id:
+            raise RuleError("rule_id", "a command names a rule", "text_length")
+        check_length("rule_id", command.rule_id)
+        check_length("author", command.author)
+        following = TRANSITIONS[state.get(command.rule_id).state, command.op]
+        if isinstance(following, str):
+            field, text = _TEXTS[following]
+            raise RuleError(field, text, following)
+        if following is RuleState.IN_FORCE:
+            check_rule(command, now_ms)
+            check_demand(command, state.demand_beside(command.rule_id))
+        version = state.versions.next_version(command.rule_id, now_ms)
+        rule = _decided(request, version, now_ms)
+        return DecidedState(version, (recorded_rule(rule),))
 
 
-def _decided(request: CommandRequest, version: int, now_ms: int) -> DecidedRule:
+def recorded_rule(rule: DecidedRule) -> KeyedValue:
+    """As it stands on `state.watchlist`."""
+    return KeyedValue(rule.rule_id.encode(), msgspec.json.encode(rule))
+
+
+def _decided(
+    request: CommandRequest[WatchCommand], version: int, now_ms: int
+) -> DecidedRule:
     """Of a removal only who and why: the rest is the rule that ends."""
     command = request.command
     kept = {"rule_id", "op", "author", "issuer", "account", "reason", "case"}
@@ -119,24 +115,3 @@ def _decided(request: CommandRequest, version: int, now_ms: int) -> DecidedRule:
     fields = {name: getattr(command, name) for name in kept}
     changed = {"version": version, "command_id": request.command_id, "decided_at_ms": now_ms}
     return DecidedRule(**{**fields, **changed})
-
-
-def _accepted(request: CommandRequest, version: int, now_ms: int) -> CommandAnswer:
-    return CommandAnswer(
-        command_id=request.command_id, topic=request.topic, offset=request.offset,
-        key=request.command.rule_id, state="accepted", version=version, answered_at_ms=now_ms,
-    )  # fmt: skip
-
-
-def _refused(
-    request: CommandRequest, rule: KnownRule, error: RuleError, now_ms: int
-) -> CommandAnswer:
-    is_stale = error.code == STALE
-    return CommandAnswer(
-        command_id=request.command_id, topic=request.topic, offset=request.offset,
-        key=request.command.rule_id[:MAX_ID_CHARACTERS], state="refused", code=error.code,
-        field=error.field[:MAX_ID_CHARACTERS], text=str(error)[:MAX_TEXT_CHARACTERS],
-        version=rule.version if is_stale and rule.state is RuleState.IN_FORCE else 0,
-        changed_by=rule.decided_by if is_stale else "",
-        changed_at_ms=rule.decided_at_ms if is_stale else 0, answered_at_ms=now_ms,
-    )  # fmt: skip

@@ -24,6 +24,7 @@ from alarm.dispatch.alarm_topic import AlarmTopic
 from alarm.dispatch.commit_lease import CommitLease
 from alarm.dispatch.decide import decide
 from alarm.dispatch.metrics import DispatcherMetrics
+from alarm.lists.base_tables import tables_folder
 from alarm.settings import DispatcherSettings
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.client.committed import unread_records, valid_offsets, void_position
@@ -35,10 +36,10 @@ from bus.client.kafka.cluster import (
 )
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
-from bus.client.kafka.send_all import KeyedValue, send_all
+from bus.client.kafka.send_all import send_all
 from bus.client.kafka.standby_group import MEMBERSHIP
 from bus.client.kafka.topic_follower import TopicFollower
-from bus.client.model import ConsumedRecord, TopicPartition
+from bus.client.model import ConsumedRecord, KeyedValue, TopicPartition
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE
@@ -47,6 +48,7 @@ from bus.contracts.topics import (
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
     EVENT_SUPPRESSED,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -110,7 +112,9 @@ class AlarmWorker:
     def run(self) -> None:
         """Until stopped. Raises when the bus is away for too long, for a restart."""
         admin = admin_client(self._bus)
-        topics = (EVENT_CANDIDATE, EVENT_ALARM, EVENT_SUPPRESSED, STATE_WATCHLIST)
+        topics = (
+            EVENT_CANDIDATE, EVENT_ALARM, EVENT_SUPPRESSED, STATE_WATCHLIST, STATE_LISTS,
+        )  # fmt: skip
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)
             with closing(TopicFollower(self._bus, [EVENT_CANDIDATE]).start()) as self._topics:
@@ -125,7 +129,8 @@ class AlarmWorker:
         with (
             closing(
                 WatchlistReader(
-                    self._bus, f"{DISPATCHER}-commands", stopping=self._stopping
+                    self._bus, f"{DISPATCHER}-commands", tables_folder(self._site),
+                    stopping=self._stopping,
                 )
             ) as self._watchlist,
             closing(

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from alarm.rules.index_cells import IndexCells
 from alarm.rules.leaf_predicates import LeafPredicate, predicate_of
 from alarm.rules.planner import cells_of
+from alarm.rules.references import NO_REFERENCES, References, references_of
 from bus.contracts.expressions import (
     Conjunction,
     Disjunction,
@@ -62,19 +63,24 @@ class ExpressionCondition:
     tree: Expression
     compiled: CompiledTree
     attributes: tuple[str, ...]
+    references: References = NO_REFERENCES
 
     def index_cells(self) -> tuple[IndexCells, ...]:
         """By the rarest part of each branch."""
-        return cells_of(self.tree)
+        return cells_of(self.tree, self.references)
 
     def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """See `RuleCondition.is_met`."""
         return self.compiled.is_met(attributes, times_ms)
 
 
-def expression_condition(tree: Expression) -> ExpressionCondition:
-    """Of a tree that was checked."""
-    return ExpressionCondition(tree, _compiled(tree, negated=False), _attributes_read(tree))
+def expression_condition(
+    tree: Expression, references: References = NO_REFERENCES
+) -> ExpressionCondition:
+    """Of a tree that was checked; it keeps what it refers to and no more."""
+    own = references.only(references_of(tree))
+    compiled = _compiled(tree, own, negated=False)
+    return ExpressionCondition(tree, compiled, _attributes_read(tree), own)
 
 
 def _attributes_read(tree: Expression) -> tuple[str, ...]:
@@ -84,10 +90,10 @@ def _attributes_read(tree: Expression) -> tuple[str, ...]:
     return (*named, CONFIDENCES) if is_priced else named
 
 
-def _compiled(node: Expression, *, negated: bool) -> CompiledTree:
+def _compiled(node: Expression, references: References, *, negated: bool) -> CompiledTree:
     if isinstance(node, Negation):
-        return _compiled(node.part, negated=not negated)
+        return _compiled(node.part, references, negated=not negated)
     if isinstance(node, Conjunction | Disjunction):
-        parts = tuple(_compiled(part, negated=negated) for part in node.parts)
+        parts = tuple(_compiled(part, references, negated=negated) for part in node.parts)
         return CompiledGroup(parts, isinstance(node, Conjunction) is not negated)
-    return CompiledLeaf(node, predicate_of(node), not negated)
+    return CompiledLeaf(node, predicate_of(node, references), not negated)

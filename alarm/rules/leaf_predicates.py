@@ -12,10 +12,13 @@ from functools import lru_cache
 from typing import Protocol
 
 from alarm.rules.fuzzy_plates import resembled
+from alarm.rules.plate_lists import PlateList
+from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
     Leaf,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -96,6 +99,20 @@ class ResemblancePredicate:
         return self._plates.is_met(attributes) if attributes.get(PLATE) else None
 
 
+class ListPredicate:
+    """Whether a plate is on a list; of one that is not in force there is no answer."""
+
+    def __init__(self, found: PlateList | None) -> None:
+        self._list = found
+
+    def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+        """See `LeafPredicate.holds`."""
+        plates = values_of(PLATE, attributes.get(PLATE, ""))
+        if not plates or self._list is None:
+            return None
+        return any(self._list.find(plate) is not None for plate in plates)
+
+
 class PresencePredicate:
     """Whether anything was read; of this there is always an answer."""
 
@@ -121,9 +138,11 @@ class WindowPredicate:
         return any(is_within(self._leaf, time_ms) for time_ms in times_ms)
 
 
-def predicate_of(leaf: Leaf) -> LeafPredicate:
+def predicate_of(leaf: Leaf, references: References = NO_REFERENCES) -> LeafPredicate:
     """What judges it."""
     match leaf:
+        case OnList():
+            return ListPredicate(references.lists.get(leaf.list_id))
         case NumericRange():
             return RangePredicate(leaf)
         case Resemblance():

@@ -18,6 +18,7 @@ from itertools import product
 
 from alarm.rules.condition import RuleCondition
 from alarm.rules.index_cells import Signature, Values
+from alarm.rules.references import Reference
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_values import values_of
 
@@ -32,6 +33,7 @@ class Rule:
     condition: RuleCondition
     asks_times: bool = False
     """Whether the condition cannot be judged without a record's times."""
+    refers_to: frozenset[Reference] = frozenset()
 
     @property
     def rule_id(self) -> str:

@@ -14,11 +14,11 @@ from bus.contracts.expressions import Expression, Leaf, Negation, OneOf, Resembl
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.tree import parts_of
 from bus.domain.rule_values import PLATE, values_of, wanted
-from bus.domain.targets import target_of_reading
 
 
-def target_of(command: WatchCommand, attributes: Mapping[str, str]) -> str:
-    """The plate of the rule that was meant, else what was read of it; see `bus.domain.targets`."""
+def meant_plate(command: WatchCommand, attributes: Mapping[str, str]) -> str:
+    """The plate that the rule names and the record is one of, or read as; empty where it names
+    none."""
     form = attributes.get(PLATE, "")
     tree = tree_of(command) if form else None
     if tree is None:
@@ -30,7 +30,7 @@ def target_of(command: WatchCommand, attributes: Mapping[str, str]) -> str:
             for plate in filter(None, (wanted(PLATE, one) for one in leaf.values)):
                 if plate in known:
                     return plate
-    return _resembled(leaves, attributes) or target_of_reading(form)
+    return _resembled(leaves, attributes)
 
 
 def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> str:

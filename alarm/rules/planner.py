@@ -19,6 +19,8 @@ from alarm.rules.fuzzy_plates import NARROW, resembled
 from alarm.rules.index_cells import ANY_RECORD, IndexCells, cells_of_values, joined
 from alarm.rules.leaf_predicates import MAX_COMPARED_CHARACTERS
 from alarm.rules.plate_fragments import fragment_of
+from alarm.rules.plate_lists import PlateList
+from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
     Conjunction,
     Disjunction,
@@ -26,6 +28,7 @@ from bus.contracts.expressions import (
     Leaf,
     Negation,
     OneOf,
+    OnList,
     Resemblance,
 )
 from bus.domain.expressions.indexing import TextLeaf, indexed_run, is_plate_pattern
@@ -39,6 +42,7 @@ _SHARE_OF_PLACE = 0.001
 _SHARE_OF_VALUE = 0.1
 _SHARE_OF_PLATE = 1e-6
 _SHARE_OF_RESEMBLANCE, _SHARE_OF_WIDE_RESEMBLANCE = 3e-4, 1e-2
+_SHARE_OF_LIST = 1e-3
 _SHARE_OF_CHARACTER = 0.1
 """Guesses: of how many records one value, or one character at its place, is true; how many have a
 part of a plate that may be misread, at a price that is narrow or wide, where most plates begin
@@ -63,6 +67,23 @@ class TextGram(NamedTuple):
         })  # fmt: skip
 
 
+class ListedPlate(NamedTuple):
+    """Whether a plate is on a list."""
+
+    plate_list: PlateList
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+        """One value where it is, none where it is not."""
+        find = self.plate_list.find
+        for plate in values_of(PLATE, attributes.get(PLATE, "")):
+            if find(plate) is not None:
+                return _ON_LIST
+        return ()
+
+
+_ON_LIST = (True,)
+
+
 class IndexPlan(NamedTuple):
     """Cells, and the share of all records that they are expected to find."""
 
@@ -73,21 +94,25 @@ class IndexPlan(NamedTuple):
 _UNSERVED = IndexPlan(float("inf"), ANY_RECORD)
 
 
-def cells_of(tree: Expression) -> tuple[IndexCells, ...]:
+def cells_of(
+    tree: Expression, references: References = NO_REFERENCES
+) -> tuple[IndexCells, ...]:
     """See `RuleCondition.index_cells`."""
-    return _plan(tree, negated=False).cells
+    return _plan(tree, references, negated=False).cells
 
 
-def _plan(node: Expression, *, negated: bool) -> IndexPlan:
+def _plan(node: Expression, references: References, *, negated: bool) -> IndexPlan:
     if isinstance(node, Negation):
-        return _plan(node.part, negated=not negated)
+        return _plan(node.part, references, negated=not negated)
     if isinstance(node, Conjunction | Disjunction):
-        parts = [_plan(part, negated=negated) for part in node.parts]
+        parts = [_plan(part, references, negated=negated) for part in node.parts]
         if isinstance(node, Conjunction) is negated:
             return _of_any(parts)
         if not negated:
             parts.append(_of_values_together(node.parts))
         return min(parts, key=lambda plan: plan.share)
+    if isinstance(node, OnList):
+        return _of_list(references.lists.get(node.list_id), negated=negated)
     return _UNSERVED if negated else _of_leaf(node)
 
 
@@ -132,6 +157,15 @@ def _of_leaf(leaf: Leaf) -> IndexPlan:
     gram = TextGram(leaf.attribute, length)
     # the last: plates of a city begin alike
     return IndexPlan(_SHARE_OF_CHARACTER**length, (IndexCells((gram,), ((run[-length:],),)),))
+
+
+def _of_list(found: PlateList | None, *, negated: bool) -> IndexPlan:
+    """One that is not in force meets no record: no cell."""
+    if negated:
+        return _UNSERVED
+    if found is None:
+        return IndexPlan(0.0, ())
+    return IndexPlan(_SHARE_OF_LIST, (IndexCells((ListedPlate(found),), (_ON_LIST,)),))
 
 
 def _forms(leaf: OneOf) -> frozenset[str]:

@@ -31,6 +31,21 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """By which line of which list a plate was meant, as both were then. `is_overdue`: the list had
+    not been renewed in its interval."""
+
+    list_id: str
+    name: str
+    version: int
+    list_date: str = ""
+    line: int = 0
+    plate: str = ""
+    note: str = ""
+    date: str = ""
+    is_overdue: bool = False
+
+
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" +
     record_id.
@@ -42,10 +57,10 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     have sent it.
     `further_passages`, where the operations store gives an alarm: how many records fell into its
     quiet time. `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may
-    separate or stand for a character that was not read. `target`: the plate of the rule that was
-    meant, else what was read of it; empty where nothing says that another record is of the same
-    target. `branch`, of a rule whose tree has an `or`: the text of the first of its parts that
-    held.
+    separate or stand for a character that was not read. `target`: the plate of the rule, or of its
+    list, that was meant, else what was read of it; empty where nothing says that another record is
+    of the same target. `branch`, of a rule whose tree has an `or`: the text of the first of its
+    parts that held. `listed`: of a rule that asks for a list.
     """
 
     alarm_id: str
@@ -65,6 +80,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
     branch: str = ""
     target: str = ""
+    listed: ListedPlate | None = None
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False

@@ -1,18 +1,19 @@
 """Commands of operators, what was decided of them, and the answers.
 
-A request stands on `control.watchlist`, the decision on `state.watchlist` (key `rule_id`; the
-newest one per key is the state), the answer on `event.command` (key: the command's id). Only the
-site's decider (`alarm.decisions`) reads requests.
+A request stands on its topic (rules: `control.watchlist`), the decision on another (rules:
+`state.watchlist`, key `rule_id`; the newest one per key is the state), the answer on
+`event.command` (key: the command's id). Only the site's decider (`alarm.decisions`) reads requests.
 In/out: frozen structs, JSON with English keys. Never: matching (that is `alarm.rules`).
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
 from bus.contracts.expressions import Expression
+from bus.contracts.topics import CONTROL_WATCHLIST
 
 MatchedKind = Literal["vehicle", "face"]
 """The kinds of data whose attributes a rule may name."""
@@ -24,7 +25,32 @@ ANY_VERSION = -1
 """The `seen_version` of a command that names none."""
 
 
-class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What every request says of itself.
+
+    `seen_version` is the version in force that the person saw: 0 where there was none, -1 where it
+    makes no difference.
+    """
+
+    TOPIC: ClassVar[str]
+    """Of requests of this kind."""
+
+    command_id: str = ""  # answered under it; empty: its place on the topic is its id
+    issuer: str = ""  # the program that asks: command line, console …
+    account: str = ""
+    session: str = ""
+    reason: str = ""
+    case: str = ""
+    seen_version: int = ANY_VERSION
+    signature: str = ""  # of a later version of the product; not looked at
+
+    @property
+    def key(self) -> str:
+        """Of the message: what is to be changed."""
+        raise NotImplementedError
+
+
+class WatchCommand(Command, frozen=True, kw_only=True):
     """`control.watchlist`: put a target on the watch list, change it, or take it off (布控 / 撤控).
 
     It is a request, and in force when it was answered so on `event.command`.
@@ -32,10 +58,11 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     them); `plate_number` compares normalised plates, and `~` before one takes its misreadings, too.
     `where` is a tree of conditions; a rule has `match`, `where` or both, and a record that meets it
     meets both. `op` is explicit because a tombstone parses to null; `floor` is no rule: no command
-    up to its version is accepted any more. `seen_version` is the version in force that the person
-    saw: 0 where there was none, -1 where it makes no difference. `quiet_s`: so long before and
-    after an alarm no other record of that target at that place raises one; 0: each does.
+    up to its version is accepted any more. `quiet_s`: so long before and after an alarm no other
+    record of that target at that place raises one; 0: each does.
     """
+
+    TOPIC: ClassVar[str] = CONTROL_WATCHLIST
 
     rule_id: str
     op: Literal["put", "remove", "floor"]
@@ -50,14 +77,11 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     quiet_s: int = USUAL_QUIET_S
     author: str = ""
     note: str = ""
-    command_id: str = ""  # answered under it; empty: its place on the topic is its id
-    issuer: str = ""  # the program that asks: command line, console …
-    account: str = ""
-    session: str = ""
-    reason: str = ""
-    case: str = ""
-    seen_version: int = ANY_VERSION
-    signature: str = ""  # of a later version of the product; not looked at
+
+    @property
+    def key(self) -> str:
+        """See `Command.key`."""
+        return self.rule_id
 
 
 class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,7 +108,7 @@ class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
     command_id: str
     topic: str  # of the request
     offset: int  # of the request
-    key: str  # of what was to be changed: a rule id
+    key: str  # of what was to be changed, of a rule its id
     state: Literal["accepted", "refused"]
     version: int = 0  # accepted: of the decision; a stale command: the present one
     code: str = ""

@@ -79,6 +79,15 @@ class Resemblance(_Node, frozen=True, tag="resembles"):
     highest_price: float = USUAL_HIGHEST_PRICE
 
 
+class OnList(_Node, frozen=True, tag="listed"):
+    """The plate is on the list of this id, as it is in force when a record is judged, with the
+    list's own tolerance. The attribute is that of plates. Of a list that is not in force neither
+    the leaf nor its negation holds."""
+
+    attribute: str
+    list_id: str
+
+
 class NumericRange(_Node, frozen=True, tag="range"):
     """The value is a number within. `at_least` and `at_most` belong to the range, `above` and
     `below` do not; an end that is left out is open."""
@@ -113,6 +122,7 @@ Leaf: TypeAlias = (
     | Substring
     | RegularExpression
     | Resemblance
+    | OnList
     | NumericRange
     | Presence
     | TimeWindow

@@ -24,17 +24,20 @@ from bus.contracts.diverged_ranges import DivergedRange
 from bus.contracts.headers import Reason
 from bus.contracts.meters import Arrived, LatencyCell, QualityCell, Sent
 from bus.contracts.mirror import MirrorConfirmed
+from bus.contracts.plate_lists import ListCommand, ListRecord
 from bus.contracts.register_entry import RegisterEntry
 
 FOLDER = Path(__file__).parent / "schemas"
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_WATCHLIST: WatchCommand,
+    topics.CONTROL_LISTS: ListCommand,
     topics.CONTROL_REGISTER: RegisterEntry,
     topics.CONTROL_ACCOUNTS: SealedAccounts,
     topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
     topics.CONTROL_MIRROR_TAILS: DivergedRange,
     topics.STATE_WATCHLIST: DecidedRule,
+    topics.STATE_LISTS: ListRecord,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
     topics.EVENT_SUPPRESSED: Suppressed,

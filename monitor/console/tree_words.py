@@ -11,6 +11,7 @@ from bus.contracts.expressions import (
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -63,6 +64,8 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
         case Resemblance(plate=text, highest_price=highest):
             price = number_text(highest)
             return t("tree.resembles", attribute=attribute, text=text, price=price)
+        case OnList(list_id=list_id):
+            return t("tree.listed", attribute=attribute, list=list_id)
         case Presence():
             return t("tree.present", attribute=attribute)
         case NumericRange():

@@ -13,7 +13,8 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from alarm.cli import UNDECIDED_STATUS, watch_commands
+from alarm.asked_answer import UNDECIDED_STATUS
+from alarm.cli import watch_commands
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings
@@ -111,7 +112,7 @@ def test_who_removes_what_somebody_else_has_changed_learns_who_and_when(
     monkeypatch.setattr(CommandClient, "request", another_first)
     refused = run("remove", "two", "--json")
     assert refused.exit_code == 1
-    assert "two is refused: seen_version: the rule was changed since it was read, by li at " in refused.stderr
+    assert "two is refused: seen_version: it was changed since it was read, by li at " in refused.stderr
     answer = json.loads(refused.stdout)
     assert (answer["state"], answer["code"], answer["changed_by"]) == ("refused", "stale", "li")
 

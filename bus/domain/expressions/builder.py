@@ -15,6 +15,7 @@ from bus.contracts.expressions import (
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -149,6 +150,11 @@ class TreeBuilder:
             price, lambda name: Resemblance(attribute=name, plate=text, highest_price=highest)
         )
         return limited._replace(parts=usual.parts + limited.parts)
+
+    def listed(self, found: tuple[Token, Token]) -> LeafCheck:
+        """on a."""
+        text = _text(found[1])
+        return _of_one(found[1], lambda name: OnList(attribute=name, list_id=text))
 
     def compared(self, found: tuple[Token, Token]) -> LeafCheck:
         """> 1."""

@@ -18,6 +18,7 @@ from bus.contracts.expressions import (
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     RegularExpression,
     Resemblance,
     Substring,
@@ -80,6 +81,8 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
             compiled(leaf.pattern)
         case Resemblance():
             _check_resemblance(leaf)
+        case OnList():
+            _check_list(leaf)
         case NumericRange():
             _check_range(leaf)
 
@@ -139,6 +142,16 @@ def _check_resemblance(leaf: Resemblance) -> None:
         raise ExpressionError(
             f"{leaf.plate!r}: write resembles before {WHOLE_PLATE}", "resembled_plate"
         )
+
+
+def _check_list(leaf: OnList) -> None:
+    if leaf.attribute != PLATE:
+        raise ExpressionError(
+            f"lists are of plates; write {PLATE} on …, and of {leaf.attribute} in, like or"
+            " contains",
+            "lists_of_plates",
+        )
+    _check_text(leaf.list_id)
 
 
 def _check_range(leaf: NumericRange) -> None:

@@ -19,6 +19,7 @@ test: IN LPAR value (COMMA value)* RPAR -> one_of
     | CONTAINS value -> contains
     | MATCHES value -> matches
     | RESEMBLES value [UP TO NUMBER] -> resembles
+    | ON value -> listed
     | SIGN NUMBER -> compared
     | BETWEEN [ABOVE] NUMBER AND [BELOW] NUMBER -> between
     | IS PRESENT -> present
@@ -36,6 +37,7 @@ LIKE: "like"i
 CONTAINS: "contains"i
 MATCHES: "matches"i
 RESEMBLES: "resembles"i
+ON: "on"i
 UP: "up"i
 TO: "to"i
 BETWEEN: "between"i

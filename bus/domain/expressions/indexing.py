@@ -13,6 +13,7 @@ from bus.contracts.expressions import (
     Leaf,
     Negation,
     OneOf,
+    OnList,
     RegularExpression,
     Resemblance,
     Substring,
@@ -42,7 +43,7 @@ def is_indexed(tree: Expression, *, negated: bool = False) -> bool:
 def _has_index(leaf: Leaf) -> bool:
     if isinstance(leaf, TextLeaf):
         return is_plate_pattern(leaf) or bool(indexed_run(leaf))
-    return isinstance(leaf, OneOf | Resemblance)
+    return isinstance(leaf, OneOf | Resemblance | OnList)
 
 
 def is_plate_pattern(leaf: Leaf) -> TypeGuard[Wildcard]:

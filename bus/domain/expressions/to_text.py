@@ -13,6 +13,7 @@ from bus.contracts.expressions import (
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -62,6 +63,8 @@ def _leaf_text(leaf: Leaf, zone: str) -> str:
         case Resemblance(attribute=name, plate=plate, highest_price=highest):
             limit = "" if highest == USUAL_HIGHEST_PRICE else f" up to {number_text(highest)}"
             return f"{name} resembles {quoted(plate)}{limit}"
+        case OnList(attribute=name, list_id=list_id):
+            return f"{name} on {_value(list_id)}"
         case Presence(attribute=name):
             return f"{name} is present"
         case NumericRange():

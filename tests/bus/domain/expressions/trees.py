@@ -11,6 +11,7 @@ from bus.contracts.expressions import (
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -30,6 +31,7 @@ texts = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB1 ·-", min_siz
 wild = st.one_of(texts, st.text(alphabet="浙AB12?*", min_size=1, max_size=6))
 RESEMBLED = ("浙A8D345", "浙 a·8d345", "ABC-8D3", "浙AD12345")
 MISREAD = ("浙A8D345", "浙A80345", "浙A8?345", "浙A8D34", "浙A8-345", "A80345", "ABC803", "浙AD1234")
+LIST_IDS = ("stolen", "wanted 2", "own", "gone")
 regular = st.one_of(
     st.sampled_from((
         "(a+)+$", "浙A.*", "[^B]*B", "AB{1,2}", "A?BB", "AB+", "(AB|白色)", "a|浙A12", "白.", r"\d+B?",
@@ -52,6 +54,7 @@ leaves = st.one_of(
         Resemblance, attribute=st.just("plate_number"), plate=st.sampled_from(RESEMBLED),
         highest_price=st.one_of(st.sampled_from((0.5, 0.7, 1.0, 2.0)), st.floats(0.5, 2)),
     ),
+    st.builds(OnList, attribute=st.just("plate_number"), list_id=st.sampled_from(LIST_IDS)),
     st.builds(Presence, attribute=attributes),
     st.builds(
         TimeWindow,
