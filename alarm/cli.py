@@ -22,6 +22,7 @@ from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
 from alarm.rules.plate_lists import LIST_RULE
+from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
@@ -122,6 +123,7 @@ def add(
     )
     check_options(command)
     warn_if_unindexed(command)
+    warn_of_places(ctx, command, CLIENT_ID)
     answer = _request(ctx, command, as_json=as_json)
     if as_json:
         _lines([msgspec.structs.replace(command, version=answer.version)])
@@ -308,10 +310,11 @@ def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> Com
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
-        watchlist = WatchlistReader(
-            ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), timeout_s=READ_S
-        )
-        watchlist.catch_up()
+        with register_of_site(ctx, CLIENT_ID) as register:
+            watchlist = WatchlistReader(
+                ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), register, timeout_s=READ_S
+            )
+            watchlist.catch_up()
     except CatchUpTimeout as error:
         fail(f"the watch list cannot be read: {error}")
     watchlist.close()

@@ -39,11 +39,14 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.send_all import send_all
 from bus.client.kafka.standby_group import MEMBERSHIP
 from bus.client.kafka.topic_follower import TopicFollower
+from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord, KeyedValue, TopicPartition
+from bus.client.register_follower import RegisterFollower
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import (
+    CONTROL_REGISTER,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
@@ -114,6 +117,7 @@ class AlarmWorker:
         admin = admin_client(self._bus)
         topics = (
             EVENT_CANDIDATE, EVENT_ALARM, EVENT_SUPPRESSED, STATE_WATCHLIST, STATE_LISTS,
+            CONTROL_REGISTER,
         )  # fmt: skip
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)
@@ -126,10 +130,13 @@ class AlarmWorker:
 
     def _join(self) -> None:
         """The consumer is closed first: who stands by goes on at once."""
+        path = self._site.data_path / "register.json"
+        register = RegisterFollower(self._bus, path, f"{DISPATCHER}-register")
         with (
+            closing(register.start()),
             closing(
                 WatchlistReader(
-                    self._bus, f"{DISPATCHER}-commands", tables_folder(self._site),
+                    self._bus, f"{DISPATCHER}-commands", tables_folder(self._site), register,
                     stopping=self._stopping,
                 )
             ) as self._watchlist,
@@ -143,6 +150,9 @@ class AlarmWorker:
                 overrides={**MEMBERSHIP, **FOLLOWS_LEADERS},  # sees more partitions, or fewer, too
             ) as self._consumer,
         ):
+            # Without places a candidate of a rule that names one would be no alarm.
+            if not register.wait_until_read(CATCH_UP_TIMEOUT_S):
+                raise CatchUpTimeout("the register could not be read")
             self._lease = CommitLease(self._consumer, lambda: self._cluster.topic_ids)
             self._work()
 

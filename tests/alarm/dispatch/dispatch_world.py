@@ -29,6 +29,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
+    CONTROL_REGISTER,
     CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ACKNOWLEDGED,
@@ -38,6 +39,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -54,7 +56,7 @@ from ingest.store.port import PageRequest, StoreUnavailable
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
     CONTROL_WATCHLIST, STATE_WATCHLIST, EVENT_COMMAND, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT,
-    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
+    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED, CONTROL_REGISTER, STATE_LISTS,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
