@@ -12,12 +12,11 @@ from typing import NamedTuple
 import msgspec
 
 from bus.client.model import ConsumedRecord
-from bus.contracts.plate_lists import ListRecord
+from bus.contracts.plate_lists import ListRecord, is_chunk_key
 from bus.domain.list_chunks import sha256_of
 from bus.domain.table_versions import TableVersions
 
 _decode = msgspec.json.Decoder(ListRecord).decode
-_CHUNK_MARK = "/"
 
 
 class ListState(Enum):
@@ -87,11 +86,6 @@ class KnownLists:
             return False
         self.lists[record.list_id] = record
         return True
-
-
-def is_chunk_key(key: str) -> bool:
-    """Whether the key is one of lines, and not of a list."""
-    return _CHUNK_MARK in key
 
 
 def list_record_of(record: ConsumedRecord) -> ListRecord | None:

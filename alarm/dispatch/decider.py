@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 MACHINES: Mapping[str, DecisionMachine[Any, Any]] = MappingProxyType({
     one.requests_topic: one for one in (RuleMachine(), ListMachine())
 })  # fmt: skip
-"""By their topics of requests, which have one partition each."""
+"""By their topics, `REQUEST_TOPICS`, which have one partition each."""
 PLACES = tuple(TopicPartition(topic, 0) for topic in MACHINES)
 LOCK = TopicPartition(CONTROL_WATCHLIST, 0)
 """Whoever is given it decides on all."""

@@ -38,7 +38,7 @@ from bus.contracts.plate_lists import (
 from bus.domain.command_error import CommandError
 from bus.domain.list_check import MANY_CHANGED_LINES, check_change, check_text, removes_many
 from bus.domain.list_chunks import ListChunkError
-from bus.domain.plates import plate_key
+from bus.domain.plates import wanted_vehicle
 from bus.errors import BusError
 
 CLIENT_ID = "lists"
@@ -306,7 +306,7 @@ def _shown(record: ListRecord) -> dict[str, object]:
 
 
 def _plate(written: str) -> str:
-    plate = plate_key(written)
+    plate = wanted_vehicle(written)
     if not plate or not is_list_plate(plate):
         raise typer.BadParameter(f"{written!r} is no plate", param_hint="PLATE")
     return plate

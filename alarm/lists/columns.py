@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
-from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, plate_key
+from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, wanted_vehicle
 
 HEADED_ROWS = 20
 """Above the headings there may be a title, who made it and when."""
@@ -89,6 +89,11 @@ def find_columns(rows: Sequence[Sequence[str]]) -> ListColumns:
     return _by_content(rows)
 
 
+def has_heading(row: Sequence[str]) -> bool:
+    """Whether one of its cells is the heading of plates."""
+    return _headed([text.strip('" ') for text in row], _HEADINGS["plate"]) >= 0
+
+
 def _headed(row: Sequence[str], names: set[str]) -> int:
     for place, text in enumerate(row):
         if _of_heading.sub("", text).lower() in names:
@@ -98,7 +103,7 @@ def _headed(row: Sequence[str], names: set[str]) -> int:
 
 def _by_content(rows: Sequence[Sequence[str]]) -> ListColumns:
     width = max(map(len, rows), default=0)
-    plate = _mostly(rows, width, lambda text: is_list_plate(plate_key(text)), set())
+    plate = _mostly(rows, width, lambda text: is_list_plate(wanted_vehicle(text)), set())
     if plate < 0:
         seen = next((" | ".join(row)[:200] for row in rows if any(row)), "nothing")
         raise NoPlateColumn(
@@ -107,7 +112,7 @@ def _by_content(rows: Sequence[Sequence[str]]) -> ListColumns:
         )
     day = _mostly(rows, width, lambda text: day_of(text) is not None, {plate})
     note = _mostly(rows, width, lambda text: not _is_number(text), {plate, day})
-    is_heading = not is_list_plate(plate_key(_cell(rows[0], plate)))
+    is_heading = not is_list_plate(wanted_vehicle(_cell(rows[0], plate)))
     return ListColumns(plate, note, day, int(is_heading and len(rows) > 1))
 
 

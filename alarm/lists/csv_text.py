@@ -12,10 +12,11 @@ import codecs
 import csv
 import io
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import BinaryIO
 
+from alarm.lists.columns import has_heading
 from alarm.lists.import_file import TableRow
 
 SEPARATORS = ",;\t，；"
@@ -142,8 +143,11 @@ def _decoded(file: BinaryIO, encoding: str) -> Iterator[str]:
         text.detach()
 
 
-def separator_of(lines: Iterable[str]) -> str:
-    """The one that most lines have, and the most of it."""
+def separator_of(lines: Sequence[str]) -> str:
+    """The one that sets a heading apart, else the one that most lines have, and the most of it."""
+    for one in SEPARATORS:
+        if any(has_heading(line.strip("\r\n").split(one)) for line in lines if one in line):
+            return one
     counts = {one: [line.count(one) for line in lines if line.strip()] for one in SEPARATORS}
     best = max(SEPARATORS, key=lambda one: (sum(map(bool, counts[one])), sum(counts[one])))
     return best if sum(counts[best]) else ","

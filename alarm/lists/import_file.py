@@ -14,7 +14,7 @@ from typing import NamedTuple
 from alarm.lists.columns import SEEN_ROWS, ListColumns, day_of, find_columns, is_list_plate
 from bus.contracts.plate_lists import ListLine
 from bus.domain.list_check import MAX_LINES, MAX_NOTE_CHARACTERS
-from bus.domain.plates import PROVINCES, plate_form, plate_key
+from bus.domain.plates import PROVINCES, plate_form, wanted_vehicle
 
 MAX_SHOWN_CHARACTERS = 200
 
@@ -109,7 +109,7 @@ def _line_of(
         return _refused(row, problem)
     width = len(cells)
     written = cells[columns.plate] if columns.plate < width else ""
-    plate = plate_key(written)
+    plate = wanted_vehicle(written)
     if not plate or not is_list_plate(plate) or _is_formula(written):
         return _refused(row, _fault_of(written, plate)) if any(map(str.strip, cells)) else None
     note = cells[columns.note].strip() if 0 <= columns.note < width else ""

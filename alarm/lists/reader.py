@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 def read_lists(
     bus: BusSettings,
     client_id: str,
-    wanted: frozenset[ListBase] = frozenset(),
+    wanted: frozenset[ListBase] | None = frozenset(),
     timeout_s: float = CATCH_UP_TIMEOUT_S,
 ) -> StoredLists:
-    """The topic as it stands, read once, with the lines of `wanted`. Raises `CatchUpTimeout`,
-    BusError."""
+    """The topic as it stands, read once, with the lines of `wanted`; None: of all. Raises
+    `CatchUpTimeout`, BusError."""
     with CompactedTopic(
         bus, STATE_LISTS, lambda: StoredLists(wanted), client_id=client_id,
         leaders=PartitionLeaders(bus, f"{client_id}-ends"), overrides=FOLLOWS_LEADERS,

@@ -10,9 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from alarm.decisions.known_lists import is_chunk_key, list_record_of
+from alarm.decisions.known_lists import list_record_of
 from bus.client.model import ConsumedRecord
-from bus.contracts.plate_lists import ListLine, ListRecord, base_key, change_key
+from bus.contracts.plate_lists import (
+    ListLine,
+    ListRecord,
+    base_key,
+    change_key,
+    is_chunk_key,
+    named_keys,
+)
 from bus.domain.list_chunks import ListChunkError, read_chunk
 from bus.domain.table_versions import TableVersions
 
@@ -36,7 +43,8 @@ class StoredLists:
     forgotten; `_values` the chunks of changes, without those of bases that a record replaced, and
     of the bases in `wanted`."""
 
-    def __init__(self, wanted: frozenset[ListBase] = frozenset()) -> None:
+    def __init__(self, wanted: frozenset[ListBase] | None = frozenset()) -> None:
+        """`wanted`: None for all."""
         self.versions = TableVersions()
         self.records: dict[str, ListRecord] = {}
         self._wanted = wanted
@@ -55,7 +63,7 @@ class StoredLists:
         elif record.value is None:
             if self.versions.forget(key):
                 self.records.pop(key, None)
-                self._drop_changes(key, "")
+                self._drop_others(key, "")
         elif (found := list_record_of(record)) is not None:
             self._on_decided(found)
 
@@ -63,7 +71,10 @@ class StoredLists:
         list_id, base, number = [*key.split("/"), "", ""][:3]
         if value is None:
             self._values.pop(key, None)
-        elif number.startswith("+") or ListBase(list_id, base) in self._wanted:
+        elif (
+            self._wanted is None or number.startswith("+")
+            or ListBase(list_id, base) in self._wanted
+        ):  # fmt: skip
             self._values[key] = value
 
     def _on_decided(self, record: ListRecord) -> None:
@@ -73,10 +84,10 @@ class StoredLists:
             record.list_id, record.version, is_removal=record.op == "remove"
         ):
             self.records[record.list_id] = record
-            self._drop_changes(record.list_id, record.base)
+            self._drop_others(record.list_id, record.base)
 
-    def _drop_changes(self, list_id: str, base: str) -> None:
-        """Of other bases of the list."""
+    def _drop_others(self, list_id: str, base: str) -> None:
+        """Changes of other bases of the list: what comes later is of this one."""
         begin, kept = f"{list_id}/", change_key(list_id, base, 0)[:-1]
         gone = [
             key for key in self._values
@@ -113,6 +124,14 @@ class StoredLists:
         gone = changes.removed | changes.added.keys()
         yield from (line for line in self.base_lines(record) if line.plate not in gone)
         yield from changes.added.values()
+
+    def named_values(self, record: ListRecord) -> dict[str, bytes]:
+        """The chunks of a list whose base is wanted, as they stand on the topic. Raises
+        `ListChunkError`."""
+        found = {key: self._value(key) for key in named_keys(record)}
+        for key, named in named_keys(record).items():
+            read_chunk(named, found[key])
+        return found
 
     def _value(self, key: str) -> bytes:
         value = self._values.get(key)

@@ -70,7 +70,7 @@ class TextGram(NamedTuple):
         })  # fmt: skip
 
 
-class ListedPlate(NamedTuple):
+class PlateOnList(NamedTuple):
     """Whether a plate is on a list."""
 
     plate_list: PlateList
@@ -170,7 +170,7 @@ def _of_list(found: PlateList | None, *, negated: bool) -> IndexPlan:
         return _UNSERVED
     if found is None:
         return IndexPlan(0.0, ())
-    return IndexPlan(_SHARE_OF_LIST, (IndexCells((ListedPlate(found),), (_ON_LIST,)),))
+    return IndexPlan(_SHARE_OF_LIST, (IndexCells((PlateOnList(found),), (_ON_LIST,)),))
 
 
 def _of_place(found: PlaceSets) -> IndexPlan:

@@ -130,6 +130,11 @@ def change_key(list_id: str, base: str, version: int) -> str:
     return f"{list_id}/{base}/+{version}"
 
 
+def is_chunk_key(key: str) -> bool:
+    """Whether a key is one of lines, and not of a list: no list's id has a stroke."""
+    return "/" in key
+
+
 def named_keys(record: ListRecord) -> dict[str, NamedChunk]:
     """Key -> chunk of all that a record names, in the order in which they are applied."""
     if record.op != "put":

@@ -19,7 +19,7 @@ _OF_NO_PLATE = {"I": "1", "O": "0"}
 """Letters that GA 36 gives to no plate, so that nothing was measured: they are drawn as digits."""
 
 
-def look_alike_groups(counts: ConfusionCounts) -> tuple[str, ...]:
+def groups_of(counts: ConfusionCounts) -> tuple[str, ...]:
     """The characters of each group, in order; only letters and digits."""
     groups = {sign: {sign} for sign in (*counts.rows, *_OF_NO_PLATE) if sign.isascii()}
     pairs = [
@@ -35,7 +35,7 @@ def look_alike_groups(counts: ConfusionCounts) -> tuple[str, ...]:
     return tuple(sorted({"".join(sorted(group)) for group in groups.values() if len(group) > 1}))
 
 
-GROUPS = look_alike_groups(FIT)
+GROUPS = groups_of(FIT)
 FOLDED_SIGNS: Mapping[int, int] = {
     ord(sign): ord(group[0]) for group in GROUPS for sign in group
 }

@@ -17,11 +17,12 @@ from alarm.decisions.requests import (
     independent,
 )
 from alarm.decisions.rule_machine import TRANSITIONS, RuleMachine, recorded_rule
+from alarm.dispatch.decider import MACHINES
 from bus.client.model import ConsumedRecord
 from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, REQUEST_TOPICS, STATE_WATCHLIST
 from bus.domain.rule_demand import MAX_UNINDEXED_RULES
 
 NOW_MS = 1_795_000_000_000
@@ -109,6 +110,11 @@ def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleSt
     else:
         assert (answer.state, answer.version) == ("accepted", NOW_MS + 5)
         assert (after.state, after.version, after.command_id) == (following, NOW_MS + 5, "c9")
+
+
+def test_every_topic_of_requests_has_a_machine() -> None:
+    """The watch goes by the list of topics, the decider by its machines."""
+    assert tuple(MACHINES) == REQUEST_TOPICS
 
 
 def test_the_table_knows_every_state_and_every_wish() -> None:

@@ -10,8 +10,8 @@ from bus.domain.look_alikes import (
     GROUPS,
     LEAST_SHARE,
     folded_alike,
+    groups_of,
     is_near,
-    look_alike_groups,
     parts_without_one,
 )
 from bus.domain.plate_confusion import ConfusionCounts
@@ -35,15 +35,15 @@ def test_the_groups_are_those_that_readers_confuse() -> None:
 
 
 def test_the_half_that_was_held_out_gives_the_same_groups() -> None:
-    assert look_alike_groups(HELD_OUT) == GROUPS
+    assert groups_of(HELD_OUT) == GROUPS
 
 
 def test_a_pair_counts_from_the_least_share_on() -> None:
     def counts(wrong: int) -> ConfusionCounts:
         return ConfusionCounts(1, 0, 1, {"A": {"A": 100 - wrong, "B": wrong}, "B": {"B": 9}}, {}, (), ())
 
-    assert look_alike_groups(counts(2)) == ()
-    assert look_alike_groups(counts(3)) == ("AB",)
+    assert groups_of(counts(2)) == ()
+    assert groups_of(counts(3)) == ("AB",)
 
 
 @pytest.mark.parametrize(
