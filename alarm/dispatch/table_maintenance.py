@@ -237,13 +237,15 @@ class TableMaintenance:
         yield self._tombstones(table.topic, plan.late)
         if plan.floor is not None and table.floor is not None:
             value, key = msgspec.json.encode(table.floor(plan.floor)), FLOOR_KEY.encode()
-            yield [ConsumedRecord(table.topic, 0, -1, -1, key, value, self._said(table.topic))]
+            said_by = self._headers_of(table.topic)
+            yield [ConsumedRecord(table.topic, 0, -1, -1, key, value, said_by)]
         yield self._tombstones(table.topic, plan.removed)
 
     def _tombstones(self, topic: str, keys: Iterable[bytes]) -> list[ConsumedRecord]:
-        return [ConsumedRecord(topic, 0, -1, -1, key, None, self._said(topic)) for key in keys]
+        said_by = self._headers_of(topic)
+        return [ConsumedRecord(topic, 0, -1, -1, key, None, said_by) for key in keys]
 
-    def _said(self, topic: str) -> list[tuple[str, bytes]]:
+    def _headers_of(self, topic: str) -> list[tuple[str, bytes]]:
         return [
             (headers.SCHEMA, TOPICS[topic].schema.encode()),
             (headers.SITE, self._site.name.encode()),

@@ -24,7 +24,7 @@ from alarm.lists.excel_rows import ExcelUnreadable
 from alarm.lists.import_file import TooManyLines
 from alarm.lists.importer import ListImport, ListImporter, ReadList, read_list
 from alarm.lists.list_file import ListFileError
-from alarm.lists.reader import CatchUpTimeout, read_lists
+from alarm.lists.lists_topic import CatchUpTimeout, read_lists
 from bus.cli.show import AsJson, Yes, screen
 from bus.contracts.plate_lists import (
     SEVERITIES,
@@ -134,10 +134,10 @@ def show_lists(
     records = [in_force[list_id]] if list_id else [one for _, one in sorted(in_force.items())]
     if as_json:
         for one in records:
-            typer.echo(json.dumps(_shown(one), ensure_ascii=False))
+            typer.echo(json.dumps(_visible_fields(one), ensure_ascii=False))
         return
     if list_id:
-        for field, value in _shown(records[0]).items():
+        for field, value in _visible_fields(records[0]).items():
             typer.echo(f"{field.replace('_', ' ')}: {value}")
         return
     table = Table("list", "name", "lines", "changed", "tolerance", "severity", "put", "by")
@@ -297,12 +297,12 @@ def _examples(plates: Sequence[str]) -> str:
     return f" ({', '.join(plates)}{' …' if len(plates) > 1 else ''})" if plates else ""
 
 
-def _shown(record: ListRecord) -> dict[str, object]:
+def _visible_fields(record: ListRecord) -> dict[str, object]:
     """Without its chunks, which are the readers'."""
     fields = msgspec.to_builtins(msgspec.structs.asdict(record))
     hidden = ("chunks", "changes", "seen_version", "session", "signature", "op")
-    shown = {key: value for key, value in fields.items() if key not in hidden}
-    return shown | {"lines": record.base_lines, "changed_lines": record.changed_lines}
+    visible = {key: value for key, value in fields.items() if key not in hidden}
+    return visible | {"lines": record.base_lines, "changed_lines": record.changed_lines}
 
 
 def _plate(written: str) -> str:

@@ -1,5 +1,4 @@
-"""Rows of a CSV file as they are read: encoding, separator and quotes are recognised. Pure but for
-the file that is handed in.
+"""Rows of a CSV file as they are read: encoding, separator and quotes are recognised.
 
 In: a file of bytes that can be read twice. Out: `TableRow`s, as they come. Never: the whole file in
 memory; a quotation mark that is not closed as the end of the rest; a setting of Python's `csv` that
@@ -37,8 +36,8 @@ class _OpenQuote(Exception):
 
 def csv_rows(file: BinaryIO) -> Iterator[TableRow]:
     """All rows, the empty ones, too."""
-    lines = _PhysicalLines(_decoded(file, encoding_of(file)))
-    head = lines.look_ahead(_JUDGED_LINES)
+    lines = _LineSource(_decoded(file, encoding_of(file)))
+    head = lines.peek(_JUDGED_LINES)
     separator = separator_of(head)
     reader = csv.reader(lines, delimiter=separator, strict=True)
     while True:
@@ -53,7 +52,7 @@ def csv_rows(file: BinaryIO) -> Iterator[TableRow]:
         yield TableRow(number, cells)
 
 
-class _PhysicalLines:
+class _LineSource:
     """The lines of a file, one of which may be read again. Invariant: `_taken` are those since
     `begin_row`, the first of which has the number `_number`."""
 
@@ -63,7 +62,7 @@ class _PhysicalLines:
         self._taken: list[str] = []
         self._number = 1
 
-    def __iter__(self) -> _PhysicalLines:
+    def __iter__(self) -> _LineSource:
         return self
 
     def __next__(self) -> str:
@@ -73,7 +72,7 @@ class _PhysicalLines:
         self._taken.append(line)
         return line
 
-    def look_ahead(self, count: int) -> list[str]:
+    def peek(self, count: int) -> list[str]:
         """The next lines, which are read all the same."""
         while len(self._waiting) < count and (line := next(self._lines, None)) is not None:
             self._waiting.append(line)

@@ -20,7 +20,7 @@ import msgspec
 
 from alarm.lists.difference import ListDifference, NewLines
 from alarm.lists.list_file import ListFileError, lines_of
-from alarm.lists.reader import read_lists
+from alarm.lists.lists_topic import read_lists
 from alarm.lists.refused_report import RefusedReport
 from alarm.lists.stored_lists import ListBase, StoredLists
 from bus.client.kafka.command_client import CommandClient, new_command_id

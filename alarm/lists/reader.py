@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from alarm.lists.base_tables import BaseTables, TablesUnavailable
-from alarm.lists.stored_lists import ListBase, StoredLists
+from alarm.lists.lists_topic import base_lines, read_lists
+from alarm.lists.stored_lists import StoredLists
 from alarm.rules.plate_lists import PlateList
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
@@ -24,35 +25,9 @@ from bus.contracts.topics import STATE_LISTS
 from bus.domain.list_chunks import ListChunkError
 from bus.settings import BusSettings
 
-__all__ = ["CatchUpTimeout", "ListReader", "read_lists"]
+__all__ = ["CatchUpTimeout", "ListReader", "base_lines", "read_lists"]
 
 log = logging.getLogger(__name__)
-
-
-def read_lists(
-    bus: BusSettings,
-    client_id: str,
-    wanted: frozenset[ListBase] | None = frozenset(),
-    timeout_s: float = CATCH_UP_TIMEOUT_S,
-) -> StoredLists:
-    """The topic as it stands, read once, with the lines of `wanted`; None: of all. Raises
-    `CatchUpTimeout`, BusError."""
-    with CompactedTopic(
-        bus, STATE_LISTS, lambda: StoredLists(wanted), client_id=client_id,
-        leaders=PartitionLeaders(bus, f"{client_id}-ends"), overrides=FOLLOWS_LEADERS,
-        timeout_s=timeout_s,
-    ) as topic:  # fmt: skip
-        topic.catch_up()
-        return topic.state
-
-
-def base_lines(
-    bus: BusSettings, client_id: str, record: ListRecord, timeout_s: float = CATCH_UP_TIMEOUT_S
-) -> Iterator[ListLine]:
-    """The lines of a list's base, from the topic. Raises `CatchUpTimeout`, BusError, and as they
-    are taken `ListChunkError`."""
-    wanted = frozenset([ListBase(record.list_id, record.base)])
-    return read_lists(bus, client_id, wanted, timeout_s).base_lines(record)
 
 
 class ListReader:
@@ -107,7 +82,7 @@ class ListReader:
                 problems[list_id] = str(error)
                 if before is not None:
                     found[list_id] = before
-        self._tell(problems)
+        self._report(problems)
         if found != self.lists:
             self.lists = found
             self._tables.delete_others(in_force.values())
@@ -121,7 +96,7 @@ class ListReader:
     def _base_lines(self, record: ListRecord) -> Iterator[ListLine]:
         return base_lines(self._bus, f"{self._client_id}-base", record, self._timeout_s)
 
-    def _tell(self, problems: Mapping[str, str]) -> None:
+    def _report(self, problems: Mapping[str, str]) -> None:
         for list_id, why in problems.items():
             if self.problems.get(list_id) != why:
                 log.error("the list %s cannot be read, the one before holds: %s", list_id, why)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import Protocol
 
-from alarm.lists.table import PlateTable
 from bus.contracts.commands import DecidedRule
 from bus.contracts.expressions import OnList
-from bus.contracts.plate_lists import ListLine, ListRecord
+from bus.contracts.plate_lists import ListLine, ListRecord, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
 
@@ -38,6 +38,13 @@ def is_overdue(record: ListRecord, now_ms: int) -> bool:
     return 0 < interval_ms < now_ms - record.renewed_at_ms
 
 
+class BaseTable(Protocol):
+    """The lines of a base, wherever they are (`alarm.lists.table`); picklable."""
+
+    def lines_like(self, plate: str, tolerance: Tolerance) -> list[ListLine]:
+        """Those whose plate may be this one, in the order of the list."""
+
+
 class PlateList:
     """It pickles as its record, the path of its table, and its changes: an executor opens the
     table itself. Two are equal that have the same record."""
@@ -45,7 +52,7 @@ class PlateList:
     def __init__(
         self,
         record: ListRecord,
-        table: PlateTable,
+        table: BaseTable,
         added: Mapping[str, ListLine],
         removed: frozenset[str],
     ) -> None:
@@ -59,6 +66,31 @@ class PlateList:
     def list_id(self) -> str:
         """Of its record."""
         return self.record.list_id
+
+    def __len__(self) -> int:
+        """Places of lines: those of changes, then those of the base, in force or not."""
+        return len(self.added) + len(self.table)
+
+    @cached_property
+    def line_count(self) -> int:
+        """Lines in force, of plates that the base has once."""
+        replaced = sum(self.table.find(plate) is not None for plate in self.added)
+        gone = sum(self.table.find(plate) is not None for plate in self.removed)
+        return len(self) - replaced - gone
+
+    def lines(self, begin: int, count: int) -> list[ListLine]:
+        """Of so many places from this one on, those in force. Raises `TableError`."""
+        changed = len(self.added)
+        own = sorted(self.added)[begin : begin + count] if begin < changed else ()
+        base = self.table.lines(max(0, begin - changed), count - len(own))
+        return [*(self.added[one] for one in own), *filter(self._is_in_force, base)]
+
+    def lines_like(self, plate: str) -> list[ListLine]:
+        """All that mean a plate, the one by which it is meant first. Raises `TableError`."""
+        found = self.table.lines_like(plate, self.record.tolerance)
+        found = [line for line in found if self._is_in_force(line)]
+        found += self._added_like(plate)
+        return sorted(found, key=lambda line: (wanted(PLATE, line.plate) != plate, line.number))
 
     def find(self, plate: str) -> ListLine | None:
         """The line by which it means a plate. Raises `TableError` where the file is no table."""
@@ -80,7 +112,7 @@ class PlateList:
         self,
     ) -> tuple[
         type[PlateList],
-        tuple[ListRecord, PlateTable, Mapping[str, ListLine], frozenset[str]],
+        tuple[ListRecord, BaseTable, Mapping[str, ListLine], frozenset[str]],
     ]:
         return PlateList, (self.record, self.table, self.added, self.removed)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from alarm.lists.reader import read_lists
+from alarm.lists.lists_topic import read_lists
 from alarm.lists.stored_lists import StoredLists
 from bus.client.kafka.compacted_topic import CatchUpTimeout, TopicMissing
 from bus.client.kafka.send_all import send_all

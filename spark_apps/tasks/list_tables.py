@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from alarm.lists.base_tables import BaseTables
-from alarm.lists.reader import base_lines
+from alarm.lists.lists_topic import base_lines
+from alarm.lists.table import PlateTable
 from alarm.rules.references import References
 from bus.settings import BusSettings
 
@@ -22,12 +23,13 @@ CLIENT_ID = "streams-lists"
 def open_tables(references: References, bus: BusSettings, folder: Path) -> None:
     """Those that this worker has not open; they stay so. Raises `TablesUnavailable`,
     `ListChunkError`, `CatchUpTimeout`, BusError: the batch is tried again."""
-    missing = [one for one in references.lists.values() if not one.table.is_open]
+    missing = [
+        (table, one.record) for one in references.lists.values()
+        if isinstance(table := one.table, PlateTable) and not table.is_open
+    ]  # fmt: skip
     if not missing:
         return
     tables = BaseTables(folder)
-    for one in missing:
-        one.table.use(
-            tables.open_or_build(one.record, partial(base_lines, bus, CLIENT_ID, one.record))
-        )
+    for table, record in missing:
+        table.use(tables.open_or_build(record, partial(base_lines, bus, CLIENT_ID, record)))
     tables.delete_others(one.record for one in references.lists.values())

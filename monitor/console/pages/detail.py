@@ -29,6 +29,7 @@ from monitor.console.rows import (
     clock_text,
     further_facts,
     key_text,
+    listed_facts,
     picture_caption,
     place_field,
     written_plate,
@@ -218,6 +219,7 @@ class DetailPanel:
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
+                *listed_facts(row["listed"], t),
                 *further_facts(row, t),
             ]
         )

@@ -9,7 +9,7 @@ import pytest
 
 from alarm.decisions.list_machine import MAX_CHUNK_AGE_MS
 from alarm.dispatch.table_maintenance import TableMaintenance
-from alarm.lists.reader import read_lists
+from alarm.lists.lists_topic import read_lists
 from alarm.lists.unnamed_chunks import CARRIED_UNNAMED_MS, UNNAMED_MS, UnnamedChunks
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.send_all import send_all

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from alarm.dispatch.operations import BatchChanges, OperationsStore
-from alarm.lists.reader import read_lists
+from alarm.lists.lists_topic import read_lists
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.client.kafka.send_all import send_all
