@@ -8,6 +8,7 @@ from alarm.dispatch.passages import SUPPRESSED
 from alarm.dispatch.picture_queue import PICTURE_COPIES
 from alarm.dispatch.replicated_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
 from alarm.dispatch.restored import RESTORED
+from alarm.dispatch.rule_minutes import RULE_MINUTES
 from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
 from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
@@ -56,6 +57,7 @@ CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed'
 {OPEN_INCIDENTS}
 {RESTORED}
 {SUPPRESSED}
+{RULE_MINUTES}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -95,7 +97,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     to_5 = _TO_5[found] + _SINCE_5 if found in _TO_5 else ""
     to_6 = to_5 + OPEN_INCIDENTS_FROM_5 if found < 6 else ""
     to_7 = to_6 + RESTORED if found < 7 else ""
-    change = to_7 + SUPPRESSED if found else _TABLES
+    change = to_7 + SUPPRESSED + RULE_MINUTES if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 

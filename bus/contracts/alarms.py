@@ -156,9 +156,10 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
-    """One notice for many: what may have been sent before a restore, and would be too many notices.
+    """One notice for many: what may have been sent before a restore, or alarms of one rule within a
+    minute, and would be too many notices.
 
-    `alarms`, `incidents`: how many; `first_at_ms`, `last_at_ms`: when the first and the last began.
+    `rule_id`, `rule_name`: of the latter. `alarms`, `incidents`: how many; `first_at_ms`, `last_at_ms`: when the first and the last began.
     `ids`: the first of them, oldest first. `severity`: the highest.
     """
 
@@ -169,4 +170,6 @@ class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
     first_at_ms: int
     last_at_ms: int
     ids: list[str]
+    rule_id: str = ""
+    rule_name: str = ""
     perhaps_sent_before: bool = True

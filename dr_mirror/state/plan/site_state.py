@@ -133,6 +133,8 @@ NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     "positions": "where this site's recorder stands on this site's topics",
     "rules": "filled from state.watchlist at each site",
     "alarms": "filled from event.alarm at each site",
+    "rule_minutes": "how many alarms of a minute this site has to notify itself",
+    "digested_alarms": "those of them that wait for their digest",
     "suppressed": "filled from event.suppressed at each site",
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",
