@@ -18,10 +18,9 @@ from bus.contracts.meters import Sent
 from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
 from ingest.senders.simulator.bus_uplink import BusUplink
-from ingest.senders.simulator.described_car import DescribedCarRule
 from ingest.senders.simulator.ground_truth import truth_files
 from ingest.senders.simulator.recovery import UnfinishedRun, unfinished_runs
-from ingest.senders.simulator.watched_cars import WatchRule
+from ingest.senders.simulator.watched_cars import CityRule
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ PAUSE_S = 0.5  # the topics may not have been made yet
 async def put_watch_rules(
     site: SiteSettings,
     bus: BusSettings,
-    rules: Sequence[WatchRule | DescribedCarRule],
+    rules: Sequence[CityRule],
     stopping: asyncio.Event,
 ) -> None:
     """Returns when the rules are in force: a record sent afterwards must meet them."""
@@ -53,7 +52,7 @@ def send_owed_counters(bus: BusUplink, directory: Path, this_run: str) -> None:
 
 
 async def _put(
-    client: CommandClient, rule: WatchRule | DescribedCarRule, stopping: asyncio.Event
+    client: CommandClient, rule: CityRule, stopping: asyncio.Event
 ) -> None:
     """A command that was refused is another one the next time: what refused it may be over."""
     command = rule.command(wall_clock.now_ms())

@@ -27,6 +27,7 @@ from monitor.console.rows import (
     Row,
     body_facts,
     clock_text,
+    further_facts,
     key_text,
     listed_facts,
     picture_caption,
@@ -219,6 +220,7 @@ class DetailPanel:
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
                 *listed_facts(row["listed"], t),
+                *further_facts(row, t),
             ]
         )
         with ui.element("div").classes("bar"):

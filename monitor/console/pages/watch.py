@@ -8,11 +8,11 @@ import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from bus.contracts.commands import USUAL_KIND, WatchCommand
+from bus.contracts.commands import USUAL_KIND, USUAL_QUIET_S, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
-from bus.domain.rule_check import RuleError
+from bus.domain.rule_check import MAX_QUIET_S, RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import parse_time
@@ -67,6 +67,9 @@ class RuleForm:
                 ).style("width: 110px")  # fmt: skip
                 self._plates = ui.input(t("watch.plate")).style("width: 300px")
                 self._until = moment_field(t, t("watch.until")).style("width: 250px")
+                self._quiet = ui.number(
+                    t("watch.quiet_s"), value=USUAL_QUIET_S, min=0, max=MAX_QUIET_S, precision=0
+                ).style("width: 150px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
             self._where = ExpressionField(view)
             self._features = ui.element("div").style("display: grid; gap: 6px")
@@ -85,6 +88,7 @@ class RuleForm:
             self._severity,
             self._plates,
             self._until,
+            self._quiet,
             self._note,
         ):
             field.props("outlined dense")
@@ -181,6 +185,7 @@ class RuleForm:
             note=self._note.value or "",
             severity=self._severity.value,
             valid_until_ms=parse_time(self._until.value or "", view.services.site.tz),
+            quiet_s=USUAL_QUIET_S if self._quiet.value is None else int(self._quiet.value),
         )
         return put_command(view.services, rule, view.principal.name)
 
@@ -198,6 +203,7 @@ class RuleForm:
         self._preview.clear()
         for field in (self._name, self._plates, self._until, self._note):
             field.set_value("")
+        self._quiet.set_value(USUAL_QUIET_S)
         self._where.clear()
         for row in list(self._rows):
             self._drop_feature(row)

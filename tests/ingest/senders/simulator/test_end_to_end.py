@@ -176,7 +176,7 @@ def test_what_arrives_is_what_the_truth_says_and_the_rules_came_first(
     assert newest_counters(records) == sum(totals.tried(topic) for topic in totals.topics)
     rules = [msgspec.json.decode(v) for topic, _, v in records if topic == STATE_WATCHLIST]
     assert {rule["rule_id"] for rule in rules} == totals.rules
-    assert len(totals.rules) == 5
+    assert len(totals.rules) == 7
     assert (tmp_path / "register.json").exists()
 
 
