@@ -67,6 +67,31 @@ class PlateList:
         """Of its record."""
         return self.record.list_id
 
+    def __len__(self) -> int:
+        """Places of lines: those of changes, then those of the base, in force or not."""
+        return len(self.added) + len(self.table)
+
+    @cached_property
+    def line_count(self) -> int:
+        """Lines in force, of plates that the base has once."""
+        replaced = sum(self.table.find(plate) is not None for plate in self.added)
+        gone = sum(self.table.find(plate) is not None for plate in self.removed)
+        return len(self) - replaced - gone
+
+    def lines(self, begin: int, count: int) -> list[ListLine]:
+        """Of so many places from this one on, those in force. Raises `TableError`."""
+        changed = len(self.added)
+        own = sorted(self.added)[begin : begin + count] if begin < changed else ()
+        base = self.table.lines(max(0, begin - changed), count - len(own))
+        return [*(self.added[one] for one in own), *filter(self._is_in_force, base)]
+
+    def lines_like(self, plate: str) -> list[ListLine]:
+        """All that mean a plate, the one by which it is meant first. Raises `TableError`."""
+        found = self.table.lines_like(plate, self.record.tolerance)
+        found = [line for line in found if self._is_in_force(line)]
+        found += self._added_like(plate)
+        return sorted(found, key=lambda line: (wanted(PLATE, line.plate) != plate, line.number))
+
     def find(self, plate: str) -> ListLine | None:
         """The line by which it means a plate. Raises `TableError` where the file is no table."""
         found = self.table.lines_like(plate, self.record.tolerance)

@@ -28,6 +28,7 @@ from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
 from monitor.api.parameters import only_known
+from monitor.api.plate_lists import plate_list_routes
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview_routes
@@ -60,6 +61,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         chart_routes(services),
         operation_routes(services),
         preview_routes(services),
+        plate_list_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),

@@ -41,7 +41,9 @@ from monitor.live.register_writes import CLIENT_ID, RegisterWrites
 from monitor.ports import (
     AlarmReader,
     OpenAlarms,
+    OpenLists,
     OpenRecords,
+    PlateListReader,
     PreviewRule,
     ReadIncidents,
     ReadPicture,
@@ -72,6 +74,7 @@ class ConsoleServices:
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     previews: ReaderPool[RecordReader]
+    lists: ReaderPool[PlateListReader]
     preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
@@ -125,6 +128,7 @@ def build_services(
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
     read_incidents: ReadIncidents = tuple,
+    open_lists: OpenLists | None = None,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
@@ -152,6 +156,7 @@ def build_services(
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
+        lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
         previews=ReaderPool("previews", open_records, threads=1, is_background=True),
         preview_rule=preview_rule,
         register=register,
@@ -175,6 +180,10 @@ def build_services(
         site_accounts=_site_accounts(bus, console, account_store),
         secret=secret,
     )
+
+
+def _no_lists() -> PlateListReader:
+    raise OSError("this console was started without lists of plates")
 
 
 def _site_accounts(

@@ -139,6 +139,22 @@ def written_plate(row: Row, t: Texts) -> list[tuple[str, str]]:
     return [written, (t("detail.plate_left_out"), gone)]
 
 
+def listed_facts(listed: Row | None, t: Texts) -> list[tuple[str, str]]:
+    """By which line of which list an alarm's plate was meant."""
+    if not listed:
+        return []
+    line = t("detail.listed_line", line=listed.get("line", 0), plate=listed.get("plate", ""))
+    named = f"{listed['name']} ({listed['list_id']})"
+    return [
+        (t("detail.listed"), t("list.comma").join((named, line))),
+        (t("column.list_date"), listed.get("list_date", "")),
+        (t("column.line_date"), listed.get("date", "")),
+        (t("detail.listed_note"), listed.get("note", "")),
+        (t("detail.listed_version"), str(listed["version"])),
+        (t("column.overdue"), t("detail.listed_overdue") if listed.get("is_overdue") else ""),
+    ]
+
+
 def key_text(key: str, t: Texts) -> str:
     """The name of a key of a device's message; in Chinese the key itself is its name."""
     attribute = _ATTRIBUTES.get(key, "")

@@ -13,6 +13,7 @@ from monitor.i18n import (
     account_texts,
     en,
     evidence_texts,
+    list_texts,
     mirror_texts,
     rule_texts,
     search_texts,
@@ -21,7 +22,10 @@ from monitor.i18n import (
 )
 from monitor.i18n.values import value_text, value_words
 
-_TABLES = (account_texts, mirror_texts, rule_texts, search_texts, evidence_texts, watch_texts)
+_TABLES = (
+    account_texts, mirror_texts, rule_texts, search_texts, evidence_texts, watch_texts,
+    list_texts,
+)  # fmt: skip
 """Of pages that have many texts."""
 
 LANGUAGES: dict[str, Mapping[str, str]] = {

@@ -62,7 +62,8 @@ def matching_cost(seed: int, lines: int = LINES, each: int = RULES_EACH) -> Matc
 def made_list(path: Path, seed: int, lines: int, version: int = 1) -> PlateList:
     """A list of plates of all provinces, which takes look-alikes."""
     rng = random.Random(f"list:{seed}")
-    build_table((ListLine(at, drawn_plate(rng)[0], f"case {at % 997}") for at in range(lines)), path)
+    drawn = (drawn_plate(rng)[0] for _ in range(lines))
+    build_table((ListLine(at, plate, f"case {at % 997}") for at, plate in enumerate(drawn)), path)
     record = ListRecord(
         list_id="stolen", op="put", version=version, name="stolen", tolerance="look-alikes"
     )

@@ -28,6 +28,7 @@ from monitor.console.rows import (
     body_facts,
     clock_text,
     key_text,
+    listed_facts,
     picture_caption,
     place_field,
     written_plate,
@@ -217,6 +218,7 @@ class DetailPanel:
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
+                *listed_facts(row["listed"], t),
             ]
         )
         with ui.element("div").classes("bar"):
