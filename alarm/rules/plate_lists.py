@@ -44,6 +44,11 @@ class BaseTable(Protocol):
     def lines_like(self, plate: str, tolerance: Tolerance) -> list[ListLine]:
         """Those whose plate may be this one, in the order of the list."""
 
+    def lines(self, begin: int, count: int) -> list[ListLine]:
+        """So many from this one on, counted from 0."""
+
+    def __len__(self) -> int: ...
+
 
 class PlateList:
     """It pickles as its record, the path of its table, and its changes: an executor opens the
@@ -74,9 +79,9 @@ class PlateList:
     @cached_property
     def line_count(self) -> int:
         """Lines in force, of plates that the base has once."""
-        replaced = sum(self.table.find(plate) is not None for plate in self.added)
-        gone = sum(self.table.find(plate) is not None for plate in self.removed)
-        return len(self) - replaced - gone
+        changed = self.added.keys() | self.removed
+        gone = sum(bool(self.table.lines_like(plate, "exact")) for plate in changed)
+        return len(self) - gone
 
     def lines(self, begin: int, count: int) -> list[ListLine]:
         """Of so many places from this one on, those in force. Raises `TableError`."""
