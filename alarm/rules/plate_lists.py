@@ -13,12 +13,10 @@ from typing import Protocol
 
 from bus.contracts.commands import DecidedRule
 from bus.contracts.expressions import OnList
-from bus.contracts.plate_lists import ListLine, ListRecord, Tolerance
+from bus.contracts.plate_lists import LIST_RULE, ListLine, ListRecord, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
 
-LIST_RULE = "list/"
-"""Before the id of a list: the id of the rule that it is itself."""
 _DAY_MS = 86_400_000
 
 
