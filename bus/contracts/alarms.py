@@ -159,8 +159,9 @@ class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
     """One notice for many: what may have been sent before a restore, or alarms of one rule within a
     minute, and would be too many notices.
 
-    `rule_id`, `rule_name`: of the latter. `alarms`, `incidents`: how many; `first_at_ms`, `last_at_ms`: when the first and the last began.
-    `ids`: the first of them, oldest first. `severity`: the highest.
+    `rule_id`, `rule_name`: of the latter. `alarms`, `incidents`: how many; `first_at_ms`,
+    `last_at_ms`: when the first and the last began. `ids`: the first of them, oldest first.
+    `severity`: the highest.
     """
 
     digest_id: str
