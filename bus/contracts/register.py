@@ -18,7 +18,7 @@ Polygon: TypeAlias = tuple[Place, ...]
 """Corners in their order around it, the last one joined to the first."""
 
 
-class District(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class District(msgspec.Struct, frozen=True, kw_only=True):
     """An administrative area; every checkpoint names the one it is in. `area`: what maps show of
     it, in one or several parts."""
 
@@ -39,7 +39,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     longitude: float
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Device(msgspec.Struct, frozen=True, kw_only=True):
     """A camera. `recognizer_ip` is empty for a smart device (W-6); `kind` is vehicle or face.
     `area`: what it is responsible for, where that is not its checkpoint's place; `bearing`: where
     it looks, in degrees from north, clockwise; `lanes`: those that it sees, as its records call
@@ -54,7 +54,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lanes: tuple[str, ...] = ()
 
 
-class RoadPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RoadPiece(msgspec.Struct, frozen=True, kw_only=True):
     """One way from a checkpoint to the next one along a road. `limit_kmh` 0: not known."""
 
     begin: str
@@ -63,7 +63,7 @@ class RoadPiece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit_kmh: int = 0
 
 
-class Road(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Road(msgspec.Struct, frozen=True, kw_only=True):
     """A road as a line of [latitude, longitude], and its pieces between checkpoints, each in one
     direction."""
 

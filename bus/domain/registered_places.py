@@ -106,6 +106,10 @@ class RegisteredPlaces:
         names = (one.name for one in self.register.districts if one.district_id == district)
         return ", ".join(filter(None, (found.name or found.checkpoint_id, next(names, ""))))
 
+    def checkpoint_ids(self, comparable: frozenset[str]) -> list[str]:
+        """As the register writes them."""
+        return [one.checkpoint_id for name, one in self._checkpoints.items() if name in comparable]
+
     def _sets(
         self,
         checkpoints: frozenset[str],

@@ -230,6 +230,8 @@ class DetailPanel:
                 on_click=lambda: self.open(record=row["record_id"]),
             ).classes("header-button")
             link(t("detail.trajectory"), "map", target=row["rule_id"])
+            if row["latitude"] is not None:
+                link(t("detail.on_map"), "map", checkpoint=row["checkpoint_id"])
             plate_links(self._view, row["plate_number"], row["kind"])
             alarm_evidence_link(self._view, row["alarm_id"])
         if row["body"] is not None:
