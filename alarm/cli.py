@@ -7,36 +7,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, cast
 
 import msgspec
 import typer
 from rich.table import Table
 
 from alarm.alarm_life_cli import FILTERS, SINCE_HELP, STATE_HELP, add_life_commands
+from alarm.asked_answer import accepted, fail
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
+from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
+from alarm.rules.references import references_of
+from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
-from bus.client.kafka.command_client import (
-    CommandClient,
-    CommandNotAcknowledged,
-    CommandUnanswered,
-    new_command_id,
-)
+from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.alarms import Alarm
-from bus.contracts.command_codes import STALE
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
+    USUAL_QUIET_S,
     CommandAnswer,
     MatchedKind,
     WatchCommand,
 )
+from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.accepted_readings import accepted_plates, accepted_readings
 from bus.domain.alarm_life import no_state
 from bus.domain.expressions.rule_tree import tree_of
@@ -52,8 +53,6 @@ from ingest.store.port import PageRequest, StoreError
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 CLIENT_ID = "watch"
 AUTHOR = "command line"
-UNDECIDED_STATUS = 3
-"""The exit status where the request is on the bus and nobody has decided on it yet."""
 READ_S = 10.0
 
 _PLATE_HELP = (
@@ -69,8 +68,12 @@ MatchOption = Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)]
 KindOption = Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")]
 WhereOption = Annotated[str, typer.Option(help=WHERE_HELP)]
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_QUIET_HELP = (
+    "Seconds: so long before and after an alarm no other record of that target at that place raises"
+    " one; they are counted. 0: each record does."
+)
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
-_OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
+_OPTIONS = {"name": "--name", "valid_until_ms": "--for", "quiet_s": "--quiet", PLATE: "--plate"}
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -103,6 +106,7 @@ def add(
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
+    quiet_s: Annotated[int, typer.Option("--quiet", help=_QUIET_HELP)] = USUAL_QUIET_S,
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     where: WhereOption = "",
     as_json: AsJson = False,
@@ -115,6 +119,7 @@ def add(
         version=now_ms,
         severity=_one_of("--severity", severity, ("info", "warning", "critical")),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
+        quiet_s=quiet_s,
         author=AUTHOR,
         issuer=AUTHOR,
         command_id=new_command_id(),
@@ -122,6 +127,8 @@ def add(
     )
     check_options(command)
     warn_if_unindexed(command)
+    warn_of_places(ctx, command, CLIENT_ID)
+    _warn_of_missing_lists(ctx, command)
     answer = _request(ctx, command, as_json=as_json)
     if as_json:
         _lines([msgspec.structs.replace(command, version=answer.version)])
@@ -147,6 +154,21 @@ def rule_of_options(
     )
 
 
+def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
+    """It may be imported later; a list whose id is misspelt means nobody."""
+    named = references_of(command.where)
+    if not named:
+        return
+    lists = _rules(ctx).references.lists
+    missing = sorted(one.id for one in named if one.id not in lists)
+    if missing:
+        typer.echo(
+            f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"
+            " negation is met; see: databus lists show",
+            err=True,
+        )
+
+
 def check_options(command: WatchCommand) -> None:
     """Raises `typer.BadParameter` for a rule that cannot be meant."""
     try:
@@ -162,6 +184,10 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Take a rule off the watch list."""
+    if rule_id.startswith(LIST_RULE):
+        raise typer.BadParameter(
+            f"{rule_id} is a list; end it by: databus lists end {rule_id.removeprefix(LIST_RULE)}"
+        )
     rule = _rules(ctx).rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
@@ -200,10 +226,11 @@ def explain_rule(
     record: Annotated[Path | None, typer.Option(help="A file: the record's JSON, as sent.")] = None,
 ) -> None:
     """Say why a record meets a rule or does not, branch by branch."""
-    rule = _rules(ctx).rules.get(rule_id)
+    rules = _rules(ctx)
+    rule = rules.rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone):
+    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone, rules.references):
         typer.echo(line)
 
 
@@ -230,14 +257,16 @@ def list_alarms(
         states = reader.alarm_states([one.alarm_id for one in found])
         reader.close()
     except StoreError as error:
-        _fail(f"no alarms can be read: {error}")
+        fail(f"no alarms can be read: {error}")
     if as_json:
         for alarm in found:
             life = states.get(alarm.alarm_id) or no_state(alarm.alarm_id)
             both = {**msgspec.structs.asdict(alarm), "life": msgspec.structs.asdict(life)}
             typer.echo(json.dumps(msgspec.to_builtins(both), ensure_ascii=False))
         return
-    table = Table("alarm", "raised", "severity", "rule", "plate", "checkpoint", "after", "state")
+    table = Table(
+        "alarm", "raised", "severity", "rule", "plate", "checkpoint", "after", "further", "state"
+    )
     for alarm in found:
         life = states.get(alarm.alarm_id) or no_state(alarm.alarm_id)
         table.add_row(alarm.alarm_id, *_row(ctx, alarm), f"{life.stage} {life.owner}".strip())
@@ -253,7 +282,7 @@ def acknowledge(
     try:
         found = Acknowledgements(ctx.obj.site).add(name, by_whom, wall_clock.now_ms())
     except AcknowledgementsUnavailable as error:
-        _fail(f"nothing is acknowledged: {error}")
+        fail(f"nothing is acknowledged: {error}")
     typer.echo(f"{name} is acknowledged by {found}")
 
 
@@ -308,41 +337,20 @@ def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
 
 def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> CommandAnswer:
     """The answer that accepts it; else ends the program, and says why."""
-    client = CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)
-    try:
-        answer = client.request(command)
-    except CommandNotAcknowledged as error:
-        _fail(f"the command was not taken: {error}")
-    except CommandUnanswered as error:
-        if as_json:
-            typer.echo(json.dumps({"command_id": command.command_id, "state": "undecided"}))
-        typer.echo(str(error), err=True)
-        raise typer.Exit(UNDECIDED_STATUS) from error
-    finally:
-        client.close()
-    if answer.state == "refused":
-        if as_json:
-            _lines([answer])
-        _fail(_refusal(ctx, answer))
-    return answer
-
-
-def _refusal(ctx: typer.Context, answer: CommandAnswer) -> str:
-    where = f"{answer.field}: " if answer.field else ""
-    text = f"{answer.key} is refused: {where}{answer.text}"
-    if answer.code != STALE or not answer.changed_at_ms:
-        return text
-    changed = datetime.fromtimestamp(answer.changed_at_ms / 1000, ctx.obj.site.tz)
-    return f"{text}, by {answer.changed_by} at {changed:%Y-%m-%d %H:%M:%S}"
+    with closing(CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)) as client:
+        return accepted(ctx, lambda: client.request(command), as_json=as_json)
 
 
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
-        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S)
-        watchlist.catch_up()
+        with register_of_site(ctx, CLIENT_ID) as register:
+            watchlist = WatchlistReader(
+                ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), register, timeout_s=READ_S
+            )
+            watchlist.catch_up()
     except CatchUpTimeout as error:
-        _fail(f"the watch list cannot be read: {error}")
+        fail(f"the watch list cannot be read: {error}")
     watchlist.close()
     return watchlist.rules
 
@@ -356,6 +364,7 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         plate_text(alarm.plate_number),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
+        f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
 
 
@@ -363,8 +372,3 @@ def _lines(structs: Iterable[msgspec.Struct]) -> None:
     for struct in structs:
         fields = msgspec.to_builtins(msgspec.structs.asdict(struct))  # defaults, too
         typer.echo(json.dumps(fields, ensure_ascii=False))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)

@@ -23,6 +23,7 @@ from typing import Any
 
 from alarm.decisions.alarm_machine import AlarmMachine
 from alarm.decisions.known_rules import KnownRules
+from alarm.decisions.list_machine import ListMachine
 from alarm.decisions.machine import DecisionMachine, decide
 from alarm.decisions.requests import CommandRequest, UnreadableRequest, independent
 from alarm.decisions.rule_machine import RuleMachine, recorded_rule
@@ -50,7 +51,7 @@ from bus.settings import BusSettings, SiteSettings
 log = logging.getLogger(__name__)
 
 MACHINES: Mapping[str, DecisionMachine[Any, Any]] = MappingProxyType({
-    one.requests_topic: one for one in (RuleMachine(), AlarmMachine())
+    one.requests_topic: one for one in (RuleMachine(), ListMachine(), AlarmMachine())
 })  # fmt: skip
 """By their topics, `REQUEST_TOPICS`, which have one partition each."""
 PLACES = tuple(TopicPartition(topic, 0) for topic in MACHINES)

@@ -13,15 +13,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from alarm.dispatch import passages
 from alarm.dispatch.alarm_state_queries import (
     has_states,
     state_conditions,
     states_of,
     verdicts,
 )
-from alarm.dispatch.schema import version_of
+from alarm.dispatch.schema import HAS_PASSAGES, version_of
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
-from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
 from ingest.store.port import PageRequest, Position, StoreUnavailable, cursor_numbers
@@ -81,12 +82,21 @@ class OperationsReader:
             conditions += state_conditions(
                 stage, owner, changed_from_ms, has_table=has_states(self._db)
             )
-        return self._page(Alarm, "alarms", page, conditions)
+        found, cursor = self._page(Alarm, "alarms", page, conditions)
+        return self._with_passages(found), cursor
 
     def alarm(self, alarm_id: str) -> Alarm | None:
         """One alarm."""
         found = self._rows("SELECT body FROM alarms WHERE alarm_id = ?", alarm_id)
-        return msgspec.json.decode(found[0][0], type=Alarm) if found else None
+        alarms = [msgspec.json.decode(body, type=Alarm) for (body,) in found]
+        return next(iter(self._with_passages(alarms)), None)
+
+    def suppressed(
+        self, behind: tuple[str, str] = ("", ""), limit: int = MAX_PAGE
+    ) -> list[Suppressed]:
+        """All further passages by rule and record, those behind such a pair."""
+        with sqlite_errors(self._path):
+            return passages.page_of(self._db, behind, limit)
 
     def alarm_states(self, alarm_ids: Sequence[str]) -> dict[str, AlarmState]:
         """Of those that somebody has acted on; of `MAX_PAGE` at once."""
@@ -126,6 +136,17 @@ class OperationsReader:
     def close(self) -> None:
         """Release the store."""
         self._db.close()
+
+    def _with_passages(self, alarms: list[Alarm]) -> list[Alarm]:
+        """With how many records each stands for; a file of an earlier version does not say."""
+        with sqlite_errors(self._path):
+            if version_of(self._db) < HAS_PASSAGES:
+                return alarms
+            counts = passages.counts_of(self._db, [alarm.alarm_id for alarm in alarms])
+        return [
+            msgspec.structs.replace(alarm, further_passages=counts.get(alarm.alarm_id, 0))
+            for alarm in alarms
+        ]
 
     def _page(
         self, kind: type[_Body], table: str, page: PageRequest, where: Sequence[Condition]

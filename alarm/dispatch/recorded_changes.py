@@ -24,6 +24,7 @@ from bus.contracts.topics import (
     EVENT_ALARM,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    EVENT_SUPPRESSED,
     STATE_ALARM,
     STATE_WATCHLIST,
 )
@@ -35,7 +36,10 @@ from ingest.store.positions import valid_positions
 log = logging.getLogger(__name__)
 
 RECORDER = "recorder"
-RECORDED_TOPICS = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, STATE_ALARM)
+RECORDED_TOPICS = (
+    EVENT_ALARM, EVENT_SUPPRESSED, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    STATE_ALARM,
+)  # fmt: skip
 READ = (*RECORDED_TOPICS, STATE_WATCHLIST)
 # The watch list is read from its beginning: it is a state.
 
@@ -58,6 +62,7 @@ def changes_of(
         commands=_commands(messages, newest),
         alarm_states=_alarm_states(messages),
         alarms=found.alarms,
+        suppressed=[*found.suppressed, *foreign.suppressed],
         incidents=found.incidents,
         shadow_since_ms=shadow_since_ms,
         foreign_alarms=foreign.alarms,

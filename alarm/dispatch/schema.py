@@ -5,15 +5,19 @@ from __future__ import annotations
 import sqlite3
 
 from alarm.dispatch.alarm_state_table import ALARM_STATES
+from alarm.dispatch.passages import SUPPRESSED
 from alarm.dispatch.picture_queue import PICTURE_COPIES
 from alarm.dispatch.replicated_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
 from alarm.dispatch.restored import RESTORED
+from alarm.dispatch.rule_minutes import RULE_MINUTES
 from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
 from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
 VERSION = 8
+HAS_PASSAGES = 8
+"""Since this version it counts what fell into quiet times."""
 FIRST_WITH_STATES = 8
 
 PUBLISHED_ACKNOWLEDGED = """
@@ -54,6 +58,8 @@ CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed'
 {_SINCE_5}
 {OPEN_INCIDENTS}
 {RESTORED}
+{SUPPRESSED}
+{RULE_MINUTES}
 {ALARM_STATES}
 """
 _FROM_1 = f"""
@@ -94,7 +100,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     to_5 = _TO_5[found] + _SINCE_5 if found in _TO_5 else ""
     to_6 = to_5 + OPEN_INCIDENTS_FROM_5 if found < 6 else ""
     to_7 = to_6 + RESTORED if found < 7 else ""
-    change = to_7 + ALARM_STATES if found else _TABLES
+    change = to_7 + SUPPRESSED + RULE_MINUTES + ALARM_STATES if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 

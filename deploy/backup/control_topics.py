@@ -1,7 +1,7 @@
-"""The rules and the register as people made them: read from their topics for a backup, and put back
-on topics that lack them.
+"""The rules, lists and the register as people made them: read from their topics for a backup, and
+put back on topics that lack them.
 
-A restore leaves both in the data directory (`restored`); the dispatcher's next start puts back what
+A restore leaves them in the data directory (`restored`); the dispatcher's next start puts back what
 the topics lack and takes the files away. A rule whose id the topic knows, also as removed, is left
 as it is there; a register is put on an empty topic only. Sent twice they change nothing.
 """
@@ -26,11 +26,12 @@ from bus.client.register_writer import send_entries
 from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.register import Register, decode_register, encode_register
-from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
+from bus.contracts.topics import CONTROL_REGISTER, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.register_changes import changes, entries_of, register_of
 from bus.domain.table_versions import TableVersions
 from bus.errors import BusError, ErrorCode
+from deploy.backup.saved_lists import LISTS, SavedList, put_lists, read_saved_lists
 from deploy.settings.composed import Settings
 
 log = logging.getLogger(__name__)
@@ -45,10 +46,11 @@ RULES, REGISTER = "rules.json", "register.json"
 
 
 class ControlState(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands on the control topics: the rules in force and their version floor. `register` is
-    None while its topic is empty."""
+    """What stands on the control topics: the rules in force and their version floor, lists with
+    their lines. `register` is None while its topic is empty."""
 
     rules: list[WatchCommand]
+    lists: list[SavedList]
     register: Register | None
 
 
@@ -72,9 +74,11 @@ def read_control(settings: Settings) -> ControlState:
                 rules.append(_floor(reader.rules.versions.floor))
     except (CatchUpTimeout, ClusterUnavailable) as error:
         raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{STATE_WATCHLIST}: {error}") from error
+    lists = read_saved_lists(settings)
     with closing(_register(settings)) as follower:
         entries = follower.entries()
-    return ControlState(rules=rules, register=register_of(entries) if entries else None)
+    register = register_of(entries) if entries else None
+    return ControlState(rules=rules, lists=lists, register=register)
 
 
 def encode_rules(rules: Sequence[WatchCommand]) -> bytes:
@@ -86,7 +90,7 @@ def put_back(settings: Settings, stopping: threading.Event) -> None:
     """Put on the topics what a restore has left and they lack; tries until it is there."""
     folder = restored_folder(settings)
     steps: dict[Path, Callable[[Settings, bytes], int]] = {
-        folder / RULES: _put_rules, folder / REGISTER: _put_register,
+        folder / RULES: _put_rules, folder / LISTS: put_lists, folder / REGISTER: _put_register,
     }  # fmt: skip
     if any(path.exists() for path in steps):
         _wait_for_topics(settings, stopping)
@@ -107,7 +111,7 @@ def _wait_for_topics(settings: Settings, stopping: threading.Event) -> None:
     admin = admin_client(settings.bus)
     while not stopping.is_set():
         try:
-            wait_for_topics(admin, (STATE_WATCHLIST, CONTROL_REGISTER), stopping)
+            wait_for_topics(admin, (STATE_WATCHLIST, STATE_LISTS, CONTROL_REGISTER), stopping)
             return
         except ClusterUnavailable as error:
             log.warning("what was restored waits for the bus: %s", error)

@@ -16,6 +16,7 @@ from bus.contracts.command_codes import (
     ALREADY_TAKEN,
     BY_SOMEBODY,
     NO_SUCH_ALARM,
+    NO_SUCH_LIST,
     NO_SUCH_RULE,
     OTHER_STAGE,
 )
@@ -33,10 +34,12 @@ from monitor.api.alarm_life import AlarmConflict
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
+from monitor.api.list_changes import list_change_routes
 from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
 from monitor.api.parameters import only_known
+from monitor.api.plate_lists import plate_list_routes
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview_routes
@@ -69,6 +72,8 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         chart_routes(services),
         operation_routes(services),
         preview_routes(services),
+        plate_list_routes(services),
+        list_change_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
@@ -211,7 +216,7 @@ async def _refused(_: Request, raised: Exception) -> Response:
 def _status(code: str) -> int:
     if code in BY_SOMEBODY or code in OTHER_STAGE:
         return 409
-    return 404 if code in (NO_SUCH_RULE, NO_SUCH_ALARM) else 422
+    return 404 if code in (NO_SUCH_RULE, NO_SUCH_LIST, NO_SUCH_ALARM) else 422
 
 
 async def _taken(_: Request, raised: Exception) -> Response:

@@ -115,6 +115,7 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         one_of("kind", ("", *MATCHABLE)),
         AddressField("rule", is_text),
     ),
+    "lists": (AddressField("list", is_text), AddressField("plate", is_text)),
     "records": (one_of("kind", KINDS), *_SEARCH, RECORD),
     "alarms": (
         one_of("severity", SEVERITIES),

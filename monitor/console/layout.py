@@ -30,6 +30,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "records": "search",
     "alarms": "notifications_active",
     "watch": "visibility",
+    "lists": "list_alt",
     "register": "place",
     "latency": "timer",
     "quality": "fact_check",

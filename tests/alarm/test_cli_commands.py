@@ -13,7 +13,8 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from alarm.cli import UNDECIDED_STATUS, watch_commands
+from alarm.asked_answer import UNDECIDED_STATUS
+from alarm.cli import watch_commands
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings

@@ -12,7 +12,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from console_city import plate, register, vehicle_body
 
 from bus.contracts.headers import RECORD_ID
-from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, EVENT_ALARM, EVENT_INCIDENT, TOPICS
+from bus.contracts.topics import (
+    DATA_FACE,
+    DATA_VEHICLE,
+    EVENT_ALARM,
+    EVENT_INCIDENT,
+    STATE_LISTS,
+    TOPICS,
+)
+from tests.alarm.lists.stored_list import records_of_list
 
 
 def make_topics(bootstrap: str, names: Iterable[str] = tuple(TOPICS)) -> None:
@@ -54,6 +62,13 @@ def send_records(
         )
     to.flush(20)
     return ids
+
+
+def send_list(to: Any, list_id: str, plates: Sequence[str], version: int) -> None:
+    """A list of plates as the decider writes it."""
+    for key, value in records_of_list(list_id, plates, version=version, tolerance="look-alikes"):
+        to.produce(STATE_LISTS, key=key, value=value)
+    to.flush(20)
 
 
 def send_events(to: Any, alarms: Iterable[Any] = (), incidents: Iterable[Any] = ()) -> None:

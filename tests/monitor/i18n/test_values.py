@@ -44,6 +44,7 @@ EN, ZH = texts("en"), texts("zh")
 GROUP_OF_PROPERTY = {
     "stage": ("stage",), "verdict": ("stage",), "why": ("false_why",), "result": ("alarm_result",),
     "kind": ("kind", "incident"), "severity": ("severity",), "state": ("state",), "type": ("tree",), "days": ("day",),
+    "tolerance": ("tolerance",),
 }  # fmt: skip
 # The register's entries are shown by what they hold, on no page by their kind; answers to commands as
 # sentences.
