@@ -18,6 +18,8 @@ from bus.contracts.topics import CONTROL_LISTS
 
 Tolerance = Literal["exact", "look-alikes", "distance 1"]
 TOLERANCES: tuple[Tolerance, ...] = ("exact", "look-alikes", "distance 1")
+LIST_RULE = "list/"
+"""Before the id of a list: the id of the rule that it is itself."""
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from deploy.bench.alarms import list_import
+from deploy.bench.alarms import list_import, matching_cost
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt, chosen_figures
 
@@ -18,6 +18,7 @@ Figures = Callable[[int], Mapping[str, float]]
 """One run, by its number: what each figure came to."""
 _RUNS: tuple[tuple[str, Sequence[str], Figures], ...] = (
     ("a list of a million plates", list_import.NAMES, list_import.list_figures),
+    ("conditions on plates", matching_cost.NAMES, matching_cost.matching_figures),
 )
 
 

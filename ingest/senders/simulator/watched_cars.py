@@ -1,6 +1,6 @@
 """The watched cars of the city: one stolen, one cloned, one of which a witness remembers a part of
-the plate, one that a witness describes, one that is misread; their rules and the alarms they must
-raise.
+the plate, one that a witness describes, one that is misread, one on a list; their rules and the
+alarms they must raise.
 
 Expected alarms are computed here, not with `alarm.rules`: the ground truth must not use the code
 that it checks.
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import TypeAlias
 
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.domain.misreading_prices import UNKNOWN, UNSAID, measured_prices
 from bus.domain.reading_price import confidence_bands
-from ingest.senders.simulator import described_car, names
+from ingest.senders.simulator import described_car, listed_car, names
 from ingest.senders.simulator.population import Vehicle, make_vehicle
 from ingest.senders.simulator.record_builder import CONFIDENCES_KEY, Message
 from ingest.senders.simulator.traffic import Traffic
@@ -23,10 +24,12 @@ from ingest.senders.simulator.world import CityWorld
 
 STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR, MISREAD, LOOKALIKE = -1, -2, -3, -4, -5, -6, -7
 DESCRIBED, RESEMBLING = -20, -21
+LISTED, UNLISTED = -30, -31
 """Vehicle numbers outside every fleet. The neighbour's plate differs from that of the car that fled
 in its last digit, which the witness remembers; the lookalike's from that of the car that is misread
-in one, which no camera takes for the other."""
-_WATCHED = frozenset({STOLEN, CLONED, IMPOSTOR, FLED, MISREAD, DESCRIBED})
+in one, which no camera takes for the other; that of the car that is on no list from the listed
+one's in its last digit."""
+_WATCHED = frozenset({STOLEN, CLONED, IMPOSTOR, FLED, MISREAD, DESCRIBED, LISTED})
 STOLEN_PACE = 3.0  # it does not keep to the limit
 CLONED_PACE = 1.5
 _MISREAD_AS = ("Q", "0")
@@ -88,8 +91,11 @@ class WatchRule:
         )
 
 
+CityRule: TypeAlias = WatchRule | described_car.DescribedCarRule | listed_car.ListedCarsRule
+
+
 class WatchedCars:
-    """The nine cars and the five rules of one city."""
+    """The eleven cars and the six rules of one city; one of these is a list."""
 
     def __init__(self, world: CityWorld) -> None:
         self._world = world
@@ -118,9 +124,19 @@ class WatchedCars:
         )
         self.described = make_vehicle(world.seed, DESCRIBED, count, letter=letter)
         self.resembling = described_car.neighbour_of(self.described, RESEMBLING)
-        self.rules: tuple[WatchRule | described_car.DescribedCarRule, ...] = (
+        self.listed = self._misread_car(make_vehicle(world.seed, LISTED, count, letter=letter))
+        plate = self.listed.plate_number
+        self.unlisted = replace(
+            self.listed,
+            number=UNLISTED,
+            plate_number=f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}",
+            read_as="",
+        )
+        others = self.plates - {plate, self.listed.read_as}
+        self.rules: tuple[CityRule, ...] = (
             *self._rules(world.seed),
             described_car.rule_of(world.seed, self.described, self.resembling),
+            listed_car.rule_of(world.seed, plate, others),
         )
 
     @property
@@ -128,9 +144,10 @@ class WatchedCars:
         """Of all of them, also of those that no rule is about, and what one is read as."""
         cars = (
             self.stolen, self.cloned, self.fled, self.neighbour, self.misread, self.lookalike,
-            self.described, self.resembling,
+            self.described, self.resembling, self.listed, self.unlisted,
         )  # fmt: skip
-        return frozenset((*(car.plate_number for car in cars), self.misread.read_as))
+        misread = self.misread.read_as, self.listed.read_as
+        return frozenset((*(car.plate_number for car in cars), *misread))
 
     def release(self, traffic: Traffic) -> None:
         """Send the cars on their way: the original in the west, its clone in the far east."""
@@ -146,6 +163,8 @@ class WatchedCars:
         traffic.release(self.lookalike, everywhere, STOLEN_PACE)
         traffic.release(self.described, everywhere, STOLEN_PACE)
         traffic.release(self.resembling, everywhere, STOLEN_PACE)
+        traffic.release(self.listed, everywhere, STOLEN_PACE)
+        traffic.release(self.unlisted, everywhere, STOLEN_PACE)
 
     def is_watched(self, vehicle: Vehicle | None) -> bool:
         """Whether a rule may be about it."""
