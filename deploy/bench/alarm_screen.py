@@ -87,8 +87,8 @@ async def _screens(
             await asyncio.sleep(PAUSE_S)
         await asyncio.sleep(1)
         waited = [
-            1000 * (received_s - sent[alarm_id])
-            for one in screens for alarm_id, received_s in one.received_s.items() if alarm_id in sent
+            1000 * (at_s - sent[alarm_id])
+            for one in screens for alarm_id, at_s in one.received_s.items() if alarm_id in sent
         ]  # fmt: skip
         if len(waited) < sessions * ALARMS:
             raise OperatorError(f"{len(waited)} of {sessions * ALARMS} alarms were shown")
@@ -99,8 +99,8 @@ async def _screens(
 
 
 class BenchSession:
-    """An open page *live*, as its browser hears from the console. Invariant: `received_s` has when each
-    alarm's row came."""
+    """An open page *live*, as its browser hears from the console. Invariant: `received_s` has when
+    each alarm's row came."""
 
     def __init__(self) -> None:
         self.received_s: dict[str, float] = {}
