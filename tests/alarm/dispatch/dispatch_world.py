@@ -29,6 +29,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
+    CONTROL_ALARM,
     CONTROL_LISTS,
     CONTROL_REGISTER,
     CONTROL_WATCHLIST,
@@ -40,6 +41,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
+    STATE_ALARM,
     STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
