@@ -37,6 +37,7 @@ from bus.domain.alarm_life import (
     TRANSITIONS,
     alarm_state,
     allowed_ops,
+    is_often_false,
 )
 
 NOW_MS = 1_795_000_000_000
