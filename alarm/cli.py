@@ -22,6 +22,7 @@ from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
 from alarm.rules.references import references_of
+from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
@@ -30,6 +31,7 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
+    USUAL_QUIET_S,
     CommandAnswer,
     MatchedKind,
     WatchCommand,
@@ -64,8 +66,12 @@ MatchOption = Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)]
 KindOption = Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")]
 WhereOption = Annotated[str, typer.Option(help=WHERE_HELP)]
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_QUIET_HELP = (
+    "Seconds: so long before and after an alarm no other record of that target at that place raises"
+    " one; they are counted. 0: each record does."
+)
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
-_OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
+_OPTIONS = {"name": "--name", "valid_until_ms": "--for", "quiet_s": "--quiet", PLATE: "--plate"}
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -97,6 +103,7 @@ def add(
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
+    quiet_s: Annotated[int, typer.Option("--quiet", help=_QUIET_HELP)] = USUAL_QUIET_S,
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     where: WhereOption = "",
     as_json: AsJson = False,
@@ -109,6 +116,7 @@ def add(
         version=now_ms,
         severity=_one_of("--severity", severity, ("info", "warning", "critical")),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
+        quiet_s=quiet_s,
         author=AUTHOR,
         issuer=AUTHOR,
         command_id=new_command_id(),
@@ -116,6 +124,7 @@ def add(
     )
     check_options(command)
     warn_if_unindexed(command)
+    warn_of_places(ctx, command, CLIENT_ID)
     _warn_of_missing_lists(ctx, command)
     answer = _request(ctx, command, as_json=as_json)
     if as_json:
@@ -241,7 +250,7 @@ def list_alarms(
     if as_json:
         _lines(found)
         return
-    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after")
+    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after", "further")
     for alarm in found:
         table.add_row(*_row(ctx, alarm))
     screen().print(table if found else "no alarms")
@@ -318,10 +327,11 @@ def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> Com
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
-        watchlist = WatchlistReader(
-            ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), timeout_s=READ_S
-        )
-        watchlist.catch_up()
+        with register_of_site(ctx, CLIENT_ID) as register:
+            watchlist = WatchlistReader(
+                ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), register, timeout_s=READ_S
+            )
+            watchlist.catch_up()
     except CatchUpTimeout as error:
         fail(f"the watch list cannot be read: {error}")
     watchlist.close()
@@ -337,6 +347,7 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         plate_text(alarm.plate_number),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
+        f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
 
 

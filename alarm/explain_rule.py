@@ -13,7 +13,7 @@ from alarm.rules.explain import ExplainedNode, explain
 from alarm.rules.matcher import Rule
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.commands import USUAL_KIND
-from bus.contracts.expressions import Conjunction, Disjunction, Negation, Resemblance
+from bus.contracts.expressions import AtPlace, Conjunction, Disjunction, Negation, Resemblance
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.leaf_text import number_text
 from bus.domain.expressions.rule_tree import tree_of
@@ -82,9 +82,14 @@ def _line(one: ExplainedNode, zone: str) -> str:
     word = _GROUPS.get(type(one.node))
     text = word or to_text(one.node, zone)
     if one.is_missing:
-        return f"{_ANSWERS[None]:>8}  {'  ' * one.depth}{text}   (no such list is in force)"
+        return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}   ({_missing(one)})"
     value = f"   ({one.value}{_price(one)})" if one.value else ""
     return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}{value}"
+
+
+def _missing(one: ExplainedNode) -> str:
+    is_place = isinstance(one.node, AtPlace)
+    return "the register has no such name" if is_place else "no such list is in force"
 
 
 def _price(one: ExplainedNode) -> str:

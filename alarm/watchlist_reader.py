@@ -28,7 +28,9 @@ from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import DecidedRule
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
 from bus.domain.expressions.tree import ExpressionError, check_size
+from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
 from bus.errors import BusError, ErrorCode
+from bus.files.register_file import RegisterSource
 from bus.settings import BusSettings
 
 __all__ = ["CatchUpTimeout", "WatchlistReader", "command_of", "rule_id_of"]
@@ -66,12 +68,14 @@ class WatchlistReader:
         bus: BusSettings,
         client_id: str,
         folder: Path | None = None,
+        register: RegisterSource | None = None,
         *,
         timeout_s: float = CATCH_UP_TIMEOUT_S,
         stopping: threading.Event | None = None,
     ) -> None:
         """`folder`: where this machine keeps tables of lists (`BaseTables`); without it no list is
-        read, and none is in force. Raises `CatchUpTimeout`, BusError."""
+        read, and none is in force. `register`: what places are taken from; without it rules that
+        name places are met by no record. Raises `CatchUpTimeout`, BusError."""
         _wait_until_taken_over(bus, client_id, timeout_s, stopping or threading.Event())
         self._topic = CompactedTopic(
             bus, STATE_WATCHLIST, _WatchRules,
@@ -81,6 +85,9 @@ class WatchlistReader:
         self._lists = folder and ListReader(
             bus, f"{client_id}-lists", folder, timeout_s=timeout_s, stopping=stopping
         )
+        self._register = register
+        self._register_version: int | None = None
+        self._places = NO_PLACES
         self.version = 0
         """Grows with every change of what is in force, lists included."""
 
@@ -108,9 +115,20 @@ class WatchlistReader:
         state = self._topic.state
         new, state.new = state.new, []
         lists = self._lists.catch_up() if self._lists else {}
-        is_changed = self.rules.refer_to(References(lists=lists))
+        is_changed = self.rules.refer_to(References(lists=lists, places=self._read_places()))
         self.version += bool(new or is_changed or self.generation != generation)
         return new
+
+    def _read_places(self) -> RegisteredPlaces:
+        """Of the register as it is; the same ones until it is another."""
+        if self._register is None:
+            return NO_PLACES
+        version = self._register.version
+        if version != self._register_version:
+            self._register_version, register = version, self._register.read()
+            if register != self._places.register:
+                self._places = RegisteredPlaces(register)
+        return self._places
 
     def close(self) -> None:
         """Leave."""

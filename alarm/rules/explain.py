@@ -15,16 +15,18 @@ from alarm.rules.leaf_predicates import predicate_of
 from alarm.rules.plate_lists import PlateList
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Negation,
     OnList,
     Resemblance,
 )
 from bus.contracts.plate_lists import ListLine
 from bus.domain.expressions.to_text import to_text
-from bus.domain.rule_values import PLATE, values_of
+from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of
 
 _ABOVE_ALL = 100.0
 """No two edits cost as much."""
@@ -64,6 +66,10 @@ def explain(
     value = attributes.get(getattr(tree, "attribute", ""), "")
     price = _price(tree, attributes) if isinstance(tree, Resemblance) else None
     is_missing = isinstance(tree, OnList) and tree.list_id not in references.lists
+    if isinstance(tree, AtPlace | InArea):
+        places = references.places
+        value = places.describe(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
+        is_missing = bool(places.find(tree).missing)
     return (ExplainedNode(tree, depth, answer, value, price, is_missing),)
 
 

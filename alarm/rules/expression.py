@@ -16,15 +16,17 @@ from alarm.rules.leaf_predicates import LeafPredicate, predicate_of
 from alarm.rules.planner import cells_of
 from alarm.rules.references import NO_REFERENCES, References, references_of
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     Resemblance,
 )
 from bus.domain.expressions.tree import attributes_of_tree, nodes_of
-from bus.domain.rule_values import CONFIDENCES
+from bus.domain.rule_values import CHECKPOINT, CONFIDENCES, DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,13 @@ def expression_condition(
 
 
 def _attributes_read(tree: Expression) -> tuple[str, ...]:
-    """Those that it names, and what a reader says of each character where that has a price."""
+    """Those that it names, those by which a place is known, and what a reader says of each
+    character where that has a price."""
     named = attributes_of_tree(tree)
-    is_priced = any(isinstance(node, Resemblance) for node, _ in nodes_of(tree))
+    nodes = [node for node, _ in nodes_of(tree)]
+    if any(isinstance(node, AtPlace | InArea) for node in nodes):
+        named = tuple(dict.fromkeys((*named, CHECKPOINT, DEVICE)))
+    is_priced = any(isinstance(node, Resemblance) for node in nodes)
     return (*named, CONFIDENCES) if is_priced else named
 
 

@@ -22,9 +22,11 @@ from alarm.rules.plate_fragments import fragment_of
 from alarm.rules.plate_lists import PlateList
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     OneOf,
@@ -34,7 +36,8 @@ from bus.contracts.expressions import (
 from bus.domain.expressions.indexing import TextLeaf, indexed_run, is_plate_pattern
 from bus.domain.expressions.leaf_text import wildcard_form
 from bus.domain.plate_patterns import PlatePattern
-from bus.domain.rule_values import PLATE, values_of, wanted
+from bus.domain.registered_places import PlaceSets
+from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of, wanted
 
 MAX_GRAM = 5
 """Characters in a row by which rules are found: as many as a plate has behind its region."""
@@ -113,6 +116,8 @@ def _plan(node: Expression, references: References, *, negated: bool) -> IndexPl
         return min(parts, key=lambda plan: plan.share)
     if isinstance(node, OnList):
         return _of_list(references.lists.get(node.list_id), negated=negated)
+    if isinstance(node, AtPlace | InArea):
+        return _UNSERVED if negated else _of_place(references.places.find(node))
     return _UNSERVED if negated else _of_leaf(node)
 
 
@@ -166,6 +171,17 @@ def _of_list(found: PlateList | None, *, negated: bool) -> IndexPlan:
     if found is None:
         return IndexPlan(0.0, ())
     return IndexPlan(_SHARE_OF_LIST, (IndexCells((PlateOnList(found),), (_ON_LIST,)),))
+
+
+def _of_place(found: PlaceSets) -> IndexPlan:
+    """By each checkpoint and device that lies there: as many cells as the register has, at most."""
+    cells = (
+        IndexCells((CHECKPOINT,), tuple((one,) for one in sorted(found.checkpoints))),
+        IndexCells((DEVICE,), tuple((one,) for one in sorted(found.devices))),
+    )
+    known = max(len(found.known_checkpoints), len(found.known_devices), 1)
+    share = max(len(found.checkpoints), len(found.devices)) / known
+    return IndexPlan(share, tuple(one for one in cells if one.cells))
 
 
 def _forms(leaf: OneOf) -> frozenset[str]:

@@ -11,15 +11,20 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from alarm.rules.plate_lists import PlateList
-from bus.contracts.expressions import Expression, OnList
+from bus.contracts.expressions import AtPlace, Expression, InArea, OnList
 from bus.domain.expressions.tree import nodes_of
+from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
 
 
 class Reference(NamedTuple):
     """To one thing, by its id."""
 
-    what: Literal["list"]
+    what: Literal["list", "places"]
     id: str
+
+
+PLACES = Reference("places", "")
+"""To the register: a change of it concerns every rule that names a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +33,23 @@ class References:
 
     lists: Mapping[str, PlateList] = field(default_factory=dict)
     """By the list's id."""
+    places: RegisteredPlaces = field(default_factory=lambda: NO_PLACES)
 
     def changed_since(self, before: References) -> frozenset[Reference]:
         """What is there now and was not, is not any more, or is otherwise."""
         ids = self.lists.keys() | before.lists.keys()
-        return frozenset(
+        changed = {
             Reference("list", one) for one in ids if self.lists.get(one) != before.lists.get(one)
-        )
+        }
+        return frozenset(changed if self.places == before.places else changed | {PLACES})
 
     def only(self, named: frozenset[Reference]) -> References:
         """Of all this only what is named: a rule holds what it refers to."""
         if not named:
             return NO_REFERENCES
         ids = [reference.id for reference in named if reference.what == "list"]
-        return References({one: self.lists[one] for one in ids if one in self.lists})
+        lists = {one: self.lists[one] for one in ids if one in self.lists}
+        return References(lists, self.places if PLACES in named else NO_PLACES)
 
 
 NO_REFERENCES = References()
@@ -51,6 +59,10 @@ def references_of(tree: Expression | None) -> frozenset[Reference]:
     """All that a tree refers to."""
     if tree is None:
         return frozenset()
-    return frozenset(
-        Reference("list", node.list_id) for node, _ in nodes_of(tree) if isinstance(node, OnList)
-    )
+    found = set()
+    for node, _ in nodes_of(tree):
+        if isinstance(node, OnList):
+            found.add(Reference("list", node.list_id))
+        elif isinstance(node, AtPlace | InArea):
+            found.add(PLACES)
+    return frozenset(found)

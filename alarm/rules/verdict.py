@@ -10,12 +10,14 @@ import msgspec
 
 from alarm.rules.explain import listed_plate, true_branch
 from alarm.rules.matcher import Rule
+from alarm.rules.meant_plate import meant_plate
 from alarm.rules.plate_lists import is_overdue
 from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate, ListedPlate
 from bus.domain.plates import is_doubtful
 from bus.domain.rule_values import PLATE, attributes_of
+from bus.domain.targets import target_of_reading
 
 MAX_BRANCH_CHARACTERS = 500  # a message must stay below a mebibyte; people read the beginning
 _PICTURES = ("人脸图片地址", "车辆图片地址", "场景图片地址", "车牌图片地址")
@@ -38,7 +40,10 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
         return alarm
     branch = true_branch(where, attributes, times_ms, references)[:MAX_BRANCH_CHARACTERS]
     listed = _listed(rule, attributes, references, now_ms)
-    return msgspec.structs.replace(alarm, branch=branch, listed=listed)
+    found = msgspec.structs.replace(alarm, branch=branch, listed=listed)
+    if listed is not None and not meant_plate(rule.command, attributes):
+        return msgspec.structs.replace(found, target=listed.plate)
+    return found
 
 
 def _listed(
@@ -82,6 +87,8 @@ def _alarm(
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in asked if name in attributes},
+        target=meant_plate(rule.command, attributes)
+        or target_of_reading(attributes.get(PLATE, "")),
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

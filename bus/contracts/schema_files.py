@@ -10,7 +10,14 @@ import msgspec
 
 from bus.contracts import topics
 from bus.contracts.account_snapshot import SealedAccounts
-from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
+from bus.contracts.alarms import (
+    Acknowledged,
+    Alarm,
+    Candidate,
+    Incident,
+    Notified,
+    Suppressed,
+)
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
 from bus.contracts.diverged_ranges import DivergedRange
@@ -33,6 +40,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.STATE_LISTS: ListRecord,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
+    topics.EVENT_SUPPRESSED: Suppressed,
     topics.EVENT_INCIDENT: Incident,
     topics.EVENT_NOTIFIED: Notified,
     topics.EVENT_ACKNOWLEDGED: Acknowledged,

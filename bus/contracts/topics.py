@@ -30,6 +30,7 @@ STATE_WATCHLIST = "state.watchlist"
 STATE_LISTS = "state.lists"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
+EVENT_SUPPRESSED = "event.suppressed"
 EVENT_STATISTICS = "event.statistics"
 EVENT_INCIDENT = "event.incident"
 EVENT_NOTIFIED = "event.notified"
@@ -178,7 +179,7 @@ _ALL = (
                    f"removed within {_REMOVED}",
                    "the site's recorder: a list's as a rule's; a chunk's once no list names it, "
                    "and an hour after it was written", DAY_MS), is_timed_by_broker=True),
-    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/1", "kind and id of the entry", 1, _ONE,
+    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/2", "kind and id of the entry", 1, _ONE,
           -1, _STATE, _commands("an entry each, and one for the version floor")),
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
           _STATE, _NO_ORDERS),
@@ -203,6 +204,8 @@ _ALL = (
     Topic(EVENT_CANDIDATE, Flow.EVENT, "candidate/1", "the rule id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_ALARM, Flow.EVENT, "alarm/1", "the rule id", 1, _ONE, 30 * DAY_MS,
           "other systems may read a month back"),
+    Topic(EVENT_SUPPRESSED, Flow.EVENT, "suppressed/1", "the rule id", 1, _ONE, 30 * DAY_MS,
+          "as event.alarm, whose alarms it counts further passages of"),
     Topic(EVENT_STATISTICS, Flow.EVENT, "statistics/1", "the order id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_INCIDENT, Flow.EVENT, "incident/1", "the incident id", 1, _ONE, 30 * DAY_MS,
           "as event.alarm"),

@@ -32,6 +32,7 @@ MAX_VALUES = 50  # accepted values of one attribute; more is a list for another 
 MAX_VALUE_CHARACTERS = 100
 MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 500
+MAX_QUIET_S = 24 * 3600
 LAST_MS = 253_402_214_400_000  # 9999-12-31 UTC: no later capture can be written
 
 
@@ -73,6 +74,8 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
     if command.where is not None:
         _check_tree(command.kind, command.where)
     _check_times(command, now_ms)
+    if not 0 <= command.quiet_s <= MAX_QUIET_S:
+        raise RuleError("quiet_s", f"0 (none) to {MAX_QUIET_S} seconds", "quiet_time")
 
 
 def _check_tree(kind: str, tree: Expression) -> None:

@@ -59,6 +59,12 @@ def live_alarm(alarm: Alarm, register: Register, zone: ZoneInfo, t: Texts) -> Ro
     }
 
 
+def further_facts(row: Row, t: Texts) -> list[tuple[str, str]]:
+    """How many further passages an alarm stands for, if any."""
+    count = row["further_passages"]
+    return [(t("detail.further"), t("detail.further_passages", count=count))] if count else []
+
+
 _SPANS = (("s", 1_000, 120_000), ("min", 60_000, 7_200_000), ("h", 3_600_000, 172_800_000),
           ("d", 86_400_000, 63_072_000_000), ("y", 31_536_000_000, 1 << 62))  # fmt: skip
 

@@ -61,7 +61,8 @@ class Watchlist:
         self._context = context
         self.trigger_ms = context.settings.streams.watchlist_trigger_ms
         self._watchlist = WatchlistReader(
-            context.settings.bus, "streams-commands", tables_folder(context.settings.site)
+            context.settings.bus, "streams-commands", tables_folder(context.settings.site),
+            context.register,
         )
         self._watchlist.catch_up()
         self._group = context.group_positions(self.name, self.topics)

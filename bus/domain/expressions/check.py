@@ -11,9 +11,11 @@ from difflib import get_close_matches
 from zoneinfo import ZoneInfo
 
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     NumericRange,
@@ -33,7 +35,8 @@ from bus.domain.fuzzy_plate import LEAST_HIGHEST, MOST_HIGHEST, WHOLE_PLATE, pla
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import is_pattern
 from bus.domain.plates import ANY_RUN, MAX_PLATE_CHARACTERS, UNREAD
-from bus.domain.rule_values import PLATE, wanted
+from bus.domain.polygons import polygon_fault
+from bus.domain.rule_values import PLATE, normal, wanted
 
 MAX_TEXT_CHARACTERS = 100  # of a value, a part of one, a pattern with ? and *
 
@@ -55,6 +58,14 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
     """Raises `ExpressionError`."""
     if isinstance(leaf, TimeWindow):
         _check_window(leaf)
+        return
+    if isinstance(leaf, AtPlace):
+        _check_names(leaf)
+        return
+    if isinstance(leaf, InArea):
+        fault = polygon_fault(leaf.corners)
+        if fault is not None:
+            raise ExpressionError(fault.text, fault.code)
         return
     check_attribute(kind, leaf.attribute)
     match leaf:
@@ -142,6 +153,15 @@ def _check_resemblance(leaf: Resemblance) -> None:
         raise ExpressionError(
             f"{leaf.plate!r}: write resembles before {WHOLE_PLATE}", "resembled_plate"
         )
+
+
+def _check_names(leaf: AtPlace) -> None:
+    if not leaf.names:
+        raise ExpressionError(f"{leaf.kind}: at least one name", "no_value")
+    for name in leaf.names:
+        _check_text(name)
+        if not normal(name):
+            raise ExpressionError(f"{name!r} names nothing", "names_nothing")
 
 
 def _check_list(leaf: OnList) -> None:

@@ -19,9 +19,11 @@ from alarm.rules.planner import cells_of
 from alarm.rules.references import References
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Negation,
     NumericRange,
     OneOf,
@@ -43,8 +45,10 @@ from bus.domain.look_alikes import folded_alike
 from bus.domain.misreading_prices import measured_prices
 from bus.domain.plates import readings, wanted_vehicle
 from bus.domain.reading_price import confidence_bands, reading_price
+from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_values import values_of, wanted
 from tests.alarm.lists.made_lists import made_list
+from tests.alarm.rules.made_places import REGISTER, is_there
 from tests.alarm.rules.test_fuzzy_plates import rules_and_readings
 from tests.bus.domain.expressions.trees import KIND, ZONE, moments, records, trees
 from tests.bus.domain.plates_one_edit_apart import is_one_edit_apart
@@ -77,10 +81,11 @@ def met(rules: RuleSet, times_ms: Sequence[int] = (), **message: object) -> list
 def _references(tmp_path_factory: pytest.TempPathFactory) -> References:
     """Lists in force; of "gone" there is none."""
     path = tmp_path_factory.mktemp("lists")
-    return References({
+    lists = {
         list_id: made_list(path, list_id, plates, tolerance=tolerance)
         for list_id, (tolerance, plates) in LISTED.items()
-    })  # fmt: skip
+    }
+    return References(lists, RegisteredPlaces(REGISTER))
 
 
 def is_listed(list_id: str, plate: str) -> bool:
@@ -104,6 +109,8 @@ def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[in
         case Disjunction(parts=parts):
             answers = [plain(part, attributes, times_ms) for part in parts]
             return True if True in answers else None if None in answers else False
+        case AtPlace() | InArea():
+            return is_there(tree, attributes)
         case Presence(attribute=name):
             return name in attributes
         case TimeWindow():

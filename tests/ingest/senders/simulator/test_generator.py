@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from bus.domain.registered_places import RegisteredPlaces
 from ingest.normalise import Envelope, normalise
 from ingest.senders.simulator.generator import GeneratedRecord, RecordGenerator
 from ingest.senders.simulator.ground_truth import VALID
@@ -86,7 +87,7 @@ def test_the_expected_alarms_are_those_of_the_real_rules(
     made: list[GeneratedRecord], seed: int, tmp_path: Path
 ) -> None:
     watched = assembly(seed).watched_cars
-    rules = rules_of(watched, tmp_path)
+    rules = rules_of(watched, tmp_path, RegisteredPlaces(build_world(seed).register))
     expected, found = [], []
     for record in made:
         if record.line.expected != VALID or record.line.kind != "vehicle":
@@ -97,7 +98,7 @@ def test_the_expected_alarms_are_those_of_the_real_rules(
         found += [(record.line.n, rule) for rule in rules.match("vehicle", attributes, [START_MS])]
         expected += [(record.line.n, rule) for rule in record.line.alarms]
     assert sorted(expected) == sorted((n, _id(rule)) for n, rule in found)
-    assert len({rule for _, rule in expected}) == 6, "every watched car must have been seen"
+    assert len({rule for _, rule in expected}) == 7, "every watched car must have been seen"
 
 
 def test_ordinary_cars_never_bear_a_watched_cars_kind_of_plate(made: list[GeneratedRecord], seed: int) -> None:
