@@ -5,7 +5,6 @@ In/out: structs. Never: a line of the file.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -32,7 +31,7 @@ class ListUpload(NamedTuple):
     """A file that somebody has sent. `is_dry_run`: only what would change."""
 
     list_id: str
-    path: Path
+    path: str
     text: ListText
     account: str
     reason: str = ""
