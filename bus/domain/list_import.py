@@ -28,7 +28,7 @@ class ListText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListUpload(NamedTuple):
-    """A file that somebody has sent. `is_dry_run`: only what would change."""
+    """A file that somebody has sent, where it lies. `is_dry_run`: only what would change."""
 
     list_id: str
     path: str

@@ -112,7 +112,7 @@ def _add_import(router: APIRouter, services: ConsoleServices) -> None:
         )  # fmt: skip
         async with working, _received(request, services.site.data_path) as path:
             upload = ListUpload(
-                list_id, path, text, who.name, reason, case, seen_version,
+                list_id, str(path), text, who.name, reason, case, seen_version,
                 confirms_removal=confirms_removal, is_dry_run=dry_run,
             )  # fmt: skip
             found = await asyncio.to_thread(services.import_list, upload)
