@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.float64]
 
 Corner: TypeAlias = tuple[float, float]
+FEW = 5_000
+"""Edges to compare places with: fewer are not worth loading a library."""
 LEAST_CORNERS, MOST_CORNERS = 3, 1_000
 
 
@@ -81,6 +83,25 @@ def is_within(corners: Sequence[Corner], longitude: float, latitude: float) -> b
             inside ^= longitude < east + share * (next_east - east)
         east, north = next_east, next_north
     return inside
+
+
+def which_within(corners: Sequence[Corner], places: Sequence[Corner]) -> list[bool]:
+    """The same of many places."""
+    if len(corners) * len(places) < FEW:
+        return [is_within(corners, *place) for place in places]
+    import numpy as np
+
+    longitudes, latitudes = np.array(places, dtype=np.float64).T
+    inside = np.zeros(len(places), dtype=np.bool_)
+    east, north = corners[-1]
+    for next_east, next_north in corners:
+        if next_north != north:
+            share = (latitudes - north) / (next_north - north)
+            is_passed = (north > latitudes) != (next_north > latitudes)
+            inside ^= is_passed & (longitudes < east + share * (next_east - east))
+        east, north = next_east, next_north
+    found: list[bool] = inside.tolist()
+    return found
 
 
 class Box(NamedTuple):
