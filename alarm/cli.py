@@ -21,7 +21,7 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
-from alarm.rules.plate_lists import LIST_RULE
+from alarm.rules.references import references_of
 from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
@@ -36,6 +36,7 @@ from bus.contracts.commands import (
     MatchedKind,
     WatchCommand,
 )
+from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.accepted_readings import accepted_plates, accepted_readings
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
@@ -124,6 +125,7 @@ def add(
     check_options(command)
     warn_if_unindexed(command)
     warn_of_places(ctx, command, CLIENT_ID)
+    _warn_of_missing_lists(ctx, command)
     answer = _request(ctx, command, as_json=as_json)
     if as_json:
         _lines([msgspec.structs.replace(command, version=answer.version)])
@@ -147,6 +149,21 @@ def rule_of_options(
         match=conditions(plate or (), match or (), is_needed=not where.strip()),
         where=tree_of_text(ctx, where, kind),
     )
+
+
+def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
+    """It may be imported later; a list whose id is misspelt means nobody."""
+    named = references_of(command.where)
+    if not named:
+        return
+    lists = _rules(ctx).references.lists
+    missing = sorted(one.id for one in named if one.id not in lists)
+    if missing:
+        typer.echo(
+            f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"
+            " negation is met; see: databus lists show",
+            err=True,
+        )
 
 
 def check_options(command: WatchCommand) -> None:

@@ -34,7 +34,7 @@ def preview_piece(
     asked: PreviewRequest,
     places: RegisteredPlaces = NO_PLACES,
 ) -> PreviewPiece:
-    """The next piece; lists are none of it. Raises `InvalidWindow`, `InvalidCursor`, `StoreError`."""
+    """The next piece; no list is known. Raises `InvalidWindow`, `InvalidCursor`, `StoreError`."""
     check_window(asked)
     questions = _questions(rule, asked)
     at, cursor = _place(asked.cursor, len(questions))

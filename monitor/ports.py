@@ -14,6 +14,7 @@ import msgspec
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.plate_lists import ListLine
+from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.list_in_force import ListInForce
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest
@@ -97,3 +98,5 @@ PreviewRule = Callable[
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]
 OpenLists = Callable[[], PlateListReader]
+ImportList = Callable[[ListUpload], ListImport]
+"""Raises `CommandError`, and what sending a command does."""

@@ -11,18 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import msgspec
 import typer
 from rich.table import Table
 
 from alarm.asked_answer import accepted, fail
-from alarm.lists.columns import NoPlateColumn, day_of, is_list_plate
-from alarm.lists.difference import ListDifference
+from alarm.lists.columns import NoPlateColumn, day_of
 from alarm.lists.excel_rows import ExcelUnreadable
 from alarm.lists.import_file import TooManyLines
-from alarm.lists.importer import ListImport, ListImporter, ReadList, read_list
+from alarm.lists.importer import ListImporter, outcome_of, put_command, read_list
 from alarm.lists.list_file import ListFileError
 from alarm.lists.lists_topic import CatchUpTimeout, read_lists
 from bus.cli.show import AsJson, Yes, screen
@@ -36,8 +35,14 @@ from bus.contracts.plate_lists import (
     Tolerance,
 )
 from bus.domain.command_error import CommandError
-from bus.domain.list_check import MANY_CHANGED_LINES, check_change, check_text, removes_many
+from bus.domain.list_check import (
+    MANY_CHANGED_LINES,
+    check_change,
+    is_list_plate,
+    removes_many,
+)
 from bus.domain.list_chunks import ListChunkError
+from bus.domain.list_import import ListDifference, ListImport, ListText
 from bus.domain.plates import wanted_vehicle
 from bus.errors import BusError
 
@@ -95,18 +100,22 @@ def import_list(
     日期; plate, note, date) or by what stands in them. Lines that are no plates are refused, and
     stand in a report with the reasons.
     """
-    said = {
-        "name": name, "owner": owner, "source": source, "legal_ground": legal_ground, "date": date,
-        "severity": _one_of("--severity", severity, SEVERITIES),
-        "tolerance": _one_of("--tolerance", tolerance, TOLERANCES),
-        "alarms": alarms, "renewal_days": renewal_days,
-    }  # fmt: skip
+    _check_one_of("--severity", severity, SEVERITIES)
+    _check_one_of("--tolerance", tolerance, TOLERANCES)
+    text = ListText(
+        name=name, owner=owner, source=source, legal_ground=legal_ground, date=date,
+        severity=cast("Severity | None", severity), tolerance=cast("Tolerance | None", tolerance),
+        alarms=alarms, renewal_days=renewal_days,
+    )  # fmt: skip
     place = report or file.with_name(f"{file.name}.refused.csv")
     with _reading(), closing(_importer(ctx)) as importer:
         read = read_list(file, place, _progress)
         record, difference = importer.compare(list_id, read)
-        command = _put_command(list_id, record, said, difference, reason=reason, case=case)
-        outcome = _outcome(list_id, read, difference, command)
+        command = msgspec.structs.replace(
+            _put_command(list_id, record, text, difference),
+            author=AUTHOR, issuer=AUTHOR, reason=reason, case=case,
+        )  # fmt: skip
+        outcome = outcome_of(list_id, read, difference, command)
         if dry_run:
             _say(outcome, as_json=as_json)
             return
@@ -232,28 +241,14 @@ def _change(ctx: typer.Context, command: ListCommand, done: str, *, as_json: boo
 
 
 def _put_command(
-    list_id: str, record: ListRecord | None, said: dict[str, Any], difference: ListDifference,
-    *, reason: str, case: str,
-) -> ListCommand:  # fmt: skip
-    """What was not said stays as it is. Raises `typer.BadParameter`."""
-    fields = {key: value for key, value in said.items() if value is not None}
-    if record is not None:
-        fields = {key: getattr(record, key) for key in said} | fields
-    command = msgspec.convert(
-        {
-            "op": "put", "list_id": list_id, "name": list_id, **fields,
-            "removed_lines": difference.removed, "author": AUTHOR, "issuer": AUTHOR,
-            "reason": reason, "case": case,
-            "seen_version": 0 if record is None else record.version,
-        },
-        ListCommand,
-    )  # fmt: skip
+    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference
+) -> ListCommand:
+    """Raises `typer.BadParameter`."""
     try:
-        check_text(command)
+        return put_command(list_id, record, text, difference)
     except CommandError as error:
         option = "--list" if error.field == "list_id" else f"--{error.field.replace('_', '-')}"
         raise typer.BadParameter(str(error), param_hint=option) from error
-    return command
 
 
 def _confirmed(
@@ -267,17 +262,6 @@ def _confirmed(
         fail(f"nothing is changed: {difference.removed} of {record.base_lines} lines would go; "
              "if this is meant, say --yes")  # fmt: skip
     return msgspec.structs.replace(command, confirms_removal=True)
-
-
-def _outcome(
-    list_id: str, read: ReadList, difference: ListDifference, command: ListCommand
-) -> ListImport:
-    refused = sum(read.refused.values())
-    return ListImport(
-        list_id=list_id, lines=read.line_count, refused=refused, refused_reasons=dict(read.refused),
-        report=str(read.report) if refused else "", difference=difference,
-        seen_version=command.seen_version,
-    )  # fmt: skip
 
 
 def _say(outcome: ListImport, *, as_json: bool) -> None:
@@ -312,13 +296,10 @@ def _plate(written: str) -> str:
     return plate
 
 
-def _one_of(
-    option: str, value: str | None, allowed: Sequence[str]
-) -> Severity | Tolerance | None:
+def _check_one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:
     if value is not None and value not in allowed:
         expected = ", ".join(allowed)
         raise typer.BadParameter(f"{value!r}; expected one of: {expected}", param_hint=option)
-    return cast("Severity | Tolerance | None", value)
 
 
 def _importer(ctx: typer.Context) -> ListImporter:

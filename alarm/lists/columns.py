@@ -13,7 +13,8 @@ from datetime import date
 from functools import lru_cache
 from typing import NamedTuple
 
-from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, wanted_vehicle
+from bus.domain.list_check import is_list_plate
+from bus.domain.plates import wanted_vehicle
 
 HEADED_ROWS = 20
 """Above the headings there may be a title, who made it and when."""
@@ -37,12 +38,10 @@ _HEADINGS = {
         "datefrom", "stolen", "stolenon",
     },
 }  # fmt: skip
-_LEAST_CHARACTERS = 5
 _of_heading = re.compile(r"[\s_:：()（）*./-]+")
 _is_day = re.compile(
     r"(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})日?(?:[ T]\d.*)?|(\d{4})(\d{2})(\d{2})"
 ).fullmatch
-_is_tail_of_province = re.compile(r"[A-Z][A-Z0-9港澳学警挂领试超]+").fullmatch
 
 
 class NoPlateColumn(ValueError):
@@ -56,15 +55,6 @@ class ListColumns(NamedTuple):
     note: int
     date: int
     first: int
-
-
-def is_list_plate(key: str) -> bool:
-    """Whether a plate in its one spelling may stand on a list: short numbers, telephone numbers and
-    words have such a spelling, too."""
-    if key[:1] in PROVINCES and key:
-        return len(key) in PROVINCE_LENGTHS and _is_tail_of_province(key[1:]) is not None
-    has_digit = any(one.isdigit() for one in key)
-    return len(key) >= _LEAST_CHARACTERS and has_digit and not key.isdigit()
 
 
 @lru_cache(maxsize=4_096)

@@ -8,27 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from bus.contracts.plate_lists import ListLine
+from bus.domain.list_import import ListDifference
 
 EXAMPLES = 5
-
-
-class ListDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """A line is changed where its note or its date is another. `…_plates`: examples."""
-
-    added: int
-    removed: int
-    changed: int
-    added_plates: list[str] = []
-    removed_plates: list[str] = []
-    changed_plates: list[str] = []
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing changes."""
-        return not (self.added or self.removed or self.changed)
 
 
 class NewLines:

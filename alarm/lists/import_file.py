@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from alarm.lists.columns import SEEN_ROWS, ListColumns, day_of, find_columns, is_list_plate
+from alarm.lists.columns import SEEN_ROWS, ListColumns, day_of, find_columns
 from bus.contracts.plate_lists import ListLine
-from bus.domain.list_check import MAX_LINES, MAX_NOTE_CHARACTERS
+from bus.domain.list_check import MAX_LINES, MAX_NOTE_CHARACTERS, is_list_plate
 from bus.domain.plates import PROVINCES, plate_form, wanted_vehicle
 
 MAX_SHOWN_CHARACTERS = 200

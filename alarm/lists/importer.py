@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from alarm.lists.difference import ListDifference, NewLines
+from alarm.lists.difference import NewLines
 from alarm.lists.list_file import ListFileError, lines_of
 from alarm.lists.lists_topic import read_lists
 from alarm.lists.refused_report import RefusedReport
@@ -30,7 +30,9 @@ from bus.contracts.commands import CommandAnswer
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.plate_lists import ListCommand, ListLine, ListRecord, NamedChunk, base_key
 from bus.contracts.topics import STATE_LISTS, TOPICS
+from bus.domain.list_check import check_text
 from bus.domain.list_chunks import ChunkValue, base_chunks
+from bus.domain.list_import import ListDifference, ListImport, ListText
 from bus.settings import BusSettings
 
 READ_S = 30.0
@@ -50,19 +52,6 @@ class ReadList(NamedTuple):
     line_count: int
     refused: Counter[str]
     report: Path
-
-
-class ListImport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a file. `report`: empty where nothing was refused."""
-
-    list_id: str
-    lines: int
-    refused: int
-    refused_reasons: dict[str, int]
-    report: str
-    difference: ListDifference
-    seen_version: int
-    answer: CommandAnswer | None = None
 
 
 def read_list(path: Path, report: Path, on_progress: OnProgress) -> ReadList:
@@ -91,6 +80,35 @@ def _accepted(
             refused.add(line)
         if number % PROGRESS_LINES == 0:
             on_progress("read", number)
+
+
+def put_command(
+    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference
+) -> ListCommand:
+    """Puts the list, or changes it: what is not said stays as it is. Raises `CommandError`."""
+    fields = {key: getattr(text, key) for key in text.__struct_fields__}
+    kept = fields if record is None else {key: getattr(record, key) for key in fields}
+    stated = {key: value for key, value in fields.items() if value is not None}
+    usual = {key: value for key, value in kept.items() if value is not None}
+    command = ListCommand(
+        list_id=list_id, op="put", removed_lines=difference.removed,
+        seen_version=0 if record is None else record.version,
+        **{"name": list_id, **usual, **stated},
+    )  # fmt: skip
+    check_text(command)
+    return command
+
+
+def outcome_of(
+    list_id: str, read: ReadList, difference: ListDifference, command: ListCommand
+) -> ListImport:
+    """What a file would change, before anything is asked for."""
+    refused = sum(read.refused.values())
+    return ListImport(
+        list_id=list_id, lines=read.line_count, refused=refused,
+        refused_reasons=dict(read.refused), report=str(read.report) if refused else "",
+        difference=difference, seen_version=command.seen_version,
+    )  # fmt: skip
 
 
 class ListImporter:

@@ -13,12 +13,10 @@ from typing import Protocol
 
 from bus.contracts.commands import DecidedRule
 from bus.contracts.expressions import OnList
-from bus.contracts.plate_lists import ListLine, ListRecord, Tolerance
+from bus.contracts.plate_lists import LIST_RULE, ListLine, ListRecord, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
 
-LIST_RULE = "list/"
-"""Before the id of a list: the id of the rule that it is itself."""
 _DAY_MS = 86_400_000
 
 
@@ -43,6 +41,11 @@ class BaseTable(Protocol):
 
     def lines_like(self, plate: str, tolerance: Tolerance) -> list[ListLine]:
         """Those whose plate may be this one, in the order of the list."""
+
+    def lines(self, begin: int, count: int) -> list[ListLine]:
+        """So many from this one on, counted from 0."""
+
+    def __len__(self) -> int: ...
 
 
 class PlateList:
@@ -74,9 +77,9 @@ class PlateList:
     @cached_property
     def line_count(self) -> int:
         """Lines in force, of plates that the base has once."""
-        replaced = sum(self.table.find(plate) is not None for plate in self.added)
-        gone = sum(self.table.find(plate) is not None for plate in self.removed)
-        return len(self) - replaced - gone
+        changed = self.added.keys() | self.removed
+        gone = sum(bool(self.table.lines_like(plate, "exact")) for plate in changed)
+        return len(self) - gone
 
     def lines(self, begin: int, count: int) -> list[ListLine]:
         """Of so many places from this one on, those in force. Raises `TableError`."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from alarm.rules.condition import condition_of
 from alarm.rules.matcher import Matcher, Rule
 from alarm.rules.newest import accepted
-from alarm.rules.plate_lists import LIST_RULE, rule_of_list
+from alarm.rules.plate_lists import rule_of_list
 from alarm.rules.references import NO_REFERENCES, References, references_of
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import TimeWindow
+from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.expressions.tree import nodes_of
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.rule_values import attributes_from

@@ -18,11 +18,13 @@ from bus.contracts.topics import CONTROL_LISTS
 
 Tolerance = Literal["exact", "look-alikes", "distance 1"]
 TOLERANCES: tuple[Tolerance, ...] = ("exact", "look-alikes", "distance 1")
+LIST_RULE = "list/"
+"""Before the id of a list: the id of the rule that it is itself."""
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
-class ListLine(msgspec.Struct, frozen=True, array_like=True):
+class ListLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A plate on a list. `number`: the line of the file that brought it, from 1; 0: none has.
     `plate` is in its one spelling (`bus.domain.plates.plate_key`); `date`: since when, YYYY-MM-DD,
     or empty."""

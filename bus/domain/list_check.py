@@ -15,7 +15,7 @@ from bus.contracts.plate_lists import ListCommand, ListLine, NamedChunk
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.command_error import CommandError
 from bus.domain.list_chunks import CHUNK_LINES
-from bus.domain.plates import plate_key
+from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, plate_key
 from bus.domain.rule_check import MAX_NAME_CHARACTERS
 
 MAX_LISTS = 100  # in force
@@ -30,9 +30,11 @@ MAX_TEXT_CHARACTERS = 200
 MAX_RENEWAL_DAYS = 3_660
 LARGEST_REMOVED_SHARE = 0.2  # a file that lacks more is often half of one
 
+_LEAST_CHARACTERS = 5
 _is_list_id = re.compile(r"[A-Za-z0-9\u4e00-\u9fff][A-Za-z0-9\u4e00-\u9fff._-]{0,63}").fullmatch
 _is_base = re.compile(r"[0-9a-f]{32}").fullmatch
 _is_sha256 = re.compile(r"[0-9a-f]{64}").fullmatch
+_is_tail_of_province = re.compile(r"[A-Z][A-Z0-9港澳学警挂领试超]+").fullmatch
 _TEXTS = ("owner", "source", "legal_ground")
 
 
@@ -87,7 +89,7 @@ def check_change(lines: Sequence[ListLine], removed: Sequence[str]) -> None:
         twice = next(plate for plate in plates if plates.count(plate) > 1)
         raise CommandError("put_lines", f"{twice[:20]!r} stands twice", "plate_twice")
     for plate in plates:
-        if not plate or plate_key(plate) != plate:
+        if plate_key(plate) != plate or not is_list_plate(plate):
             raise CommandError("put_lines", f"{plate[:20]!r} is no plate as lists write one",
                                "plate")  # fmt: skip
     for line in lines:
@@ -100,6 +102,15 @@ def check_change(lines: Sequence[ListLine], removed: Sequence[str]) -> None:
 def _check_date(field: str, text: str) -> None:
     if text and not is_date(text):
         raise CommandError(field, f"{text[:20]!r} is no date; write YYYY-MM-DD", "date")
+
+
+def is_list_plate(key: str) -> bool:
+    """Whether a plate in its one spelling may stand on a list: short numbers, telephone numbers and
+    words have such a spelling, too."""
+    if key[:1] in PROVINCES and key:
+        return len(key) in PROVINCE_LENGTHS and _is_tail_of_province(key[1:]) is not None
+    has_digit = any(one.isdigit() for one in key)
+    return len(key) >= _LEAST_CHARACTERS and has_digit and not key.isdigit()
 
 
 def is_date(text: str) -> bool:

@@ -12,7 +12,8 @@ from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bus.contracts.command_codes import NO_SUCH_RULE, STALE
+from bus.contracts.command_codes import NO_SUCH_LIST, NO_SUCH_RULE, STALE
+from bus.domain.command_error import CommandError
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_preview import InvalidWindow
 from bus.runtime import tasks
@@ -24,6 +25,7 @@ from monitor.api.accounts import account_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
+from monitor.api.list_changes import list_change_routes
 from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
@@ -62,6 +64,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         operation_routes(services),
         preview_routes(services),
         plate_list_routes(services),
+        list_change_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
@@ -174,7 +177,7 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(CommandNotAcknowledged, 503)
     on(CommandUnanswered, 504)
     app.add_exception_handler(CommandRefused, _refused)
-    on(RuleError, 422, lambda e: getattr(e, "field", ""))
+    on(CommandError, 422, lambda e: getattr(e, "field", ""))
     on(InvalidCursor, 422)
     on(InvalidWindow, 422)
     on(msgspec.ValidationError, 422)
@@ -195,4 +198,5 @@ async def _refused(_: Request, raised: Exception) -> Response:
             "version": answer.version, "changed_by": answer.changed_by,
             "changed_at_ms": answer.changed_at_ms,
         }  # fmt: skip
-    return json_response(body, {STALE: 409, NO_SUCH_RULE: 404}.get(answer.code, 422))
+    found = {STALE: 409, NO_SUCH_RULE: 404, NO_SUCH_LIST: 404}.get(answer.code, 422)
+    return json_response(body, found)

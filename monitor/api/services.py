@@ -13,6 +13,7 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.tasks import RequestFailures
@@ -35,11 +36,12 @@ from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
 from monitor.cluster.traffic import metrics_urls
-from monitor.live.command_sender import CommandSender
+from monitor.live.command_sender import CommandNotAcknowledged, CommandSender
 from monitor.live.live_hub import LiveHub
 from monitor.live.register_writes import CLIENT_ID, RegisterWrites
 from monitor.ports import (
     AlarmReader,
+    ImportList,
     OpenAlarms,
     OpenLists,
     OpenRecords,
@@ -75,6 +77,7 @@ class ConsoleServices:
     alarms: ReaderPool[AlarmReader]
     previews: ReaderPool[RecordReader]
     lists: ReaderPool[PlateListReader]
+    import_list: ImportList
     preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
@@ -129,6 +132,7 @@ def build_services(
     read_watch: ReadWatch = str,
     read_incidents: ReadIncidents = tuple,
     open_lists: OpenLists | None = None,
+    import_list: ImportList | None = None,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
@@ -157,6 +161,7 @@ def build_services(
         records=records,
         alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
         lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
+        import_list=import_list or _no_import,
         previews=ReaderPool("previews", open_records, threads=1, is_background=True),
         preview_rule=preview_rule,
         register=register,
@@ -180,6 +185,10 @@ def build_services(
         site_accounts=_site_accounts(bus, console, account_store),
         secret=secret,
     )
+
+
+def _no_import(_: ListUpload) -> ListImport:
+    raise CommandNotAcknowledged("this console was started without lists of plates")
 
 
 def _no_lists() -> PlateListReader:

@@ -11,12 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from alarm.lists import excel_rows as excel
-from alarm.lists.columns import ListColumns, NoPlateColumn, day_of, find_columns, is_list_plate
+from alarm.lists.columns import ListColumns, NoPlateColumn, day_of, find_columns
 from alarm.lists.csv_text import csv_rows, encoding_of
 from alarm.lists.import_file import REASONS, RefusedLine, TableRow, TooManyLines, read_lines
 from alarm.lists.list_file import ListFileError, lines_of
 from alarm.lists.refused_report import RefusedReport, as_text
 from bus.contracts.plate_lists import ListLine
+from bus.domain.list_check import is_list_plate
 from bus.domain.plates import wanted_vehicle
 from tests.alarm.lists.excel_files import Cell, Formula, SerialDay, write_workbook
 
