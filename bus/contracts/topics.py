@@ -232,5 +232,5 @@ TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 
 DATA_TOPICS: tuple[str, ...] = tuple(topic.name for topic in _ALL if topic.flow is Flow.DATA)
 
-REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST,)
+REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST, CONTROL_LISTS)
 """Those whose records a decider answers."""

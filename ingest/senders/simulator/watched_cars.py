@@ -117,7 +117,7 @@ class WatchRule:
 
 
 class WatchedCars:
-    """The twelve cars and the eight rules of one city; one of these is a list, one finds nothing."""
+    """The twelve cars and the eight rules of one city. One rule is a list; one finds nothing."""
 
     def __init__(self, world: CityWorld, weekday: int = 0) -> None:
         """`weekday`: of the run's begin, 0 for Monday."""

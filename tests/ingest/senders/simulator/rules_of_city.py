@@ -7,12 +7,15 @@ from pathlib import Path
 from alarm.rules import RuleSet, compile_rules
 from alarm.rules.references import References
 from bus.contracts.commands import WatchCommand
+from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
 from ingest.senders.simulator.listed_car import ListedCarsRule
 from ingest.senders.simulator.watched_cars import WatchedCars
 from tests.alarm.lists.made_lists import made_list
 
 
-def rules_of(cars: WatchedCars, folder: Path) -> RuleSet:
+def rules_of(
+    cars: WatchedCars, folder: Path, places: RegisteredPlaces = NO_PLACES
+) -> RuleSet:
     """All of them in force."""
     lists = {
         one.list_id: made_list(folder, one.list_id, one.plates, tolerance="look-alikes")
@@ -21,6 +24,6 @@ def rules_of(cars: WatchedCars, folder: Path) -> RuleSet:
     }
     commands = [one.command(1) for one in cars.rules]
     rules = [one for one in commands if isinstance(one, WatchCommand)]
-    found = compile_rules(rules, References(lists))
+    found = compile_rules(rules, References(lists, places))
     assert len(found) == len(commands)
     return found
