@@ -13,11 +13,13 @@ from collections.abc import Iterable
 import msgspec
 
 from alarm.rules.condition import RuleCondition, condition_of
+from alarm.rules.references import References
 from bus.contracts.commands import WatchCommand
 from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plate_search import fits
 from bus.domain.plates import plate_form
+from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest, check_window
 from bus.domain.rule_values import PLATE, attributes_from
 from ingest.store.port import InvalidCursor, PageRequest, Query, RecordReader, RecordRow
@@ -27,16 +29,20 @@ PIECE_ROWS = 5_000
 
 
 def preview_piece(
-    reader: RecordReader, rule: WatchCommand, asked: PreviewRequest
+    reader: RecordReader,
+    rule: WatchCommand,
+    asked: PreviewRequest,
+    places: RegisteredPlaces = NO_PLACES,
 ) -> PreviewPiece:
-    """The next piece. Raises `InvalidWindow`, `InvalidCursor`, `StoreError`."""
+    """The next piece; no list is known. Raises `InvalidWindow`, `InvalidCursor`, `StoreError`."""
     check_window(asked)
     questions = _questions(rule, asked)
     at, cursor = _place(asked.cursor, len(questions))
     rows, following = reader.query(questions[at], PageRequest(limit=PIECE_ROWS, cursor=cursor))
     earlier = [one.plate for one in questions[:at]]
     new = (row for row in rows if not _is_of_any(row, earlier))
-    hits = Counter(row.checkpoint_id for row in _met(condition_of(rule), rule.kind, new))
+    condition = condition_of(rule, References(places=places))
+    hits = Counter(row.checkpoint_id for row in _met(condition, rule.kind, new))
     return PreviewPiece(hits=dict(hits), read=len(rows), cursor=_next(at, following, questions))
 
 

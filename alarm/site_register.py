@@ -12,7 +12,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import AtPlace, InArea
 from bus.domain.expressions.to_text import to_text
 from bus.domain.expressions.tree import nodes_of
-from bus.domain.registered_places import RegisteredPlaces
+from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
 
 READ_S = 10.0
 
@@ -28,20 +28,28 @@ def register_of_site(ctx: typer.Context, client_id: str) -> Iterator[RegisterFol
         yield follower
 
 
+def places_of(ctx: typer.Context, command: WatchCommand, client_id: str) -> RegisteredPlaces:
+    """What the rule may name; nothing is asked of the bus for one that names no place."""
+    if not _asked(command):
+        return NO_PLACES
+    with register_of_site(ctx, client_id) as register:
+        return RegisteredPlaces(register.read())
+
+
 def warn_of_places(ctx: typer.Context, command: WatchCommand, client_id: str) -> None:
     """Of names that the register does not have, and of places where nothing stands: the register
     may get them later."""
-    where = command.where
-    leaves = [node for node, _ in nodes_of(where)] if where is not None else []
-    asked = [leaf for leaf in leaves if isinstance(leaf, AtPlace | InArea)]
-    if not asked:
-        return
-    with register_of_site(ctx, client_id) as register:
-        places = RegisteredPlaces(register.read())
-    for leaf in asked:
+    places = places_of(ctx, command, client_id)
+    for leaf in _asked(command):
         found, text = places.find(leaf), to_text(leaf)
         if found.missing:
             names = ", ".join(found.missing)
             typer.echo(f"warning: {text}: the register has no {names}: met by none", err=True)
         elif not found.checkpoints and not found.devices:
             typer.echo(f"warning: {text}: nothing of the register stands there", err=True)
+
+
+def _asked(command: WatchCommand) -> list[AtPlace | InArea]:
+    where = command.where
+    leaves = [node for node, _ in nodes_of(where)] if where is not None else []
+    return [leaf for leaf in leaves if isinstance(leaf, AtPlace | InArea)]

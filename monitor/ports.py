@@ -17,6 +17,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.plate_lists import ListLine
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.list_in_force import ListInForce
+from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest
 from ingest.store.port import PageRequest, Position, RecordReader
 
@@ -101,7 +102,9 @@ ReadIncidents = Callable[[], Sequence[Incident]]
 # while the store of pictures is away.
 ReadPicture = Callable[[str], tuple[bytes, dict[str, str]] | None]
 # A piece of what a rule would have hit. Raises `InvalidWindow`, `InvalidCursor`, `StoreError`.
-PreviewRule = Callable[[RecordReader, WatchCommand, PreviewRequest], PreviewPiece]
+PreviewRule = Callable[
+    [RecordReader, WatchCommand, PreviewRequest, RegisteredPlaces], PreviewPiece
+]
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]
 OpenLists = Callable[[], PlateListReader]

@@ -272,7 +272,7 @@ class OperationsStore:
         return sum(len(crowd.alarms) for crowd in crowds)
 
     def _add_digest(
-        self, db: sqlite3.Connection, crowd: rule_minutes.Crowd, now_ms: int
+        self, db: sqlite3.Connection, crowd: rule_minutes.RuleMinute, now_ms: int
     ) -> None:
         """Whoever is told only what nobody has acknowledged is told as late of it."""
         notices = [RepeatedNotice(one.alarm_id, one) for one in crowd.alarms]

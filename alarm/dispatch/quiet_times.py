@@ -23,8 +23,9 @@ from bus.domain.plates import plate_form
 from bus.domain.rule_values import normal
 from bus.domain.targets import target_of_reading
 
-MAX_PASSAGES = 500_000
-"""A fifth of a gigabyte: 60,000 alarms a day for as long as a candidate may come again."""
+MAX_PASSAGES = 250_000
+"""A tenth of a gigabyte (409 bytes each): 30,000 alarms a day, for as long as a candidate may come
+again."""
 HOUR_MS = 3_600_000
 
 

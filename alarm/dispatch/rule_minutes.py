@@ -32,7 +32,7 @@ KEPT_MINUTES = 60
 """What was raised so long ago comes no more, or is as well a notice of its own."""
 
 
-class Crowd(NamedTuple):
+class RuleMinute(NamedTuple):
     """Alarms of one rule and minute beyond the first ones."""
 
     rule_id: str
@@ -57,7 +57,7 @@ def is_beyond(db: sqlite3.Connection, alarm: Alarm, limit: int) -> bool:
     return True
 
 
-def take_over(db: sqlite3.Connection, now_ms: int) -> Iterator[Crowd]:
+def take_over(db: sqlite3.Connection, now_ms: int) -> Iterator[RuleMinute]:
     """Those of minutes that are over, within a transaction; they wait no more."""
     now = now_ms // MINUTE_MS
     found = db.execute(
@@ -72,7 +72,7 @@ def take_over(db: sqlite3.Connection, now_ms: int) -> Iterator[Crowd]:
             "DELETE FROM digested_alarms WHERE minute = ? AND rule_id = ?", (minute, rule_id)
         )
         if rows:
-            yield Crowd(
+            yield RuleMinute(
                 rule_id, minute, [msgspec.json.decode(body, type=Alarm) for (body,) in rows]
             )
     db.execute("DELETE FROM rule_minutes WHERE minute < ?", (now - KEPT_MINUTES,))

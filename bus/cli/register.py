@@ -21,6 +21,7 @@ from bus.client.register_follower import RegisterFollower
 from bus.client.register_writer import send_entries
 from bus.contracts.register import Checkpoint, Device, District
 from bus.contracts.topics import CONTROL_REGISTER, TOPICS
+from bus.domain import register_shape_texts as shapes
 from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.domain.register_changes import (
     Entries,
@@ -147,12 +148,15 @@ def edit_device(
     checkpoint: Annotated[str | None, typer.Option(help="Where it stands.")] = None,
     kind: Annotated[str | None, typer.Option(help=f"{KINDS_TEXT}.")] = None,
     server: Annotated[str | None, typer.Option(help="Its recognition server.")] = None,
+    bearing: Annotated[float | None, typer.Option(help="Degrees from north, clockwise.")] = None,
+    lanes: Annotated[str | None, typer.Option(help="Those that it sees: 1;2;3.")] = None,
     remove: Remove = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """A camera, by its address."""
-    given = {"checkpoint_id": checkpoint, "kind": kind, "recognizer_ip": server}
+    given = {"checkpoint_id": checkpoint, "kind": kind, "recognizer_ip": server, "bearing": bearing,
+             "lanes": None if lanes is None else shapes.lanes(lanes)}  # fmt: skip
     unset = Device(camera_ip=name_of, checkpoint_id="", kind=COMMON_KIND)
     _edit(ctx, f"device/{name_of}", "device", unset, given,
           remove=remove, dry_run=dry_run, as_json=as_json)  # fmt: skip

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.float64]
 
 Corner: TypeAlias = tuple[float, float]
+FEW = 5_000
+"""Edges to compare places with: fewer are not worth loading a library."""
 LEAST_CORNERS, MOST_CORNERS = 3, 1_000
 
 
@@ -83,7 +85,26 @@ def is_within(corners: Sequence[Corner], longitude: float, latitude: float) -> b
     return inside
 
 
-class Box(NamedTuple):
+def which_within(corners: Sequence[Corner], places: Sequence[Corner]) -> list[bool]:
+    """The same of many places."""
+    if len(corners) * len(places) < FEW:
+        return [is_within(corners, *place) for place in places]
+    import numpy as np
+
+    longitudes, latitudes = np.array(places, dtype=np.float64).T
+    inside = np.zeros(len(places), dtype=np.bool_)
+    east, north = corners[-1]
+    for next_east, next_north in corners:
+        if next_north != north:
+            share = (latitudes - north) / (next_north - north)
+            is_passed = (north > latitudes) != (next_north > latitudes)
+            inside ^= is_passed & (longitudes < east + share * (next_east - east))
+        east, north = next_east, next_north
+    found: list[bool] = inside.tolist()
+    return found
+
+
+class BoundingBox(NamedTuple):
     """The least rectangle around a polygon, so that most places need no look at its edges."""
 
     west: float
@@ -95,16 +116,16 @@ class Box(NamedTuple):
         """Whether a place lies in it, or on its edge."""
         return self.west <= longitude <= self.east and self.south <= latitude <= self.north
 
-    def meets(self, other: Box) -> bool:
+    def meets(self, other: BoundingBox) -> bool:
         """Whether the two have a place in common."""
         is_beside = self.east < other.west or other.east < self.west
         return not (is_beside or self.north < other.south or other.north < self.south)
 
 
-def box_of(corners: Sequence[Corner]) -> Box:
+def box_of(corners: Sequence[Corner]) -> BoundingBox:
     """Of at least one corner."""
     easts, norths = zip(*corners, strict=True)
-    return Box(min(easts), min(norths), max(easts), max(norths))
+    return BoundingBox(min(easts), min(norths), max(easts), max(norths))
 
 
 def do_overlap(one: Sequence[Corner], other: Sequence[Corner]) -> bool:
@@ -151,7 +172,7 @@ def _crossed(begin: Numbers, end: Numbers, begins: Numbers, ends: Numbers) -> ND
     """Which of some edges have a place in common with one."""
     import numpy as np
 
-    def side(origin: Numbers, towards: Numbers, place: Numbers) -> Numbers:
+    def orientation(origin: Numbers, towards: Numbers, place: Numbers) -> Numbers:
         along, across = towards - origin, place - origin
         return np.sign(along[..., 0] * across[..., 1] - along[..., 1] * across[..., 0])
 
@@ -159,8 +180,8 @@ def _crossed(begin: Numbers, end: Numbers, begins: Numbers, ends: Numbers) -> ND
         low, high = np.minimum(origin, towards), np.maximum(origin, towards)
         return np.asarray(((low <= place) & (place <= high)).all(axis=-1))
 
-    first, second = side(begin, end, begins), side(begin, end, ends)
-    third, fourth = side(begins, ends, begin), side(begins, ends, end)
+    first, second = orientation(begin, end, begins), orientation(begin, end, ends)
+    third, fourth = orientation(begins, ends, begin), orientation(begins, ends, end)
     return np.atleast_1d(
         ((first * second < 0) & (third * fourth < 0))
         | ((first == 0) & is_between(begin, end, begins))

@@ -12,6 +12,7 @@ road is the checkpoints at the ends of its pieces; one without pieces those besi
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from bus.contracts.expressions import AtPlace, InArea, PlaceKind
 from bus.contracts.register import Checkpoint, Place, Polygon, Register, Road
-from bus.domain.polygons import Corner, box_of, do_overlap, is_within
+from bus.domain.polygons import Corner, box_of, do_overlap, which_within
 from bus.domain.rule_values import normal
 
 BESIDE_M = 30.0
@@ -92,8 +93,8 @@ class RegisteredPlaces:
         )
         ids = NOWHERE.union(*(one for one in found if one is not None))
         if leaf.kind == "device":
-            devices = frozenset(self._checkpoint_of)
-            return PlaceSets(NOWHERE, ids, NOWHERE, devices, devices, missing)
+            known = self._known_devices
+            return PlaceSets(NOWHERE, ids, NOWHERE, known, known, missing)
         return self._sets(ids, missing=missing)
 
     def describe(self, checkpoint: str, device: str) -> str:
@@ -118,28 +119,24 @@ class RegisteredPlaces:
     ) -> PlaceSets:
         """`areas`: of devices with an area of their own, whether that counts."""
         by_area = areas or {}
-        devices = {
-            device for device, place in self._checkpoint_of.items() if place in checkpoints
-        } - by_area.keys()
+        devices = {device for one in checkpoints for device in self._devices_at.get(one, ())}
+        devices -= by_area.keys()
         devices |= {device for device, is_met in by_area.items() if is_met}
         return PlaceSets(
-            checkpoints, frozenset(devices), frozenset(self._checkpoints),
-            frozenset(self._checkpoint_of), frozenset(by_area), missing,
+            checkpoints, frozenset(devices), self._known_checkpoints, self._known_devices,
+            frozenset(by_area), missing,
         )  # fmt: skip
 
     def _within(self, leaf: InArea) -> PlaceSets:
         box = box_of(leaf.corners)
+        begin = bisect_left(self._from_west, box.west, key=lambda one: one[0])
+        end = bisect_right(self._from_west, box.east, key=lambda one: one[0])
+        near = [one for one in self._from_west[begin:end] if box.has(one[0], one[1])]
+        within = which_within(leaf.corners, [(east, north) for east, north, _ in near])
         checkpoints = frozenset(
-            name
-            for name, at in self._checkpoints.items()
-            if box.has(at.longitude, at.latitude)
-            and is_within(leaf.corners, at.longitude, at.latitude)
+            name for (_, _, name), is_met in zip(near, within, strict=True) if is_met
         )
-        areas = {
-            normal(one.camera_ip): do_overlap(leaf.corners, _corners(one.area))
-            for one in self.register.devices
-            if one.area
-        }
+        areas = {name: do_overlap(leaf.corners, own) for name, own in self._device_areas.items()}
         return self._sets(checkpoints, areas)
 
     def _named(self, kind: PlaceKind, name: str) -> frozenset[str] | None:
@@ -160,6 +157,33 @@ class RegisteredPlaces:
             (normal(one.camera_ip), normal(one.checkpoint_id)) for one in self.register.devices
         )
         return {device: place for device, place in found if place in self._checkpoints}
+
+    @cached_property
+    def _known_checkpoints(self) -> frozenset[str]:
+        """One for all that is found: an executor is sent it once."""
+        return frozenset(self._checkpoints)
+
+    @cached_property
+    def _known_devices(self) -> frozenset[str]:
+        return frozenset(self._checkpoint_of)
+
+    @cached_property
+    def _devices_at(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for device, checkpoint in self._checkpoint_of.items():
+            found.setdefault(checkpoint, []).append(device)
+        return found
+
+    @cached_property
+    def _device_areas(self) -> Mapping[str, list[Corner]]:
+        return {
+            normal(one.camera_ip): _corners(one.area) for one in self.register.devices if one.area
+        }
+
+    @cached_property
+    def _from_west(self) -> list[tuple[float, float, str]]:
+        """Longitude, latitude and id of each checkpoint."""
+        return sorted((at.longitude, at.latitude, name) for name, at in self._checkpoints.items())
 
     @cached_property
     def _by_name(self) -> Mapping[PlaceKind, Mapping[str, frozenset[str]]]:

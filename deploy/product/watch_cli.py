@@ -16,6 +16,7 @@ import typer
 from rich.table import Table
 
 from alarm.cli import (
+    CLIENT_ID,
     KindOption,
     MatchOption,
     PlateOption,
@@ -25,8 +26,10 @@ from alarm.cli import (
     watch_commands,
 )
 from alarm.preview import preview_piece
+from alarm.site_register import places_of
 from bus.cli.show import AsJson, print_json, screen
 from bus.contracts.commands import USUAL_KIND, WatchCommand
+from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_preview import PreviewTotals, days_back
 from bus.runtime import wall_clock
 from deploy.open_stores import open_records
@@ -68,7 +71,8 @@ def preview(
     counts = PreviewCounts()
     try:
         with closing(open_records(ctx.obj)) as reader:
-            _count(reader, rule, ctx.obj.site.tz, days, most, counts)
+            places = places_of(ctx, rule, CLIENT_ID)
+            _count(reader, rule, places, ctx.obj.site.tz, days, most, counts)
     except KeyboardInterrupt:
         counts.is_partial = True
     except StoreError as error:
@@ -90,16 +94,16 @@ def preview(
 
 
 def _count(
-    reader: RecordReader, rule: WatchCommand, zone: ZoneInfo, days: int, most: int,
-    counts: PreviewCounts,
+    reader: RecordReader, rule: WatchCommand, places: RegisteredPlaces, zone: ZoneInfo, days: int,
+    most: int, counts: PreviewCounts,
 ) -> None:  # fmt: skip
     for back, (day, asked) in enumerate(days_back(wall_clock.now_ms(), zone, days), 1):
-        piece = preview_piece(reader, rule, asked)
+        piece = preview_piece(reader, rule, asked, places)
         counts.add(day, piece)
         while piece.cursor and counts.read < most:
             _progress(counts)
             following = msgspec.structs.replace(asked, cursor=piece.cursor)
-            piece = preview_piece(reader, rule, following)
+            piece = preview_piece(reader, rule, following, places)
             counts.add(day, piece)
         _progress(counts)
         if counts.read >= most and (piece.cursor or back < days):

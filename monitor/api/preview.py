@@ -4,13 +4,16 @@ shows how far it is and may stop. Counts by checkpoint, no records."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
 from bus.contracts.commands import WatchCommand
+from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_check import check_rule
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest, check_window
+from bus.files.register_file import RegisterSource
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow, json_response, read_json
@@ -30,7 +33,16 @@ async def preview(
     """The next piece. Raises `RuleError`, `InvalidWindow`, `InvalidCursor`, `QueryUnavailable`."""
     check_rule(rule, now_ms())
     check_window(asked)
-    return await services.previews.run(lambda reader: services.preview_rule(reader, rule, asked))
+    places = _places(services.register, services.register.version)
+    return await services.previews.run(
+        lambda reader: services.preview_rule(reader, rule, asked, places)
+    )
+
+
+@lru_cache(maxsize=1)
+def _places(register: RegisterSource, version: int) -> RegisteredPlaces:
+    """Of that version; the pieces of a preview share what is found in it."""
+    return RegisteredPlaces(register.read())
 
 
 def preview_routes(services: ConsoleServices) -> APIRouter:

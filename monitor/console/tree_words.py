@@ -54,9 +54,9 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
             begin=leaf.begin, end=leaf.end, zone=leaf.zone,
         )  # fmt: skip
     if isinstance(leaf, AtPlace):
-        return t(f"tree.at_{leaf.kind}", names=" / ".join(leaf.names))
+        return t("tree.place", kind=t.word("places", leaf.kind), names=" / ".join(leaf.names))
     if isinstance(leaf, InArea):
-        return t("tree.within", count=len(leaf.corners), corners=corners_text(leaf.corners[:4]))
+        return t("tree.area", count=len(leaf.corners), corners=corners_text(leaf.corners[:4]))
     attribute = t.word("attribute", leaf.attribute)
     match leaf:
         case OneOf(values=values):

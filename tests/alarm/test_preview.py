@@ -15,8 +15,10 @@ from alarm import preview
 from alarm.preview import preview_piece
 from alarm.rules import attributes_of, compile_rules
 from bus.contracts.commands import WatchCommand
+from bus.contracts.register import Checkpoint, District, Register
 from bus.domain.expressions.parse import parse
 from bus.domain.plates import plate_key
+from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_preview import DAY_MS, InvalidWindow, PreviewPiece, PreviewRequest
 from ingest.store.open import open_store
 from ingest.store.port import InvalidCursor, RecordReader, RecordRow, StoreBatch
@@ -136,3 +138,21 @@ def test_before_anything_is_stored_nothing_would_have_been_hit(tmp_path: Path) -
     with closing(open_store(f"sqlite://{tmp_path}/none.db", "read")) as empty:
         found = preview_piece(empty, RULES[0], PreviewRequest(from_ms=0, until_ms=DAY_MS))
     assert found == PreviewPiece(hits={}, read=0)
+
+
+def test_a_rule_that_names_a_place_is_previewed_with_the_register(
+    reader: RecordReader, stored: tuple[str, list[RecordRow]]
+) -> None:
+    """Without one nothing is known to lie there."""
+    at = [Checkpoint(checkpoint_id=f"k-{n}", name="", name_en="", district_id=f"d{n}", latitude=30,
+                     longitude=120 + n) for n in range(2)]  # fmt: skip
+    district = District(district_id="d1", name="老城区", name_en="")
+    places = RegisteredPlaces(Register(districts=(district,), checkpoints=tuple(at)))
+    rule = msgspec.structs.replace(put(), where=parse("in district 老城区", "vehicle"))
+    asked = PreviewRequest(from_ms=BEGIN_MS, until_ms=BEGIN_MS + DAY_MS)
+    expected = sum(
+        row.checkpoint_id == "k-1" and row.kind == "vehicle" and row.captured_at_ms < asked.until_ms
+        for row in stored[1]
+    )
+    assert preview_piece(reader, rule, asked, places).hits == {"k-1": expected}
+    assert preview_piece(reader, rule, asked).hits == {}

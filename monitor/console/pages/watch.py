@@ -24,7 +24,7 @@ from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.pages.watch_preview import RulePreview
-from monitor.console.place_picker import PlacePicker
+from monitor.console.place_selection import PlaceSelection
 from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import Row, column, rule_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
@@ -75,7 +75,7 @@ class RuleForm:
                 ).style("width: 150px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
             self._where = ExpressionField(view)
-            picker = PlacePicker(view, self._where.add)
+            selection = PlaceSelection(view, self._where.add)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
                 ui.button(
@@ -83,7 +83,7 @@ class RuleForm:
                 ).classes("header-button")
                 ui.button(
                     t("places.open"), color=None, icon="place",
-                    on_click=lambda: picker.show(self._where.tree_or_none()),
+                    on_click=lambda: selection.show(self._where.tree_or_none()),
                 ).classes("header-button")
                 ui.button(
                     t("watch.preview"), color=None, icon="history", on_click=self._show_preview

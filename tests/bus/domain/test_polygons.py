@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.polygons import (
+    FEW,
     MOST_CORNERS,
     Corner,
     do_overlap,
     is_within,
     polygon_fault,
+    which_within,
     without_closing,
 )
 
@@ -54,6 +56,17 @@ def test_a_place_is_within_where_the_edge_goes_round_it(
     expected = winding(corners, east, north) != 0
     assert is_within(corners, east, north) is expected
     assert is_within(corners[::-1], east, north) is expected
+
+
+@given(stars(), st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9)), max_size=20))
+def test_of_many_places_the_answer_is_that_of_each(
+    corners: tuple[Corner, ...], places: list[Corner]
+) -> None:
+    """Of so many that they are judged together, too."""
+    many = places * (FEW // (len(corners) * max(1, len(places))) + 1)
+    expected = [is_within(corners, *place) for place in places]
+    assert which_within(corners, places) == expected
+    assert which_within(corners, many) == expected * (len(many) // len(places) if places else 1)
 
 
 def test_what_a_polygon_goes_around_is_not_within() -> None:

@@ -24,7 +24,7 @@ KINDS: tuple[PlaceKind, ...] = ("district", "road", "checkpoint", "device")
 MAX_RINGS = 2_000  # checkpoints of a rule that a map shows
 
 
-class PlacePicker:
+class PlaceSelection:
     """One per form. `on_chosen` is given the text of a condition."""
 
     def __init__(self, view: View, on_chosen: Callable[[str], None]) -> None:
@@ -35,7 +35,7 @@ class PlacePicker:
         """With the places of the rule as it is written."""
         view, t = self._view, self._view.t
         register = view.services.register.read()
-        with ui.dialog() as self._dialog, ui.card().classes("dialog-card place-picker"):
+        with ui.dialog() as self._dialog, ui.card().classes("dialog-card place-selection"):
             with ui.element("h2"):
                 ui.label(t("places.title"))
             self._names(register)
