@@ -21,6 +21,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+from alarm.decisions.alarm_machine import AlarmMachine
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.list_machine import ListMachine
 from alarm.decisions.machine import DecisionMachine, decide
@@ -50,7 +51,7 @@ from bus.settings import BusSettings, SiteSettings
 log = logging.getLogger(__name__)
 
 MACHINES: Mapping[str, DecisionMachine[Any, Any]] = MappingProxyType({
-    one.requests_topic: one for one in (RuleMachine(), ListMachine())
+    one.requests_topic: one for one in (RuleMachine(), ListMachine(), AlarmMachine())
 })  # fmt: skip
 """By their topics, `REQUEST_TOPICS`, which have one partition each."""
 PLACES = tuple(TopicPartition(topic, 0) for topic in MACHINES)
@@ -84,6 +85,8 @@ class CommandDecider:
         self._assigned = False
         self._rebalances = 0
         self._next: dict[TopicPartition, int] = {}
+        alarms = AlarmMachine(lambda: self._role.site_epoch)
+        self._machines = {**MACHINES, alarms.requests_topic: alarms}
         self._topics: DecisionTopics | None = None
 
     def run(self) -> None:
@@ -102,7 +105,9 @@ class CommandDecider:
         with (
             closing(Admin(self._bus, client_id=CLIENT_ID)) as self._admin,
             closing(TopicFollower(self._bus, MACHINES).start()) as self._followed,
-            closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as self._role,
+            closing(
+                SiteRole(self._bus, f"{CLIENT_ID}-role", asks_epoch=True).start()
+            ) as self._role,
             Consumer(
                 self._bus, client_id=CLIENT_ID, group=DECIDER, timeout_s=ANSWER_S,
                 overrides={**MEMBERSHIP, **FOLLOWS_LEADERS},
@@ -221,7 +226,7 @@ class CommandDecider:
 
     def _process(self, topic: str, records: Sequence[ConsumedRecord]) -> bool:
         """Decide, record, answer, commit; False where it has to be done again."""
-        machine, place = MACHINES[topic], TopicPartition(topic, 0)
+        machine, place = self._machines[topic], TopicPartition(topic, 0)
         requests = self._readable(machine, records)
         for group in independent(requests, machine.names):
             if not self._decide(machine, group, {place: records[0].offset}):

@@ -15,7 +15,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
-from monitor.api.views import KINDS, MAX_TEXT, SEVERITIES, parse_time
+from monitor.api.views import KINDS, MAX_TEXT, SEVERITIES, STAGES, parse_time
 
 MAX_CURSOR = 512
 
@@ -43,6 +43,8 @@ def _check_cursor(value: str) -> str:
 
 KindName = Annotated[str, _one_of(KINDS)]
 """A kind of data; empty: all of them."""
+StageName = Annotated[str, _one_of(STAGES)]
+"""How far an alarm is in its life; empty: anywhere."""
 SeverityName = Annotated[str, _one_of(SEVERITIES)]
 ShortText = Annotated[str, AfterValidator(_check_text)]
 """Empty: no restriction."""
