@@ -6,9 +6,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from alarm.dispatch.decider import CommandDecider
+from alarm.dispatch.decider import MACHINES, CommandDecider
 from alarm.dispatch.metrics import DispatcherMetrics
+from bus.contracts.topics import EVENT_COMMAND
 from bus.settings import BusSettings, SiteSettings
+
+DECIDED = (*MACHINES, *(one.state_topic for one in MACHINES.values()), EVENT_COMMAND)
+"""The topics without which nobody decides."""
 
 
 @contextmanager

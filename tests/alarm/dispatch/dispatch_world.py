@@ -29,19 +29,14 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
-    CONTROL_ALARM,
-    CONTROL_LISTS,
     CONTROL_REGISTER,
-    CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_CANDIDATE,
-    EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
-    STATE_ALARM,
     STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
@@ -56,12 +51,12 @@ from ingest.pictures.alarm_copies import AlarmCopies
 from ingest.pictures.store import PictureStore
 from ingest.store.port import PageRequest, StoreUnavailable
 from tests.alarm.lists.stored_list import records_of_list
+from tests.running_decider import DECIDED
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
-    CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, EVENT_COMMAND, EVENT_CANDIDATE,
-    EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
-    CONTROL_REGISTER, CONTROL_ALARM, STATE_ALARM,
+    *DECIDED, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    EVENT_SUPPRESSED, CONTROL_REGISTER,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
