@@ -8,15 +8,17 @@ from contextlib import contextmanager
 
 from alarm.dispatch.decider import CommandDecider
 from alarm.dispatch.metrics import DispatcherMetrics
+from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
 
 
 @contextmanager
-def running_decider(bootstrap: str) -> Iterator[None]:
+def running_decider(bootstrap: str, policy: PolicySettings = NO_POLICY) -> Iterator[None]:
     """For as long as the block lasts; it waits for its topics by itself."""
     stopping = threading.Event()
     decider = CommandDecider(
-        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics()
+        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics(),
+        policy,
     )
     thread = threading.Thread(target=decider.run, name="decider")
     thread.start()

@@ -58,14 +58,16 @@ def decode_request(record: ConsumedRecord, topic_id: str) -> CommandRequest:
 
 
 def independent(requests: Iterable[CommandRequest]) -> Iterator[list[CommandRequest]]:
-    """In their order, in groups that have each rule and each id once, and one rule that costs more
-    than a look-up: of a rule only its newest decision can lack an answer then."""
+    """In their order, in groups that have each rule and each id once, one rule that costs more than
+    a look-up and one emergency: of a rule only its newest decision can lack an answer then."""
     group: list[CommandRequest] = []
     named: set[str] = set()
     for one in requests:
         names = {f"rule {one.command.rule_id}", f"command {one.command_id}"}
-        if demand_of(one.command) != RuleDemand():  # judged beside all that are in force
-            names.add("demand")
+        if one.command.op == "approve" or demand_of(one.command) != RuleDemand():
+            names.add("demand")  # judged beside all that are in force
+        if one.command.op == "put" and one.command.emergency_hours:
+            names.add("emergency")  # judged by those before it
         if not named.isdisjoint(names):
             yield group
             group, named = [], set()

@@ -41,6 +41,7 @@ from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.groups import DECIDER
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
+from bus.domain.policy import PolicySettings
 from bus.errors import BusError
 from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
@@ -67,7 +68,9 @@ class CommandDecider:
         bus: BusSettings,
         stopping: threading.Event,
         metrics: DispatcherMetrics,
+        policy: PolicySettings,
     ) -> None:
+        self._policy = policy
         self._site = site
         self._bus = bus
         self._stopping = stopping
@@ -220,10 +223,13 @@ class CommandDecider:
         topics.catch_up()
         now_ms, is_primary = wall_clock.now_ms(), self._role.secondary_since_ms is None
         decisions = [
-            decide(one, topics.known, topics.answered, now_ms, is_primary=is_primary)
+            decide(
+                one, topics.known, topics.answered, now_ms, is_primary=is_primary,
+                policy=self._policy,
+            )
             for one in requests
-        ]
-        rules = [one.rule for one in decisions if one.rule is not None]
+        ]  # fmt: skip
+        rules = [record for one in decisions for record in one.records]
         answers = [one.answer for one in decisions if one.answer is not None]
         if not (
             self._lease.renew({PLACE: start}) and topics.record(rules, self._lease.until_s)

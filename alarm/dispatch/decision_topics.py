@@ -17,6 +17,7 @@ import msgspec
 
 from alarm.decisions.earlier_commands import EarlierCommands
 from alarm.decisions.known_rules import AnsweredCommands, KnownRules
+from alarm.decisions.rule_records import RuleRecord, topic_key
 from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, SCAN_S
 from bus.client.compacted_state import State
 from bus.client.kafka.compacted_topic import CompactedTopic
@@ -25,7 +26,7 @@ from bus.client.kafka.errors import ClientFailed
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
 from bus.client.kafka.send_all import KeyedValue
 from bus.client.wire.partition_leaders import PartitionLeaders
-from bus.contracts.commands import CommandAnswer, DecidedRule
+from bus.contracts.commands import CommandAnswer
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
 from bus.errors import BusError
@@ -73,10 +74,10 @@ class DecisionTopics:
             topic.catch_up()
             return topic.state
 
-    def record(self, rules: Sequence[DecidedRule], until_s: float) -> bool:
+    def record(self, rules: Sequence[RuleRecord], until_s: float) -> bool:
         """Put decisions there, in their order; whether all are acknowledged. Sends nothing after
         `until_s` of the monotonic clock."""
-        values = [KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in rules]
+        values = [KeyedValue(topic_key(one), msgspec.json.encode(one)) for one in rules]
         return self._send(STATE_WATCHLIST, values, until_s)
 
     def answer(self, answers: Sequence[CommandAnswer], until_s: float) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Expression
+from bus.contracts.proposals import SEPARATOR
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.parse import parse
@@ -58,6 +59,8 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
     """Raise `RuleError` for a rule that cannot be meant."""
     if command.rule_id == FLOOR_KEY:
         raise RuleError("rule_id", f"{FLOOR_KEY} is no rule's id", "reserved")
+    if SEPARATOR in command.rule_id:
+        raise RuleError("rule_id", f"a rule's id has no {SEPARATOR} in it", "reserved")
     if not command.name or len(command.name) > MAX_NAME_CHARACTERS:
         raise RuleError("name", f"1 to {MAX_NAME_CHARACTERS} characters", "name_length")
     if len(command.note) > MAX_NOTE_CHARACTERS:

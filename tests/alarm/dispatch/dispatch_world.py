@@ -40,6 +40,7 @@ from bus.contracts.topics import (
     STATE_WATCHLIST,
     TOPICS,
 )
+from bus.domain.policy import NO_POLICY
 from bus.domain.retention import RetentionSettings
 from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
@@ -160,7 +161,7 @@ class DispatchWorld:
     async def running(self, settings: DispatcherSettings = SETTINGS) -> AsyncIterator[None]:
         pictures = AlarmCopies(self.pictures)
         dispatcher = AlarmDispatcher(
-            self.site, self.bus, settings, NOTICES, RetentionSettings(), pictures
+            self.site, self.bus, settings, NOTICES, RetentionSettings(), pictures, NO_POLICY
         )
         task = asyncio.create_task(dispatcher.run())
         yield
