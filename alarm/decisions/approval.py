@@ -7,6 +7,7 @@ role: whoever takes requests from people knows that (console, command line).
 from __future__ import annotations
 
 from alarm.decisions.known_rules import KnownRules
+from alarm.decisions.requests import CommandRequest
 from bus.contracts.command_codes import (
     EMERGENCY_HOURS,
     EMERGENCY_RENEWED,
@@ -38,15 +39,20 @@ def wish_of(command: WatchCommand, policy: PolicySettings) -> str:
 
 
 def check_wish(
-    command: WatchCommand, wish: str, known: KnownRules, policy: PolicySettings, now_ms: int
+    request: CommandRequest[WatchCommand],
+    wish: str,
+    known: KnownRules,
+    policy: PolicySettings,
+    now_ms: int,
 ) -> None:
     """Raises `RuleError`."""
+    command = request.command
     if policy.requires_reason:
         _check_reason(command, wish)
     if wish == "propose":
         _check_proposal(command, known)
     elif wish == "emergency":
-        _check_emergency(command, known, policy, now_ms)
+        _check_emergency(request, known, policy, now_ms)
 
 
 def _check_reason(command: WatchCommand, wish: str) -> None:
@@ -61,7 +67,8 @@ def _check_reason(command: WatchCommand, wish: str) -> None:
 
 
 def _check_proposal(command: WatchCommand, known: KnownRules) -> None:
-    waiting = known.proposals.get(command.rule_id).proposal()
+    known_waiting = known.waiting(command.rule_id)
+    waiting = known_waiting.proposal() if known_waiting else None
     if waiting is None:
         known.proposals.check_room()
     elif _person(waiting.proposed_by) != _person(_asker(command)):
@@ -74,9 +81,9 @@ def _check_proposal(command: WatchCommand, known: KnownRules) -> None:
 
 
 def _check_emergency(
-    command: WatchCommand, known: KnownRules, policy: PolicySettings, now_ms: int
+    request: CommandRequest[WatchCommand], known: KnownRules, policy: PolicySettings, now_ms: int
 ) -> None:
-    most = policy.emergency_hours
+    command, most = request.command, policy.emergency_hours
     if not 1 <= command.emergency_hours <= most:
         raise RuleError(
             "emergency_hours", f"an emergency rule lasts 1 to {most} hours", EMERGENCY_HOURS
@@ -88,7 +95,7 @@ def _check_emergency(
         raise RuleError(
             "match", f"an emergency rule names at most {MAX_EMERGENCY_TARGETS} plates", "value_count"
         )
-    before = known.proposals.recent_emergency(targets, now_ms)
+    before = known.proposals.recent_emergency(targets, now_ms, request.command_id)
     if before is not None:
         raise RuleError(
             "emergency_hours",

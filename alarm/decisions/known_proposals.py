@@ -64,15 +64,13 @@ class KnownProposals:
         known = self._emergencies.get(target)
         return max(now_ms, known.version + 1 if known else 0, self._versions.floor + 1)
 
-    def emergency(self, target: str) -> EmergencyUse | None:
-        """The newest one that the target had."""
-        return self._emergencies.get(target)
-
-    def recent_emergency(self, targets: Iterable[str], now_ms: int) -> EmergencyUse | None:
-        """One of these that may have no other one yet."""
+    def recent_emergency(
+        self, targets: Iterable[str], now_ms: int, command_id: str
+    ) -> EmergencyUse | None:
+        """Of one of these, which may have no other one yet; one by this very command is none."""
         for target in sorted(targets):
             known = self._emergencies.get(target)
-            if known is not None and known.until_ms > now_ms:
+            if known and known.until_ms > now_ms and known.command_id != command_id:
                 return known
         return None
 
@@ -85,8 +83,13 @@ class KnownProposals:
             )  # fmt: skip
 
     def raise_floor(self, version: int) -> None:
-        """What comes from here on has to be newer."""
+        """What comes from here on has to be newer, and what is older waits no longer: what has
+        settled it may be gone."""
         self._versions.raise_floor(version)
+        for rule_id, known in self._newest.items():
+            if known.waits is not None and known.version <= version:
+                self._count(known, -1)
+                self._newest[rule_id] = known._replace(waits=None)
 
     def forget(self, rule_id: str) -> None:
         """A tombstone of a rule's proposals."""

@@ -1,31 +1,24 @@
-"""What has been decided and answered so far, from the topics that say it. Pure.
+"""What has been decided on rules so far. Pure.
 
-In: records of `state.watchlist` and `event.command`. Out: of each rule its newest decision without
-its text, and what it costs; of each command id its answer. Never: a rule's conditions: 100,000
-rules are some megabytes.
+In: records of `state.watchlist`. Out: of each rule its newest decision without its text, and what
+it costs. Never: a rule's conditions: 100,000 rules are some megabytes.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 import msgspec
 
-from alarm.decisions.known_proposals import KnownProposals
+from alarm.decisions.known_proposals import KnownProposal, KnownProposals
 from alarm.decisions.rule_states import RuleState
 from bus.client.model import ConsumedRecord
-from bus.contracts.commands import CommandAnswer, DecidedRule
+from bus.contracts.commands import DecidedRule
 from bus.contracts.proposals import BesideRules, beside_rules, rule_of_proposal_key
 from bus.domain.rule_demand import RuleDemand, demand_of
 from bus.domain.table_versions import TableVersions
 
-MAX_ANSWERS = 50_000
-"""A thousand commands a day and more within the month that answers are kept. Beyond it the oldest
-are forgotten, and a command that is sent again under such an id is decided again."""
-
 _decode_rule = msgspec.json.Decoder(DecidedRule).decode
-_decode_answer = msgspec.json.Decoder(CommandAnswer).decode
 
 
 class KnownRule(NamedTuple):
@@ -69,12 +62,19 @@ class KnownRules:
     def state(self, rule_id: str, now_ms: int) -> RuleState:
         """With what is proposed."""
         rule, proposal = self.get(rule_id), self.proposals.get(rule_id)
-        if proposal.waits is not None:
+        if self.waiting(rule_id) is not None:
             return RuleState.CHANGING if rule.is_in_force(now_ms) else RuleState.PROPOSED
         if rule.is_in_force(now_ms):
             return RuleState.IN_FORCE
         is_new = rule is NO_RULE and not proposal.version
         return RuleState.ABSENT if is_new else RuleState.ENDED
+
+    def waiting(self, rule_id: str) -> KnownProposal | None:
+        """What waits under the rule's id; what the newest decision on the rule has settled does not,
+        though its end may have been lost."""
+        proposal = self.proposals.get(rule_id)
+        is_settled = self.get(rule_id).proposal == proposal.version
+        return None if proposal.waits is None or is_settled else proposal
 
     def apply(self, record: ConsumedRecord) -> None:
         """The next one of `state.watchlist`; what is not ours changes nothing."""
@@ -136,30 +136,3 @@ class KnownRules:
             self._demands[rule_id] = own
             if self.get(rule_id).ends_at_ms:
                 self._emergencies.add(rule_id)
-
-
-class AnsweredCommands:
-    """Invariant: the newest `limit` answers, the oldest first."""
-
-    def __init__(self, limit: int = MAX_ANSWERS) -> None:
-        self._limit = limit
-        self._answers: dict[bytes, bytes] = {}
-
-    def get(self, command_id: str) -> CommandAnswer | None:
-        """The answer that was given."""
-        found = self._answers.get(_digest(command_id))
-        return None if found is None else _decode_answer(found)
-
-    def apply(self, record: ConsumedRecord) -> None:
-        """The next one of `event.command`; what is not ours changes nothing."""
-        try:
-            answer = _decode_answer(record.value or b"")
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return
-        self._answers.setdefault(_digest(answer.command_id), record.value or b"")
-        while len(self._answers) > self._limit:
-            del self._answers[next(iter(self._answers))]
-
-
-def _digest(command_id: str) -> bytes:
-    return hashlib.blake2b(command_id.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,20 +1,20 @@
-"""Requests as they stand on their topic. Pure.
+"""Requests as they stand on their topics. Pure.
 
-In: records of `control.watchlist`. Out: `CommandRequest`s, or `UnreadableRequest`, and which of
+In: records of a topic of requests. Out: `CommandRequest`s, or `UnreadableRequest`, and which of
 them may be decided together. Never: a request without an id: its place on the topic is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from bus.client.model import ConsumedRecord
-from bus.contracts.commands import WatchCommand
+from bus.contracts.commands import Command
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
-from bus.domain.rule_demand import RuleDemand, demand_of
+from bus.domain.command_error import CommandError
 
 MAX_REQUEST_BYTES = 256 * 1024
 """A decision is a little longer than its request and has to be taken by the brokers, too."""
@@ -22,32 +22,40 @@ MAX_REQUEST_BYTES = 256 * 1024
 MAX_ID_CHARACTERS = 200
 """A longer id is none: it would not fit into an answer."""
 
-_decode = msgspec.json.Decoder(WatchCommand).decode
+MAX_REASON_CHARACTERS = 500
+_LIMITS = {
+    "issuer": MAX_ID_CHARACTERS, "account": MAX_ID_CHARACTERS, "session": MAX_ID_CHARACTERS,
+    "case": MAX_ID_CHARACTERS, "reason": MAX_REASON_CHARACTERS,
+}  # fmt: skip
+
+CommandT = TypeVar("CommandT", bound=Command)
 
 
 class UnreadableRequest(ValueError):
     """No request of ours: nobody can be answered."""
 
 
-class CommandRequest(NamedTuple):
+class CommandRequest(NamedTuple, Generic[CommandT]):
     """A command, and where it stands. `command_id` is what it is answered under."""
 
-    command: WatchCommand
+    command: CommandT
     command_id: str
     topic: str
     offset: int
     size: int
 
 
-def decode_request(record: ConsumedRecord, topic_id: str) -> CommandRequest:
+def decode_request(
+    record: ConsumedRecord, topic_id: str, decode: Callable[[bytes], CommandT]
+) -> CommandRequest[CommandT]:
     """Raises `UnreadableRequest`. `topic_id`: a topic that was made again begins with the same
-    offsets."""
+    offsets. `decode`: a msgspec decoder's."""
     if record.value is None:
         raise UnreadableRequest("a tombstone asks for nothing; a removal is a command")
     if record.header(MIRROR_ORIGIN) is not None:
         raise UnreadableRequest("an earlier version's mirror has carried it from the other site")
     try:
-        command = _decode(record.value)
+        command = decode(record.value)
         msgspec.json.encode(command)  # text that cannot be written cannot be decided on either
     except (msgspec.DecodeError, UnicodeError, RecursionError, OverflowError) as error:
         raise UnreadableRequest(str(error)) from error
@@ -57,21 +65,34 @@ def decode_request(record: ConsumedRecord, topic_id: str) -> CommandRequest:
     return CommandRequest(command, command_id, record.topic, record.offset, len(record.value))
 
 
-def independent(requests: Iterable[CommandRequest]) -> Iterator[list[CommandRequest]]:
-    """In their order, in groups that have each rule and each id once, one rule that costs more than
-    a look-up and one emergency: of a rule only its newest decision can lack an answer then."""
-    group: list[CommandRequest] = []
+def check_lengths(request: CommandRequest[CommandT]) -> None:
+    """Of what every command has. Raises `CommandError`."""
+    if request.size > MAX_REQUEST_BYTES:
+        raise CommandError("", f"a command has at most {MAX_REQUEST_BYTES} bytes", "too_large")
+    for field, limit in _LIMITS.items():
+        check_length(field, getattr(request.command, field), limit)
+
+
+def check_length(field: str, text: str, limit: int = MAX_ID_CHARACTERS) -> None:
+    """Raises `CommandError`."""
+    if len(text) > limit:
+        raise CommandError(field, f"at most {limit} characters", "text_length")
+
+
+def independent(
+    requests: Iterable[CommandRequest[CommandT]],
+    names: Callable[[CommandRequest[CommandT]], Iterable[str]],
+) -> Iterator[list[CommandRequest[CommandT]]]:
+    """In their order, in groups that have each command id once, and once each name of what they
+    concern: of each thing only its newest decision can lack an answer then."""
+    group: list[CommandRequest[CommandT]] = []
     named: set[str] = set()
     for one in requests:
-        names = {f"rule {one.command.rule_id}", f"command {one.command_id}"}
-        if one.command.op == "approve" or demand_of(one.command) != RuleDemand():
-            names.add("demand")  # judged beside all that are in force
-        if one.command.op == "put" and one.command.emergency_hours:
-            names.add("emergency")  # judged by those before it
-        if not named.isdisjoint(names):
+        own = {f"command {one.command_id}", *names(one)}
+        if not named.isdisjoint(own):
             yield group
             group, named = [], set()
         group.append(one)
-        named |= names
+        named |= own
     if group:
         yield group

@@ -12,6 +12,7 @@ import msgspec
 
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import CommandRequest
+from bus.client.model import KeyedValue
 from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.proposals import (
     BesideRules,
@@ -33,19 +34,20 @@ _OUTCOMES: dict[str, Literal["approved", "rejected", "withdrawn"]] = {
 _OF_ITS_REQUEST = frozenset({"session", "seen_version", "signature", "text_sha256", "op"})
 
 
-def topic_key(one: RuleRecord) -> bytes:
-    """Where it stands."""
-    return (one.rule_id if isinstance(one, DecidedRule) else key_of(one)).encode()
+def recorded(one: RuleRecord) -> KeyedValue:
+    """As it stands on the topic."""
+    key = one.rule_id if isinstance(one, DecidedRule) else key_of(one)
+    return KeyedValue(key.encode(), msgspec.json.encode(one))
 
 
 def decided_rule(
-    request: CommandRequest, known: KnownRules, version: int, now_ms: int
+    request: CommandRequest[WatchCommand], known: KnownRules, version: int, now_ms: int
 ) -> DecidedRule:
     """Of a removal only who and why: the rest is the rule that ends. An emergency rule has its
     end, and leaves what is proposed waiting."""
     command = request.command
     kept = {"rule_id", "author", "issuer", "account", "reason", "case"}
-    waiting = known.proposals.get(command.rule_id)
+    waiting = known.waiting(command.rule_id)
     changed: dict[str, object] = {"op": "remove"}
     if command.op == "put":
         kept = set(WatchCommand.__struct_fields__) - _OF_ITS_REQUEST
@@ -54,14 +56,14 @@ def decided_rule(
             end_ms = now_ms + command.emergency_hours * HOUR_MS
             changed["valid_until_ms"] = min(command.valid_until_ms or end_ms, end_ms)
     fields = {name: getattr(command, name) for name in kept}
-    if waiting.waits is not None and not (command.op == "put" and command.emergency_hours):
+    if waiting is not None and not (command.op == "put" and command.emergency_hours):
         changed["proposal"] = waiting.version
     changed |= {"version": version, "command_id": request.command_id, "decided_at_ms": now_ms}
     return DecidedRule(**{**fields, **changed})
 
 
 def approved_rule(
-    proposal: WatchProposal, request: CommandRequest, version: int, now_ms: int
+    proposal: WatchProposal, request: CommandRequest[WatchCommand], version: int, now_ms: int
 ) -> DecidedRule:
     """The text as it was proposed, by whoever proposed it, and who approved it why."""
     text, by_whom = proposal.text, request.command
@@ -77,7 +79,7 @@ def approved_rule(
     return DecidedRule(**{**fields, **changed})
 
 
-def proposed(request: CommandRequest, known: KnownRules, now_ms: int) -> WatchProposal:
+def proposed(request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int) -> WatchProposal:
     """What waits from now on."""
     command = request.command
     return WatchProposal(
@@ -89,10 +91,10 @@ def proposed(request: CommandRequest, known: KnownRules, now_ms: int) -> WatchPr
     )
 
 
-def settled(request: CommandRequest, known: KnownRules, now_ms: int) -> list[SettledProposal]:
+def settled(request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int) -> list[SettledProposal]:
     """The end of what waits under the rule's id, if anything does."""
-    command, waiting = request.command, known.proposals.get(request.command.rule_id)
-    if waiting.waits is None:
+    command, waiting = request.command, known.waiting(request.command.rule_id)
+    if waiting is None:
         return []
     return [SettledProposal(
         rule_id=command.rule_id,
@@ -107,18 +109,15 @@ def settled(request: CommandRequest, known: KnownRules, now_ms: int) -> list[Set
 
 
 def emergency_uses(
-    command: WatchCommand, known: KnownRules, now_ms: int, rule_version: int
+    request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int
 ) -> list[EmergencyUse]:
-    """One per target that has none of this rule's version yet."""
-    found: list[EmergencyUse] = []
-    for target in sorted(targets_of(command)):
-        before = known.proposals.emergency(target)
-        if before is None or (before.rule_id, before.rule_version) != (
-            command.rule_id, rule_version,
-        ):  # fmt: skip
-            found.append(EmergencyUse(
-                target=target, version=known.proposals.next_emergency_version(target, now_ms),
-                rule_id=command.rule_id, rule_version=rule_version,
-                until_ms=now_ms + EMERGENCY_PAUSE_MS,
-            ))  # fmt: skip
-    return found
+    """One per target. They stand before their rule: where they are and the rule is not, the same
+    request puts both there."""
+    return [
+        EmergencyUse(
+            target=target, version=known.proposals.next_emergency_version(target, now_ms),
+            rule_id=request.command.rule_id, command_id=request.command_id,
+            until_ms=now_ms + EMERGENCY_PAUSE_MS,
+        )
+        for target in sorted(targets_of(request.command))
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`state.watchlist` and `event.command`, as the one who decides knows them, and how more is put
+"""The topics of states and `event.command`, as the one who decides knows them, and how more is put
 there.
 
 A decision counts as recorded when the brokers have acknowledged it, an answer as given. One whose
@@ -10,25 +10,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
+from alarm.decisions.answered_commands import AnsweredCommands
 from alarm.decisions.earlier_commands import EarlierCommands
-from alarm.decisions.known_rules import AnsweredCommands, KnownRules
-from alarm.decisions.rule_records import RuleRecord, topic_key
+from alarm.decisions.machine import DecisionMachine
 from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, SCAN_S
-from bus.client.compacted_state import State
+from bus.client.compacted_state import State, TopicState
 from bus.client.kafka.compacted_topic import CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.errors import ClientFailed
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
-from bus.client.kafka.send_all import KeyedValue
+from bus.client.model import KeyedValue
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings, SiteSettings
 
@@ -41,31 +42,39 @@ _OVERRIDES = {
 
 
 class DecisionTopics:
-    """One thread at a time; opened by the member that decides. Invariant: `known` and `answered`
+    """One thread at a time; opened by the member that decides. Invariant: `state` and `answered`
     are what was read, nothing that was only sent."""
 
-    def __init__(self, site: SiteSettings, bus: BusSettings, stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        site: SiteSettings,
+        bus: BusSettings,
+        machines: Sequence[DecisionMachine[Any, Any]],
+        stopping: threading.Event,
+    ) -> None:
         """Raises `CatchUpTimeout`, BusError."""
         self._site = site
         self._bus = bus
         self._stopping = stopping
-        self._rules = self._followed(STATE_WATCHLIST, KnownRules)
+        self._states: Mapping[str, CompactedTopic[Any]] = {
+            one.state_topic: self._followed(one.state_topic, one.make_state) for one in machines
+        }
         self._answers = self._followed(EVENT_COMMAND, AnsweredCommands)
         self._producer = self._new_producer()
 
-    @property
-    def known(self) -> KnownRules:
-        """As of the last `catch_up`."""
-        return self._rules.state
+    def state(self, topic: str) -> TopicState:
+        """As of the last `catch_up`, of the kind that its machine makes."""
+        found: TopicState = self._states[topic].state
+        return found
 
     @property
     def answered(self) -> AnsweredCommands:
         """As of the last `catch_up`."""
         return self._answers.state
 
-    def catch_up(self) -> None:
-        """Learn all that stands on both. Raises `CatchUpTimeout`."""
-        self._rules.catch_up()
+    def catch_up(self, state_topic: str) -> None:
+        """Learn all that stands there and on the answers' topic. Raises `CatchUpTimeout`."""
+        self._states[state_topic].catch_up()
         self._answers.catch_up()
 
     def read_earlier(self) -> EarlierCommands:
@@ -74,11 +83,10 @@ class DecisionTopics:
             topic.catch_up()
             return topic.state
 
-    def record(self, rules: Sequence[RuleRecord], until_s: float) -> bool:
+    def record(self, topic: str, decisions: Sequence[KeyedValue], until_s: float) -> bool:
         """Put decisions there, in their order; whether all are acknowledged. Sends nothing after
         `until_s` of the monotonic clock."""
-        values = [KeyedValue(topic_key(one), msgspec.json.encode(one)) for one in rules]
-        return self._send(STATE_WATCHLIST, values, until_s)
+        return self._send(topic, decisions, until_s)
 
     def answer(self, answers: Sequence[CommandAnswer], until_s: float) -> bool:
         """The same of answers."""
@@ -88,10 +96,11 @@ class DecisionTopics:
     def close(self) -> None:
         """Leave; nothing is on its way between two calls."""
         self._producer.close(0)
-        self._rules.close()
+        for one in self._states.values():
+            one.close()
         self._answers.close()
 
-    def _followed(self, topic: str, make_state: type[State]) -> CompactedTopic[State]:
+    def _followed(self, topic: str, make_state: Callable[[], State]) -> CompactedTopic[State]:
         return CompactedTopic(
             self._bus, topic, make_state, client_id=f"{CLIENT_ID}-{topic}",
             leaders=PartitionLeaders(self._bus, f"{CLIENT_ID}-ends"), overrides=FOLLOWS_LEADERS,

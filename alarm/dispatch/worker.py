@@ -35,10 +35,10 @@ from bus.client.kafka.cluster import (
 )
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.consumer import BEGINNING, Consumer
-from bus.client.kafka.send_all import KeyedValue, send_all
+from bus.client.kafka.send_all import send_all
 from bus.client.kafka.standby_group import MEMBERSHIP
 from bus.client.kafka.topic_follower import TopicFollower
-from bus.client.model import ConsumedRecord, TopicPartition
+from bus.client.model import ConsumedRecord, KeyedValue, TopicPartition
 from bus.contracts.alarms import Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE

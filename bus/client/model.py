@@ -31,6 +31,13 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str
 
 
+class KeyedValue(NamedTuple):
+    """Of a record that is not on the bus yet."""
+
+    key: bytes
+    value: bytes
+
+
 class ConsumedRecord(NamedTuple):
     """A record from the bus. `timestamp_ms` is -1 if it has none."""
 

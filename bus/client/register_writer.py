@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from bus.client.kafka.send_all import KeyedValue, send_all
+from bus.client.kafka.send_all import send_all
+from bus.client.model import KeyedValue
 from bus.contracts import headers
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER, TOPICS

@@ -1,19 +1,20 @@
 """Commands of operators, what was decided of them, and the answers.
 
-A request stands on `control.watchlist`, the decision on `state.watchlist` (key `rule_id`; the
-newest one per key is the state; what waits for an approval is beside it, see
-`bus.contracts.proposals`), the answer on `event.command` (key: the command's id). Only the site's
-decider (`alarm.decisions`) reads requests.
+A request stands on its topic (rules: `control.watchlist`), the decision on another (rules:
+`state.watchlist`, key `rule_id`; the newest one per key is the state; what waits for an approval is
+beside it, see `bus.contracts.proposals`), the answer on `event.command` (key: the command's id).
+Only the site's decider (`alarm.decisions`) reads requests.
 In/out: frozen structs, JSON with English keys. Never: matching (that is `alarm.rules`).
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
 from bus.contracts.expressions import Expression
+from bus.contracts.topics import CONTROL_WATCHLIST
 
 MatchedKind = Literal["vehicle", "face"]
 """The kinds of data whose attributes a rule may name."""
@@ -23,7 +24,32 @@ ANY_VERSION = -1
 """The `seen_version` of a command that names none."""
 
 
-class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """What every request says of itself.
+
+    `seen_version` is the version in force that the person saw: 0 where there was none, -1 where it
+    makes no difference.
+    """
+
+    TOPIC: ClassVar[str]
+    """Of requests of this kind."""
+
+    command_id: str = ""  # answered under it; empty: its place on the topic is its id
+    issuer: str = ""  # the program that asks: command line, console …
+    account: str = ""
+    session: str = ""
+    reason: str = ""
+    case: str = ""
+    seen_version: int = ANY_VERSION
+    signature: str = ""  # of a later version of the product; not looked at
+
+    @property
+    def key(self) -> str:
+        """Of the message: what is to be changed."""
+        raise NotImplementedError
+
+
+class WatchCommand(Command, frozen=True, kw_only=True):
     """`control.watchlist`: put a target on the watch list, change it, or take it off (布控 / 撤控).
 
     It is a request, and in force when it was answered so on `event.command`.
@@ -31,11 +57,12 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     them); `plate_number` compares normalised plates, and `~` before one takes its misreadings, too.
     `where` is a tree of conditions; a rule has `match`, `where` or both, and a record that meets it
     meets both. `op` is explicit because a tombstone parses to null; `floor` is no rule: no command
-    up to its version is accepted any more. `seen_version` is the version in force that the person
-    saw: 0 where there was none, -1 where it makes no difference. `approve`, `reject` and `withdraw`
-    settle what is proposed under the rule's id; an approval names the SHA-256 of the text that it
-    approves. A `put` with `emergency_hours` is in force at once, for so long and no longer.
+    up to its version is accepted any more. `approve`, `reject` and `withdraw` settle what is
+    proposed under the rule's id; an approval names the SHA-256 of the text that it approves. A
+    `put` with `emergency_hours` is in force at once, for so long and no longer.
     """
+
+    TOPIC: ClassVar[str] = CONTROL_WATCHLIST
 
     rule_id: str
     op: Literal["put", "approve", "reject", "withdraw", "remove", "floor"]
@@ -49,16 +76,13 @@ class WatchCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     valid_until_ms: int = 0  # 0 = until removed
     author: str = ""
     note: str = ""
-    command_id: str = ""  # answered under it; empty: its place on the topic is its id
-    issuer: str = ""  # the program that asks: command line, console …
-    account: str = ""
-    session: str = ""
-    reason: str = ""
-    case: str = ""
-    seen_version: int = ANY_VERSION
-    signature: str = ""  # of a later version of the product; not looked at
     emergency_hours: int = 0  # 0: no emergency
     text_sha256: str = ""  # of what is approved, rejected or withdrawn
+
+    @property
+    def key(self) -> str:
+        """See `Command.key`."""
+        return self.rule_id
 
 
 class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,8 +104,8 @@ class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`event.command`: what became of one request: in force under `version`, waiting for an approval
-    under it (`proposed`), or refused. What ends a proposal is accepted.
+    """`event.command`: what became of one request: in force under `version`, waiting for an
+    approval under it (`proposed`), or refused. What ends a proposal is accepted.
 
     A refusal names its reason (`code`), the part at fault (`field`) and says it in English; of a
     command that saw another version, who made the present one and when. A command that comes again
@@ -91,7 +115,7 @@ class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
     command_id: str
     topic: str  # of the request
     offset: int  # of the request
-    key: str  # of what was to be changed: a rule id
+    key: str  # of what was to be changed, of a rule its id
     state: Literal["accepted", "proposed", "refused"]
     version: int = 0  # of what was decided; a stale command: the present one
     code: str = ""

@@ -55,7 +55,7 @@ class EmergencyUse(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", ta
     target: str  # what `bus.domain.rule_targets` makes of it
     version: int
     rule_id: str
-    rule_version: int
+    command_id: str
     until_ms: int
 
 

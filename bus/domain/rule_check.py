@@ -10,6 +10,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Expression
 from bus.contracts.proposals import SEPARATOR
 from bus.contracts.version_floor import FLOOR_KEY
+from bus.domain.command_error import CommandError
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.parse import parse
 from bus.domain.expressions.tree import ExpressionError, check_size, with_zone
@@ -34,14 +35,12 @@ MAX_NOTE_CHARACTERS = 500
 LAST_MS = 253_402_214_400_000  # 9999-12-31 UTC: no later capture can be written
 
 
-class RuleError(ValueError):
-    """A rule that would match nothing or everything; `field` names the part at fault, `code` what
-    is wrong with it, for other languages; `column`: of a text, the character, from 1."""
+class RuleError(CommandError):
+    """A rule that would match nothing or everything; `column`: of a text, the character at fault,
+    from 1."""
 
     def __init__(self, field: str, text: str, code: str, column: int = 0) -> None:
-        super().__init__(text)
-        self.field = field
-        self.code = code
+        super().__init__(field, text, code)
         self.column = column
 
     @classmethod

@@ -55,8 +55,8 @@ def names_somebody(command: WatchCommand) -> bool:
 
 
 def targets_of(command: WatchCommand) -> frozenset[str]:
-    """Digests: one per plate, as it is compared, however the rule puts it; of a rule without a plate
-    one of its conditions."""
+    """Digests: one per plate, as it is compared, however the rule puts it; of a rule without one
+    that of its conditions."""
     tree = tree_of(command)
     nodes = () if tree is None else nodes_of(tree)
     plates = {plate for node, _ in nodes for plate in _plates_of(node)}

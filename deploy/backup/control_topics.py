@@ -19,7 +19,8 @@ import msgspec
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
-from bus.client.kafka.send_all import KeyedValue, send_all
+from bus.client.kafka.send_all import send_all
+from bus.client.model import KeyedValue
 from bus.client.register_follower import RegisterFollower
 from bus.client.register_writer import send_entries
 from bus.contracts.commands import DecidedRule, WatchCommand

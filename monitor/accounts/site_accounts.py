@@ -15,9 +15,9 @@ from contextlib import closing
 import msgspec
 
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic, TopicMissing
-from bus.client.kafka.send_all import KeyedValue, send_all
+from bus.client.kafka.send_all import send_all
 from bus.client.kafka.site_role import SiteRole
-from bus.client.model import ConsumedRecord
+from bus.client.model import ConsumedRecord, KeyedValue
 from bus.contracts.account_snapshot import SNAPSHOT_KEY, SealedAccounts, decode_snapshot
 from bus.contracts.headers import SCHEMA
 from bus.contracts.topics import CONTROL_ACCOUNTS, TOPICS

@@ -111,7 +111,7 @@ def test_who_removes_what_somebody_else_has_changed_learns_who_and_when(
     monkeypatch.setattr(CommandClient, "request", another_first)
     refused = run("remove", "two", "--json")
     assert refused.exit_code == 1
-    assert "two is refused: seen_version: the rule was changed since it was read, by li at " in refused.stderr
+    assert "two is refused: seen_version: it was changed since it was read, by li at " in refused.stderr
     answer = json.loads(refused.stdout)
     assert (answer["state"], answer["code"], answer["changed_by"]) == ("refused", "stale", "li")
 

@@ -18,9 +18,9 @@ from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.errors import ClientFailed, DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer
 from bus.client.kafka.topic_reader import CatchUpTimeout, TopicReader
-from bus.contracts.commands import CommandAnswer, WatchCommand
+from bus.contracts.commands import Command, CommandAnswer
 from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, TOPICS
+from bus.contracts.topics import EVENT_COMMAND, TOPICS
 from bus.errors import BusError
 from bus.settings import BusSettings
 
@@ -60,14 +60,14 @@ class CommandClient:
     def __init__(self, bus: BusSettings, site: str, client_id: str) -> None:
         self._bus = bus
         self._client_id = client_id
-        self._headers = [(SCHEMA, TOPICS[CONTROL_WATCHLIST].schema), (SITE, site)]
+        self._site = site
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._producer: Producer | None = None
         self._reader: threading.Thread | None = None
         self._waiting: dict[str, Future[CommandAnswer]] = {}
 
-    def request(self, command: WatchCommand, timeout_s: float = ANSWER_S) -> CommandAnswer:
+    def request(self, command: Command, timeout_s: float = ANSWER_S) -> CommandAnswer:
         """Send a command that has an id, and wait. Raises `CommandNotAcknowledged`,
         `CommandUnanswered`."""
         answer = self.begin(command)
@@ -77,7 +77,7 @@ class CommandClient:
             answer.cancel()
             raise CommandUnanswered(command.command_id, timeout_s) from error
 
-    def begin(self, command: WatchCommand) -> Future[CommandAnswer]:
+    def begin(self, command: Command) -> Future[CommandAnswer]:
         """Returns when the command is on its topic. A future that is cancelled is waited for no
         more. Raises `CommandNotAcknowledged`."""
         answer: Future[CommandAnswer] = Future()
@@ -103,11 +103,12 @@ class CommandClient:
         if self._producer is not None:
             self._producer.close(0)
 
-    def _send(self, producer: Producer, command: WatchCommand) -> None:
+    def _send(self, producer: Producer, command: Command) -> None:
         sent: Future[DeliveryReport] = Future()
+        headers = [(SCHEMA, TOPICS[command.TOPIC].schema), (SITE, self._site)]
         producer.send(
-            CONTROL_WATCHLIST, msgspec.json.encode(command), key=command.rule_id,
-            headers=self._headers, on_delivery=sent.set_result, wait_s=DELIVERY_S,
+            command.TOPIC, msgspec.json.encode(command), key=command.key,
+            headers=headers, on_delivery=sent.set_result, wait_s=DELIVERY_S,
         )  # fmt: skip
         report = sent.result(DELIVERY_S + 1)
         if isinstance(report, DeliveryError):

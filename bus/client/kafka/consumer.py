@@ -124,6 +124,12 @@ class Consumer:
         self._consumer.incremental_unassign(places)
         self._consumer.incremental_assign(places)
 
+    def pause(self, places: Iterable[TopicPartition]) -> None:
+        """Fetch no records of partitions that are assigned; what was fetched is dropped."""
+        places = list(places)
+        self._drop_unread(places)
+        self._consumer.pause([_at(place, END) for place in places])
+
     @property
     def member_id(self) -> str:
         """The id of this member of the group; empty while it is none."""

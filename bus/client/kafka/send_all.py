@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordHeaders
-from bus.client.model import ConsumedRecord
+from bus.client.model import ConsumedRecord, KeyedValue
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
-
-
-class KeyedValue(NamedTuple):
-    """Of one record."""
-
-    key: bytes
-    value: bytes
 
 
 def send_all(

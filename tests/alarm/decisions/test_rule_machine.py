@@ -7,37 +7,50 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alarm.decisions.known_rules import AnsweredCommands, KnownRules, RuleState
+from alarm.decisions.answered_commands import AnsweredCommands
+from alarm.decisions.known_rules import KnownRules
+from alarm.decisions.machine import Decided, decide
 from alarm.decisions.requests import (
     MAX_REQUEST_BYTES,
     CommandRequest,
     UnreadableRequest,
-    decode_request,
     independent,
 )
-from alarm.decisions.rule_machine import TRANSITIONS, CommandDecision, decide
+from alarm.decisions.rule_machine import RuleMachine
+from alarm.decisions.rule_records import recorded
+from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, WISHES, RuleState
 from bus.client.model import ConsumedRecord
-from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
+from bus.contracts.command_codes import (
+    EMERGENCY_IN_FORCE,
+    NO_PROPOSAL,
+    NO_SUCH_RULE,
+    NOT_A_REQUEST,
+    NOT_PRIMARY,
+    STALE,
+)
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST
+from bus.domain.policy import NO_POLICY
 from bus.domain.rule_demand import MAX_UNINDEXED_RULES
 
 NOW_MS = 1_795_000_000_000
 OPS = ("put", "remove", "floor")
+UNPROPOSED = (RuleState.ABSENT, RuleState.IN_FORCE, RuleState.ENDED)
+MACHINE = RuleMachine(NO_POLICY)
 
 
 def record(value: bytes | None, offset: int = 0, topic: str = CONTROL_WATCHLIST) -> ConsumedRecord:
     return ConsumedRecord(topic, 0, offset, 1, b"r", value, ())
 
 
-def request(op: str = "put", offset: int = 7, **fields: object) -> CommandRequest:
+def request(op: str = "put", offset: int = 7, **fields: object) -> CommandRequest[WatchCommand]:
     usual: dict[str, object] = {
         "rule_id": "r", "op": op, "version": 1, "name": "n", "command_id": f"c{offset}",
         "match": {"plate_number": ["浙A12345"]}, "account": "li",
     }  # fmt: skip
     command = msgspec.convert({**usual, **fields}, WatchCommand)
-    return decode_request(record(msgspec.json.encode(command), offset), "t")
+    return MACHINE.decode(record(msgspec.json.encode(command), offset), "t")
 
 
 class DecidedWorld:
@@ -48,20 +61,24 @@ class DecidedWorld:
         self.rules: list[DecidedRule] = []
         self.answers: list[CommandAnswer] = []
 
-    def decide(self, asked: CommandRequest, now_ms: int = NOW_MS, *, is_primary: bool = True) -> CommandDecision:
-        return decide(asked, self.known, self.answered, now_ms, is_primary=is_primary)
+    def decide(
+        self, asked: CommandRequest[WatchCommand], now_ms: int = NOW_MS, *, is_primary: bool = True
+    ) -> Decided:
+        return decide(MACHINE, asked, self.known, self.answered, now_ms, is_primary=is_primary)
 
-    def record(self, decision: CommandDecision) -> None:
-        if decision.rule is not None:
-            self.rules.append(decision.rule)
-            self.known.apply(record(msgspec.json.encode(decision.rule), topic=STATE_WATCHLIST))
+    def record(self, decision: Decided) -> None:
+        for key, value in decision.records:
+            rule = msgspec.json.decode(value, type=DecidedRule)
+            assert key == rule.rule_id.encode()
+            self.rules.append(rule)
+            self.known.apply(record(value, topic=STATE_WATCHLIST))
 
-    def answer(self, decision: CommandDecision) -> None:
+    def answer(self, decision: Decided) -> None:
         if decision.answer is not None:
             self.answers.append(decision.answer)
             self.answered.apply(record(msgspec.json.encode(decision.answer), topic=EVENT_COMMAND))
 
-    def carry_out(self, asked: CommandRequest, now_ms: int = NOW_MS) -> CommandAnswer:
+    def carry_out(self, asked: CommandRequest[WatchCommand], now_ms: int = NOW_MS) -> CommandAnswer:
         decision = self.decide(asked, now_ms)
         self.record(decision)
         self.answer(decision)
@@ -72,9 +89,9 @@ class DecidedWorld:
         """Another decider, which knows what stands on the topics."""
         other = DecidedWorld()
         for rule in self.rules:
-            other.record(CommandDecision(rule, None))
+            other.record(Decided((recorded(rule),), None))
         for answer in self.answers:
-            other.answer(CommandDecision(None, answer))
+            other.answer(Decided((), answer))
         return other
 
 
@@ -89,7 +106,7 @@ def in_state(state: RuleState) -> DecidedWorld:
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("state", RuleState)
+@pytest.mark.parametrize("state", UNPROPOSED)
 def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleState, op: str) -> None:
     """The table is what happens: the next state, or a refusal that changes nothing."""
     world = in_state(state)
@@ -107,8 +124,9 @@ def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleSt
 
 def test_the_table_knows_every_state_and_every_wish() -> None:
     """A new one has to be decided about."""
-    assert set(TRANSITIONS) == {(state, op) for state in RuleState for op in OPS}
-    assert {one for one in TRANSITIONS.values() if isinstance(one, str)} == {NO_SUCH_RULE, NOT_A_REQUEST}
+    assert set(TRANSITIONS) == {(state, wish) for state in RuleState for wish in WISHES}
+    refusals = {one for one in TRANSITIONS.values() if isinstance(one, str)}
+    assert refusals == set(REFUSALS) == {NO_SUCH_RULE, NOT_A_REQUEST, NO_PROPOSAL, EMERGENCY_IN_FORCE}
 
 
 def test_a_version_is_greater_than_the_last_one_where_the_clock_went_back() -> None:
@@ -160,7 +178,7 @@ def test_of_two_who_saw_the_same_version_the_second_learns_who_was_first_and_whe
 
 
 def test_who_saw_that_there_was_no_rule_may_put_one_only_where_there_is_none() -> None:
-    for state in RuleState:
+    for state in UNPROPOSED:
         answer = in_state(state).carry_out(request("put", 3, seen_version=0), NOW_MS + 5)
         assert (answer.code == STALE) == (state is RuleState.IN_FORCE)
 
@@ -177,6 +195,7 @@ def test_a_rule_that_was_removed_meanwhile_names_who_removed_it() -> None:
     ({"name": ""}, "name", "name_length"), ({"match": {}}, "match", "no_attribute"),
     ({"match": {"shoe_size": ["9"]}}, "shoe_size", "no_such_attribute"),
     ({"valid_until_ms": 5}, "valid_until_ms", "past"), ({"rule_id": "version-floor"}, "rule_id", "reserved"),
+    ({"rule_id": "r~proposed"}, "rule_id", "reserved"),
     ({"rule_id": ""}, "rule_id", "text_length"), ({"rule_id": "r" * 201}, "rule_id", "text_length"),
     ({"reason": "r" * 501}, "reason", "text_length"), ({"author": "a" * 201}, "author", "text_length"),
     ({"note": "n" * MAX_REQUEST_BYTES}, "", "too_large"),
@@ -191,7 +210,7 @@ def test_a_refusal_names_field_and_code_and_is_short(
     assert len(msgspec.json.encode(answer)) < 10_000
 
 
-def without_index(rule_id: str, offset: int, speed: int = 5) -> CommandRequest:
+def without_index(rule_id: str, offset: int, speed: int = 5) -> CommandRequest[WatchCommand]:
     where = {"type": "range", "attribute": "speed_kmh", "above": speed}
     return request(offset=offset, rule_id=rule_id, match={}, where=where)
 
@@ -216,13 +235,13 @@ def test_rules_that_no_index_serves_are_decided_one_after_the_other() -> None:
     """Else a hundred that come at once would each be the hundredth."""
     asked = [without_index(f"r{number}", number) for number in range(3)]
     usual = [request(offset=n, rule_id=f"r{n}") for n in range(10, 13)]
-    assert [len(group) for group in independent([*asked, *usual])] == [1, 1, 4]
+    assert [len(group) for group in independent([*asked, *usual], MACHINE.names)] == [1, 1, 4]
 
 
 def test_a_site_whose_data_are_anothers_decides_nothing() -> None:
     world = DecidedWorld()
     decision = world.decide(request(), is_primary=False)
-    assert decision.rule is None
+    assert not decision.records
     assert decision.answer is not None
     assert (decision.answer.state, decision.answer.code) == ("refused", NOT_PRIMARY)
 
@@ -233,17 +252,17 @@ def test_a_command_that_comes_again_is_answered_the_same_and_changes_nothing() -
     first = world.carry_out(request(offset=1, command_id="c"))
     world.carry_out(request("remove", 2), NOW_MS + 5)
     again = world.decide(request(offset=3, command_id="c", name="another"), NOW_MS + 9)
-    assert again == CommandDecision(None, first)
+    assert again == Decided((), first)
     refused = world.carry_out(request("remove", 4, command_id="d"))
     world.carry_out(request("put", 5))
-    assert world.decide(request("remove", 6, command_id="d")) == CommandDecision(None, refused)
+    assert world.decide(request("remove", 6, command_id="d")) == Decided((), refused)
 
 
 def test_a_request_that_is_read_again_is_not_answered_again() -> None:
     """The group's commit is behind what was answered."""
     world = DecidedWorld()
     world.carry_out(request(offset=1))
-    assert world.restarted().decide(request(offset=1)) == CommandDecision(None, None)
+    assert world.restarted().decide(request(offset=1)) == Decided((), None)
 
 
 def test_killed_between_record_and_answer_the_answer_comes_from_the_record() -> None:
@@ -251,7 +270,7 @@ def test_killed_between_record_and_answer_the_answer_comes_from_the_record() -> 
     decision = world.decide(request())
     world.record(decision)
     again = world.restarted().decide(request(), NOW_MS + 60_000)
-    assert again.rule is None
+    assert not again.records
     assert again.answer is not None
     assert decision.answer is not None
     assert (again.answer.state, again.answer.version) == ("accepted", decision.answer.version)
@@ -269,7 +288,7 @@ def test_the_oldest_answers_are_forgotten_first() -> None:
 def test_a_message_of_an_earlier_version_has_its_place_as_its_id() -> None:
     """Of another topic of that name the same offset is another place."""
     value = b'{"rule_id": "r", "op": "put", "version": 1}'
-    ids = {decode_request(record(value, n), topic).command_id for n in (1, 2) for topic in ("a", "b")}
+    ids = {MACHINE.decode(record(value, n), topic).command_id for n in (1, 2) for topic in ("a", "b")}
     assert len(ids) == 4
     assert "control.watchlist-0-1:a" in ids
     long = request(command_id="c" * 201)
@@ -279,7 +298,7 @@ def test_a_message_of_an_earlier_version_has_its_place_as_its_id() -> None:
 def test_what_was_carried_from_the_other_site_is_no_request_of_this_one() -> None:
     value = msgspec.json.encode(request().command)
     with pytest.raises(UnreadableRequest, match="other site"):
-        decode_request(record(value)._replace(headers=[(MIRROR_ORIGIN, b"A:1")]), "t")
+        MACHINE.decode(record(value)._replace(headers=[(MIRROR_ORIGIN, b"A:1")]), "t")
 
 
 @given(st.none() | st.binary(max_size=60) | st.recursive(
@@ -290,7 +309,7 @@ def test_what_was_carried_from_the_other_site_is_no_request_of_this_one() -> Non
 def test_any_bytes_are_a_request_or_unreadable(value: bytes | None) -> None:
     """And a request is answered, whatever it says."""
     try:
-        asked = decode_request(record(value), "t")
+        asked = MACHINE.decode(record(value), "t")
     except UnreadableRequest:
         return
     answer = DecidedWorld().carry_out(asked)
@@ -303,7 +322,7 @@ def test_requests_are_grouped_so_that_each_rule_and_each_id_is_once_in_a_group()
         request(offset=1, rule_id="a"), request(offset=2, rule_id="b"), request(offset=3, rule_id="a"),
         request(offset=4, rule_id="c", command_id="c3"), request(offset=5, rule_id="d"),
     ]  # fmt: skip
-    groups = list(independent(asked))
+    groups = list(independent(asked, MACHINE.names))
     assert [[one.offset for one in group] for group in groups] == [[1, 2], [3], [4, 5]]
 
 

@@ -1,0 +1,12 @@
+"""Why a command is refused. Pure."""
+
+from __future__ import annotations
+
+
+class CommandError(ValueError):
+    """`field` names the part at fault, `code` what is wrong with it, for other languages."""
+
+    def __init__(self, field: str, text: str, code: str) -> None:
+        super().__init__(text)
+        self.field = field
+        self.code = code
