@@ -17,6 +17,14 @@ from rich.table import Table
 
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
+from alarm.proposals_cli import (
+    ISSUER,
+    CaseOption,
+    ReasonOption,
+    list_proposed,
+    shell_user,
+    withdraw,
+)
 from alarm.rules import RuleSet
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
@@ -49,7 +57,6 @@ from ingest.store.port import PageRequest, StoreError
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 CLIENT_ID = "watch"
-AUTHOR = "command line"
 UNDECIDED_STATUS = 3
 """The exit status where the request is on the bus and nobody has decided on it yet."""
 READ_S = 10.0
@@ -67,6 +74,7 @@ MatchOption = Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)]
 KindOption = Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")]
 WhereOption = Annotated[str, typer.Option(help=WHERE_HELP)]
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_EMERGENCY_HELP = "In force at once and for so long, 24h, without an approval; needs --reason."
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
 _OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
 """By which option a part of a rule is given."""
@@ -88,6 +96,8 @@ def watch_commands() -> typer.Typer:
     watch.command("list")(list_rules)
     watch.command("remove")(remove)
     watch.command("explain")(explain_rule)
+    watch.command("proposed")(list_proposed)
+    watch.command("withdraw")(withdraw)
     return watch
 
 
@@ -102,9 +112,13 @@ def add(
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     where: WhereOption = "",
+    emergency: Annotated[str, typer.Option(help=_EMERGENCY_HELP)] = "",
+    reason: ReasonOption = "",
+    case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:
-    """Put a target on the watch list. From the next record on it is looked for."""
+    """Put a target on the watch list. From the next record on it is looked for; where the site asks
+    for approval, when another account has approved it."""
     now_ms = wall_clock.now_ms()
     command = msgspec.structs.replace(
         rule_of_options(ctx, plate, match, kind, where, name),
@@ -112,18 +126,26 @@ def add(
         version=now_ms,
         severity=_one_of("--severity", severity, ("info", "warning", "critical")),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
-        author=AUTHOR,
-        issuer=AUTHOR,
+        author=shell_user(),
+        issuer=ISSUER,
         command_id=new_command_id(),
         seen_version=seen,
+        emergency_hours=emergency_hours(emergency) if emergency else 0,
+        reason=reason,
+        case=case,
     )
     check_options(command)
     warn_if_unindexed(command)
     answer = _request(ctx, command, as_json=as_json)
+    waits = answer.state == "proposed"
     if as_json:
-        _lines([msgspec.structs.replace(command, version=answer.version)])
+        _lines([msgspec.structs.replace(command, version=answer.version)], state=answer.state)
+    elif waits:
+        waiting = f"databus watch approve {command.rule_id}"
+        typer.echo(f"{command.rule_id} is proposed and waits for an approval: {waiting}")
     else:
         typer.echo(f"{command.rule_id} is in force")
+    if not as_json:
         for line in accepted_examples(command):
             typer.echo(line)
 
@@ -156,6 +178,7 @@ def check_options(command: WatchCommand) -> None:
 def remove(
     ctx: typer.Context,
     rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch list` shows it.")],
+    reason: ReasonOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Take a rule off the watch list."""
@@ -163,8 +186,9 @@ def remove(
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
     command = WatchCommand(
-        rule_id=rule_id, op="remove", version=wall_clock.now_ms(), author=AUTHOR, issuer=AUTHOR,
-        command_id=new_command_id(), seen_version=rule.command.version,
+        rule_id=rule_id, op="remove", version=wall_clock.now_ms(), author=shell_user(),
+        issuer=ISSUER, command_id=new_command_id(), seen_version=rule.command.version,
+        reason=reason,
     )  # fmt: skip
     answer = _request(ctx, command, as_json=as_json)
     if as_json:
@@ -276,12 +300,20 @@ def accepted_examples(command: WatchCommand) -> list[str]:
     ]
 
 
-def duration_ms(text: str) -> int:
+def duration_ms(text: str, option: str = "--for") -> int:
     """`30m`, `12h` or `7d`. Raises `typer.BadParameter`."""
     number, unit = text[:-1], text[-1:]
     if unit not in _UNITS or not number.isascii() or not number.isdigit() or int(number) == 0:
-        raise typer.BadParameter(f"{text!r}: write 30m, 12h or 7d", param_hint="--for")
+        raise typer.BadParameter(f"{text!r}: write 30m, 12h or 7d", param_hint=option)
     return int(number) * _UNITS[unit]
+
+
+def emergency_hours(text: str) -> int:
+    """`24h` or `2d`, whole hours. Raises `typer.BadParameter`."""
+    hours, rest = divmod(duration_ms(text, "--emergency"), _UNITS["h"])
+    if rest:
+        raise typer.BadParameter(f"{text!r}: write whole hours", param_hint="--emergency")
+    return hours
 
 
 def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
@@ -289,6 +321,11 @@ def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
         expected = ", ".join(sorted(allowed))
         raise typer.BadParameter(f"{value!r}; expected one of: {expected}", param_hint=option)
     return value
+
+
+def request_or_exit(ctx: typer.Context, command: WatchCommand) -> CommandAnswer:
+    """The answer that accepts it; else ends the program, and says why."""
+    return _request(ctx, command, as_json=False)
 
 
 def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> CommandAnswer:
@@ -344,9 +381,9 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
     )
 
 
-def _lines(structs: Iterable[msgspec.Struct]) -> None:
+def _lines(structs: Iterable[msgspec.Struct], **more: str) -> None:
     for struct in structs:
-        fields = msgspec.to_builtins(msgspec.structs.asdict(struct))  # defaults, too
+        fields = msgspec.to_builtins(msgspec.structs.asdict(struct)) | more  # defaults, too
         typer.echo(json.dumps(fields, ensure_ascii=False))
 
 

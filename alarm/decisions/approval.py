@@ -93,7 +93,7 @@ def _check_emergency(
     targets = targets_of(command)
     if len(targets) > MAX_EMERGENCY_TARGETS:
         raise RuleError(
-            "match", f"an emergency rule names at most {MAX_EMERGENCY_TARGETS} plates", "value_count"
+            "match", f"an emergency names at most {MAX_EMERGENCY_TARGETS} plates", "value_count"
         )
     before = known.proposals.recent_emergency(targets, now_ms, request.command_id)
     if before is not None:

@@ -55,6 +55,10 @@ class KnownProposals:
         """`NO_PROPOSAL_KNOWN` of a rule that never had one."""
         return self._newest.get(rule_id, NO_PROPOSAL_KNOWN)
 
+    def newest(self) -> Iterable[KnownProposal]:
+        """Of every rule that has one, settled or not."""
+        return self._newest.values()
+
     def next_version(self, rule_id: str, now_ms: int) -> int:
         """One that wins over all that is known of it."""
         return self._versions.next_version(rule_id, now_ms)

@@ -14,7 +14,12 @@ from alarm.decisions.known_proposals import KnownProposal, KnownProposals
 from alarm.decisions.rule_states import RuleState
 from bus.client.model import ConsumedRecord
 from bus.contracts.commands import DecidedRule
-from bus.contracts.proposals import BesideRules, beside_rules, rule_of_proposal_key
+from bus.contracts.proposals import (
+    BesideRules,
+    WatchProposal,
+    beside_rules,
+    rule_of_proposal_key,
+)
 from bus.domain.rule_demand import RuleDemand, demand_of
 from bus.domain.table_versions import TableVersions
 
@@ -70,11 +75,17 @@ class KnownRules:
         return RuleState.ABSENT if is_new else RuleState.ENDED
 
     def waiting(self, rule_id: str) -> KnownProposal | None:
-        """What waits under the rule's id; what the newest decision on the rule has settled does not,
-        though its end may have been lost."""
+        """What waits under the rule's id. What the newest decision on the rule has settled does
+        not, though its end may have been lost."""
         proposal = self.proposals.get(rule_id)
         is_settled = self.get(rule_id).proposal == proposal.version
         return None if proposal.waits is None or is_settled else proposal
+
+    def all_waiting(self) -> list[WatchProposal]:
+        """Oldest first."""
+        found = [one for known in self.proposals.newest() if (one := known.proposal())]
+        waiting = [one for one in found if self.waiting(one.rule_id) is not None]
+        return sorted(waiting, key=lambda one: (one.version, one.rule_id))
 
     def apply(self, record: ConsumedRecord) -> None:
         """The next one of `state.watchlist`; what is not ours changes nothing."""

@@ -79,7 +79,9 @@ def approved_rule(
     return DecidedRule(**{**fields, **changed})
 
 
-def proposed(request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int) -> WatchProposal:
+def proposed(
+    request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int
+) -> WatchProposal:
     """What waits from now on."""
     command = request.command
     return WatchProposal(
@@ -91,7 +93,9 @@ def proposed(request: CommandRequest[WatchCommand], known: KnownRules, now_ms: i
     )
 
 
-def settled(request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int) -> list[SettledProposal]:
+def settled(
+    request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int
+) -> list[SettledProposal]:
     """The end of what waits under the rule's id, if anything does."""
     command, waiting = request.command, known.waiting(request.command.rule_id)
     if waiting is None:

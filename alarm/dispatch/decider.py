@@ -100,7 +100,8 @@ class CommandDecider:
                     self._stopping.wait(AWAY_S)
 
     def _run_while_up(self) -> None:
-        needed = (*self._machines, *(one.state_topic for one in self._machines.values()), EVENT_COMMAND)
+        states = [one.state_topic for one in self._machines.values()]
+        needed = (*self._machines, *states, EVENT_COMMAND)
         self._cluster = wait_for_topics(admin_client(self._bus), needed, self._stopping)
         with (
             closing(Admin(self._bus, client_id=CLIENT_ID)) as self._admin,

@@ -30,6 +30,7 @@ from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.rule_preview import PreviewTotals, days_back
 from bus.runtime import wall_clock
 from deploy.open_stores import open_records
+from deploy.product import approval_cli
 from ingest.store.port import RecordReader, StoreError
 
 MOST_DAYS = 366
@@ -43,6 +44,7 @@ def mount(app: typer.Typer) -> None:
     """Add the commands of this module."""
     watch = watch_commands()
     watch.command("preview")(preview)
+    approval_cli.mount(watch)
     app.add_typer(watch, name="watch")
 
 

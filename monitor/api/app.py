@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bus.contracts.command_codes import NO_SUCH_RULE, STALE
+from bus.contracts.command_codes import NO_PROPOSAL, NO_SUCH_RULE, STALE
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_preview import InvalidWindow
 from bus.runtime import tasks
@@ -31,6 +31,7 @@ from monitor.api.parameters import only_known
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview_routes
+from monitor.api.proposals import proposal_routes
 from monitor.api.records import record_routes
 from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
@@ -60,6 +61,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         chart_routes(services),
         operation_routes(services),
         preview_routes(services),
+        proposal_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
@@ -193,4 +195,5 @@ async def _refused(_: Request, raised: Exception) -> Response:
             "version": answer.version, "changed_by": answer.changed_by,
             "changed_at_ms": answer.changed_at_ms,
         }  # fmt: skip
-    return json_response(body, {STALE: 409, NO_SUCH_RULE: 404}.get(answer.code, 422))
+    status = {STALE: 409, NO_SUCH_RULE: 404, NO_PROPOSAL: 404}.get(answer.code, 422)
+    return json_response(body, status)

@@ -8,6 +8,7 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -55,6 +56,14 @@ def midnight_ms(site: SiteSettings) -> int:
     """The beginning of the site's today."""
     today = datetime.now(site.tz).replace(hour=0, minute=0, second=0, microsecond=0)
     return round(today.timestamp() * 1000)
+
+
+class SentCommand(NamedTuple):
+    """A command under the version that was decided; `waits`: for an approval, and nothing of it is
+    in force."""
+
+    command: WatchCommand
+    waits: bool
 
 
 @dataclass(frozen=True)
@@ -105,13 +114,14 @@ class ConsoleServices:
         """The site epoch in which only this site had a record; 0: none."""
         return self.hub.live.diverged_ids.epoch_of(record_id)
 
-    async def send_rule(self, command: WatchCommand) -> WatchCommand:
+    async def send_rule(self, command: WatchCommand) -> SentCommand:
         """Check and send a command of the watch list; returns it under the version decided.
         Raises `RuleError`, and what `CommandSender.send` does."""
         if command.op == "put":
             check_rule(command, now_ms())
         answer = await self.commands.send(command)
-        return msgspec.structs.replace(command, version=answer.version)
+        decided = msgspec.structs.replace(command, version=answer.version)
+        return SentCommand(decided, waits=answer.state == "proposed")
 
 
 def build_services(

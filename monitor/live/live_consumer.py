@@ -26,6 +26,7 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import DivergedRange, decode_diverged_range
 from bus.contracts.headers import RECORD_ID
+from bus.contracts.proposals import BesideRules, beside_rules
 from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
     EVENT_ALARM,
@@ -76,13 +77,14 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     alarms: list[Alarm] = []
     incidents: list[Incident] = []
     commands: list[tuple[str, DecidedRule | None]] = []
+    beside_rules: list[BesideRules] = []
     diverged_ranges: list[DivergedRange] = []
     recreated: list[str] = []
 
     @property
     def is_empty(self) -> bool:
         """Nothing to deliver."""
-        events = self.alarms or self.incidents or self.commands
+        events = self.alarms or self.incidents or self.commands or self.beside_rules
         states = self.diverged_ranges or self.recreated
         return not (self.counts or self.records or events or states)
 
@@ -361,6 +363,8 @@ def _event(batch: LiveBatch, topic: str, message: KafkaMessage) -> None:
         command = decode_command(value) if value is not None else None
         if value is None or command is not None:
             batch.commands.append((rule_id, command))
+        elif (beside := beside_rules(value)) is not None:
+            batch.beside_rules.append(beside)
         return
     if topic == CONTROL_MIRROR_TAILS:
         part = decode_diverged_range(value)

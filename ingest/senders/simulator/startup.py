@@ -61,6 +61,13 @@ async def _put(
         answer = await asyncio.to_thread(_answer, client, command)
         if answer is not None and answer.state == "accepted":
             return
+        if answer is not None and answer.state == "proposed":
+            log.error(
+                "the rule %s waits for an approval; a city by itself needs --set "
+                "policy.requires_approval=false: no alarm is raised by this rule yet",
+                command.rule_id,
+            )
+            return
         if answer is not None:
             log.warning("watch command %s: %s; again", command.rule_id, answer.text)
             command = rule.command(wall_clock.now_ms())

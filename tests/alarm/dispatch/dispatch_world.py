@@ -180,7 +180,8 @@ class DispatcherProcess:
         self.log_path = Path(world.site.data_dir) / f"{name}.log"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         flags = [f"site.data_dir={world.site.data_dir}",
-                 f"bus.bootstrap_servers={world.bus.bootstrap_servers}"]  # fmt: skip
+                 f"bus.bootstrap_servers={world.bus.bootstrap_servers}",
+                 "policy.requires_approval=false", "policy.requires_reason=false"]  # fmt: skip
         words = [word for flag in flags for word in ("--set", flag)]
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(
