@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import NamedTuple
 
 from alarm.decisions.known_rules import KnownRules
@@ -39,6 +38,7 @@ class _RulesAndProposals:
             self.rules.apply(command)
 
     def waiting(self, now_ms: int) -> list[WaitingProposal]:
+        """With the text that each would replace."""
         found = []
         for one in self.known.all_waiting():
             rule = self.rules.rules.get(one.rule_id)
@@ -51,12 +51,19 @@ def read_proposals(
     bus: BusSettings, client_id: str, now_ms: int, timeout_s: float
 ) -> list[WaitingProposal]:
     """Oldest first. Raises `CatchUpTimeout`, BusError."""
-    with closing(
-        CompactedTopic(
-            bus, STATE_WATCHLIST, _RulesAndProposals, client_id=client_id,
-            leaders=PartitionLeaders(bus, f"{client_id}-ends"), overrides=FOLLOWS_LEADERS,
-            timeout_s=timeout_s,
-        )
+    return _read(bus, client_id, timeout_s).waiting(now_ms)
+
+
+def read_known(bus: BusSettings, client_id: str, timeout_s: float) -> KnownRules:
+    """What the decider knows. Raises `CatchUpTimeout`, BusError."""
+    return _read(bus, client_id, timeout_s).known
+
+
+def _read(bus: BusSettings, client_id: str, timeout_s: float) -> _RulesAndProposals:
+    with CompactedTopic(
+        bus, STATE_WATCHLIST, _RulesAndProposals, client_id=client_id,
+        leaders=PartitionLeaders(bus, f"{client_id}-ends"), overrides=FOLLOWS_LEADERS,
+        timeout_s=timeout_s,
     ) as topic:  # fmt: skip
         topic.catch_up()
-        return topic.state.waiting(now_ms)
+        return topic.state

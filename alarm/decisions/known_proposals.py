@@ -68,6 +68,15 @@ class KnownProposals:
         known = self._emergencies.get(target)
         return max(now_ms, known.version + 1 if known else 0, self._versions.floor + 1)
 
+    def emergencies(self) -> list[EmergencyUse]:
+        """Of each target the newest."""
+        return list(self._emergencies.values())
+
+    def has_emergency(self, one: EmergencyUse) -> bool:
+        """Whether this one, or a newer one of its target, is known."""
+        known = self._emergencies.get(one.target)
+        return known is not None and known.version >= one.version
+
     def recent_emergency(
         self, targets: Iterable[str], now_ms: int, command_id: str
     ) -> EmergencyUse | None:

@@ -197,6 +197,7 @@ def _console(settings: Settings) -> int:
             read_processes=lambda: supervised(settings.site.data_path),
             read_watch=partial(_watch_sign, settings),
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),
+            policy=settings.policy,
         )
     )
     return 0

@@ -12,11 +12,13 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Response
 from bus.contracts.alarms import Alarm
 from ingest.store.port import PageRequest
 from monitor.api.access import VIEW, json_response
+from monitor.api.asking import asking
 from monitor.api.export import EXPORT_PAGE, Export, add_exports
 from monitor.api.incidents import acknowledged
 from monitor.api.parameters import Cursor, SeverityName, ShortText, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import Row, alarm_detail, alarm_row
+from monitor.questions.question import Asker, PersonQuestion, QuestionKind, question_about
 
 MAX_PAGE = 500
 TABLE_COLUMNS = (
@@ -85,11 +87,17 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
 
 
 async def alarm_page(
-    services: ConsoleServices, question: AlarmQuestion, page: PageRequest
+    services: ConsoleServices, asked: PersonQuestion, question: AlarmQuestion, page: PageRequest
 ) -> tuple[Sequence[Alarm], str]:
-    """Alarms, newest first, and the cursor of the next page. Raises `QueryUnavailable`."""
-    asked = msgspec.structs.asdict(question)
-    return await services.alarms.run(lambda r: r.alarms(page=page, **asked))
+    """Alarms, newest first, and the cursor of the next page. Raises `QueryUnavailable`, and what
+    `PeopleQuestions.note` does."""
+    parts = msgspec.structs.asdict(question)
+    return await services.questions.alarms(asked, lambda r: r.alarms(page=page, **parts))
+
+
+def about_alarms(who: Asker, kind: QuestionKind, question: AlarmQuestion) -> PersonQuestion:
+    """What is kept of such a question."""
+    return question_about(who, kind, msgspec.structs.asdict(question))
 
 
 def _alarm_view(services: ConsoleServices, who: Mapping[str, str]) -> Callable[[Alarm], Row]:
@@ -106,10 +114,12 @@ def _add_search(
     @router.get("/alarms", dependencies=[VIEW])
     async def alarms(
         q: AlarmQuestion = Depends(question),
+        asker: Asker = Depends(asking(services)),
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: Cursor = "",
     ) -> Response:
-        rows, following = await alarm_page(services, q, PageRequest(limit=limit, cursor=cursor))
+        asked, page = about_alarms(asker, "alarms", q), PageRequest(limit=limit, cursor=cursor)
+        rows, following = await alarm_page(services, asked, q, page)
         show = _alarm_view(services, await acknowledged(services))
         return json_response({"rows": [show(row) for row in rows], "cursor": following})
 
@@ -119,11 +129,14 @@ def _add_exports(
 ) -> None:
     """All that a question finds, as a file."""
 
-    async def export(q: AlarmQuestion = Depends(question)) -> Export[Alarm]:
+    async def export(
+        q: AlarmQuestion = Depends(question), asker: Asker = Depends(asking(services))
+    ) -> Export[Alarm]:
+        asked = about_alarms(asker, "alarm export", q)
         return Export(
             name="alarms",
             fetch=lambda cursor: alarm_page(
-                services, q, PageRequest(limit=EXPORT_PAGE, cursor=cursor)
+                services, asked, q, PageRequest(limit=EXPORT_PAGE, cursor=cursor)
             ),
             show=_alarm_view(services, await acknowledged(services)),
             columns=TABLE_COLUMNS,

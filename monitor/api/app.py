@@ -21,6 +21,7 @@ from ingest.store.port import InvalidCursor
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response
 from monitor.api.accounts import account_routes
+from monitor.api.asking import question_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
@@ -42,6 +43,8 @@ from monitor.live.command_sender import (
     CommandRefused,
     CommandUnanswered,
 )
+from monitor.questions.question import ReasonMissing
+from monitor.questions.question_log import QuestionsUnavailable
 
 NO_ANSWER = "No response returned."  # Starlette's words
 
@@ -62,6 +65,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         operation_routes(services),
         preview_routes(services),
         proposal_routes(services),
+        question_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
@@ -174,12 +178,23 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(CommandNotAcknowledged, 503)
     on(CommandUnanswered, 504)
     app.add_exception_handler(CommandRefused, _refused)
+    on(QuestionsUnavailable, 503)
+    app.add_exception_handler(ReasonMissing, _reason_missing)
     on(RuleError, 422, lambda e: getattr(e, "field", ""))
     on(InvalidCursor, 422)
     on(InvalidWindow, 422)
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)
     on(UnicodeDecodeError, 400)
+
+
+async def _reason_missing(_: Request, raised: Exception) -> Response:
+    """Which of both, and how it is said."""
+    if not isinstance(raised, ReasonMissing):
+        raise raised
+    return json_response(
+        {"error": str(raised), "field": raised.field, "code": raised.code}, 422
+    )
 
 
 async def _refused(_: Request, raised: Exception) -> Response:

@@ -88,8 +88,7 @@ def proposal_routes(services: ConsoleServices) -> APIRouter:
 
     @router.get("", dependencies=[Depends(allow(ConsoleOperation.WATCH_READ))])
     async def proposals() -> Response:
-        live = services.hub.live
-        waiting = live.proposals.waiting(live.rules)
+        waiting = services.hub.live.proposals.waiting()
         rows = [proposal_row(services, one) for one in waiting[:MAX_ROWS]]
         return json_response(
             {

@@ -14,6 +14,7 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.tasks import RequestFailures
@@ -49,6 +50,9 @@ from monitor.ports import (
     ReadProcesses,
     ReadWatch,
 )
+from monitor.questions.question_log import QuestionLog
+from monitor.questions.read_port import PeopleQuestions
+from monitor.questions.session_cases import SessionCases
 from monitor.settings import ConsoleSettings
 
 
@@ -81,6 +85,8 @@ class ConsoleServices:
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     previews: ReaderPool[RecordReader]
+    questions: PeopleQuestions
+    session_cases: SessionCases
     preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
@@ -135,11 +141,15 @@ def build_services(
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
     read_incidents: ReadIncidents = tuple,
+    policy: PolicySettings = PolicySettings(),
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
     account_store = AccountStore(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
+    alarms = ReaderPool("operations", open_alarms, threads=console.reader_threads)
+    previews = ReaderPool("previews", open_records, threads=1, is_background=True)
+    kept = QuestionLog(data_path, policy.questions_days)
     register = RegisterFollower(bus, data_path / "register.json", CLIENT_ID)
     limiter = LoginLimiter(
         console.failed_logins,
@@ -161,8 +171,10 @@ def build_services(
         known_devices=KnownDevices(secret),
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
-        alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
-        previews=ReaderPool("previews", open_records, threads=1, is_background=True),
+        alarms=alarms,
+        previews=previews,
+        questions=PeopleQuestions(records, alarms, previews, kept, policy, now_ms),
+        session_cases=SessionCases(),
         preview_rule=preview_rule,
         register=register,
         register_writes=RegisterWrites(site, bus, register),

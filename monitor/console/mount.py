@@ -30,7 +30,9 @@ from monitor.console.pages import (
     metadata,
     mirror,
     missing,
+    proposals,
     quality,
+    questions,
     register,
     search,
     system,
@@ -48,6 +50,7 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
     "records": (search.build_records, ConsoleOperation.VIEW),
     "alarms": (search.build_alarms, ConsoleOperation.VIEW),
     "watch": (watch.build, ConsoleOperation.WATCH_READ),
+    "proposals": (proposals.build, ConsoleOperation.WATCH_READ),
     "register": (register.build, ConsoleOperation.VIEW),
     "latency": (latency.build, ConsoleOperation.VIEW),
     "quality": (quality.build, ConsoleOperation.VIEW),
@@ -58,6 +61,7 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
     "system": (system.build, ConsoleOperation.SYSTEM_READ),
     "account": (account.build, ConsoleOperation.ACCOUNT_OWN),
     "accounts": (accounts.build, NEEDS["accounts"]),
+    "questions": (questions.build, NEEDS["questions"]),
 }
 
 

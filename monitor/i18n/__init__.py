@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from monitor.i18n import (
     account_texts,
+    approval_texts,
     en,
     evidence_texts,
     mirror_texts,
@@ -21,7 +22,10 @@ from monitor.i18n import (
 )
 from monitor.i18n.values import value_text, value_words
 
-_TABLES = (account_texts, mirror_texts, rule_texts, search_texts, evidence_texts, watch_texts)
+_TABLES = (
+    account_texts, approval_texts, mirror_texts, rule_texts, search_texts, evidence_texts,
+    watch_texts,
+)  # fmt: skip
 """Of pages that have many texts."""
 
 LANGUAGES: dict[str, Mapping[str, str]] = {

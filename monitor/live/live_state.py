@@ -12,7 +12,7 @@ import msgspec
 
 from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
 from bus.contracts.commands import DecidedRule
-from bus.contracts.proposals import BesideRules
+from bus.contracts.proposals import BesideRules, EmergencyUse
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, STATE_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
@@ -148,7 +148,8 @@ class LiveState:
 
     def on_beside_rules(self, value: BesideRules) -> None:
         """A proposal, or the end of one."""
-        if self.proposals.apply(value):
+        rule_id = "" if isinstance(value, EmergencyUse) else value.rule_id
+        if self.proposals.apply(value, self.rules.get(rule_id)):
             self._pending.rules_changed = True
 
     def on_command(self, rule_id: str, command: DecidedRule | None) -> None:
@@ -158,8 +159,8 @@ class LiveState:
             self._pending.rules_changed = True
         elif self.rules.apply(command):
             self._pending.rules_changed = True
-        if command is not None and command.op == "floor":
-            self.proposals.raise_floor(command.version)
+        if command is not None:
+            self.proposals.on_rule(command)
 
     def checkpoint_state(self, checkpoint_id: str, now_ms: int, quiet_after_ms: int) -> str:
         """alarm, fault, active, quiet or unknown (nothing since this console started)."""

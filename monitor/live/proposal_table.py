@@ -1,8 +1,8 @@
 """What waits for an approval, as `state.watchlist` tells it (pure).
 
-In: proposals and their ends, in any order. Out: what waits beside the rules in force, oldest first.
+In: proposals, their ends and decisions on rules, in any order. Out: what waits, oldest first.
 Never: more than the site's decider takes (`alarm.decisions.known_proposals`); a proposal that the
-rule in force has settled.
+newest decision on its rule has settled, though its end may have been lost.
 """
 
 from __future__ import annotations
@@ -10,53 +10,50 @@ from __future__ import annotations
 from bus.contracts.commands import DecidedRule
 from bus.contracts.proposals import BesideRules, EmergencyUse, SettledProposal, WatchProposal
 from bus.domain.table_versions import TableVersions
-from monitor.live.rule_table import RuleTable
 
 
 class ProposalTable:
     """Invariant: `_waiting` has of each rule id in `_versions` its proposal, unless what has the
-    greatest version is the end of one."""
+    greatest version is the end of one, or a decision has settled it."""
 
     def __init__(self) -> None:
         self._versions = TableVersions()
         self._waiting: dict[str, WatchProposal] = {}
 
-    def apply(self, value: BesideRules) -> bool:
-        """Take one; False when it changes nothing that is shown."""
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def apply(self, value: BesideRules, rule: DecidedRule | None) -> bool:
+        """Take one; `rule`: the newest decision on its rule. False when nothing that is shown
+        changes."""
         if isinstance(value, EmergencyUse):
             return False
         is_end = isinstance(value, SettledProposal)
         if not self._versions.accept(value.rule_id, value.version, is_removal=is_end):
             return False
-        if isinstance(value, WatchProposal):
+        if isinstance(value, WatchProposal) and not _has_settled(rule, value):
             self._waiting[value.rule_id] = value
         else:
             self._waiting.pop(value.rule_id, None)
         return True
 
-    def raise_floor(self, version: int) -> None:
-        """What is older waits no longer."""
-        self._versions.raise_floor(version)
-        for one in [one for one in self._waiting.values() if one.version <= version]:
-            del self._waiting[one.rule_id]
+    def on_rule(self, rule: DecidedRule) -> None:
+        """A decision that changes a rule, or a floor: what is older waits no longer."""
+        if rule.op == "floor":
+            self._versions.raise_floor(rule.version)
+            for one in [one for one in self._waiting.values() if one.version <= rule.version]:
+                del self._waiting[one.rule_id]
+        waiting = self._waiting.get(rule.rule_id)
+        if waiting is not None and _has_settled(rule, waiting):
+            del self._waiting[rule.rule_id]
 
-    def waiting(self, rules: RuleTable) -> list[WatchProposal]:
-        """Oldest first. The end of one that a decision on its rule has settled may be missing."""
-        found = [
-            one for one in self._waiting.values()
-            if not _has_settled(rules.get(one.rule_id), one)
-        ]  # fmt: skip
-        return sorted(found, key=lambda one: (one.version, one.rule_id))
-
-    def get(self, rule_id: str, rules: RuleTable) -> WatchProposal | None:
+    def get(self, rule_id: str) -> WatchProposal | None:
         """What waits under a rule's id."""
-        found = self._waiting.get(rule_id)
-        is_settled = found is None or _has_settled(rules.get(rule_id), found)
-        return None if is_settled else found
+        return self._waiting.get(rule_id)
 
-    def count(self, rules: RuleTable) -> int:
-        """How many wait."""
-        return len(self.waiting(rules))
+    def waiting(self) -> list[WatchProposal]:
+        """Oldest first."""
+        return sorted(self._waiting.values(), key=lambda one: (one.version, one.rule_id))
 
 
 def _has_settled(rule: DecidedRule | None, proposal: WatchProposal) -> bool:

@@ -14,6 +14,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from alarm.cli import UNDECIDED_STATUS, watch_commands
+from alarm.proposals_cli import shell_user
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings
@@ -61,7 +62,7 @@ def test_a_rule_is_put_changed_and_removed_under_versions_that_were_decided(
     assert (changed.exit_code, changed.output) == (0, "one is in force\n")
     row = listed(run)["one"]
     assert (row["match"], row["author"], row["issuer"]) == (
-        {"plate_number": ["浙A12346"]}, "command line", "command line",
+        {"plate_number": ["浙A12346"]}, shell_user(), "command line",
     )  # fmt: skip
     assert int(str(row["version"])) > added["version"]
     assert str(row["version"]) in run("list").stdout.replace("\n", "")

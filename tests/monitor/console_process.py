@@ -11,6 +11,7 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 
 from alarm.preview import preview_piece  # noqa: E402
+from bus.domain.policy import NO_POLICY, PolicySettings  # noqa: E402
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
 from deploy.supervisor.state_file import supervised  # noqa: E402
 from ingest.pictures.store import PictureStore  # noqa: E402
@@ -18,7 +19,7 @@ from ingest.store.open import open_store  # noqa: E402
 from monitor.serve import serve  # noqa: E402
 from monitor.settings import ConsoleSettings  # noqa: E402
 
-port, bootstrap, data_dir, now_ms, mirror = sys.argv[1:6]
+port, bootstrap, data_dir, now_ms, mirror, has_policy = sys.argv[1:7]
 listed, told = alarms(int(now_ms)), incidents(int(now_ms))
 asyncio.run(
     serve(
@@ -30,5 +31,6 @@ asyncio.run(
         read_picture=PictureStore(f"{data_dir}/pictures", "").serve,
         preview_rule=preview_piece,
         read_processes=lambda: supervised(Path(data_dir)),
+        policy=PolicySettings() if has_policy else NO_POLICY,
     )
 )

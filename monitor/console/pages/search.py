@@ -12,9 +12,11 @@ from nicegui import ui
 
 from ingest.store.port import PageRequest, Query
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.pool import QueryUnavailable
+from monitor.api.alarms import AlarmQuestion, about_alarms
+from monitor.api.records import about_records
 from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT, SEVERITIES
+from monitor.console.case_field import UNANSWERED, CaseField, asker
 from monitor.console.days import span_of
 from monitor.console.elements import load_rows, paged_grid, panel, source
 from monitor.console.layout import View
@@ -35,6 +37,7 @@ def build_records(view: View) -> None:
     """The page of records."""
     t = view.t
     detail = DetailPanel(view)
+    case = CaseField(view, lambda: search())
     with panel(classes="rest") as bar:
         form = SearchForm(view, bar, "kind", {k: t(f"kind.{k}") for k in KINDS})
         offer = PlateOffer(view, partial(plates_of_records, view), form.choose_plate)
@@ -53,7 +56,7 @@ def build_records(view: View) -> None:
     async def show_count() -> None:
         asked = form.parameters()
         count.set_text("")
-        found = None if form.wrong else await _count(view, asked)
+        found = None if form.wrong else await _count(view, asked, case)
         count.set_text("" if found is None else t("search.count", count=f"{found:,}"))
         await offer.show(asked.get("plate", ""), found)
 
@@ -65,7 +68,7 @@ def build_records(view: View) -> None:
     ui.timer(0.1, show_count, once=True)  # the grid asks for its rows itself
 
 
-async def _count(view: View, p: dict[str, str]) -> int | None:
+async def _count(view: View, p: dict[str, str], case: CaseField) -> int | None:
     """None where the store is away: the notice on top says it already."""
     zone = view.services.site.tz
     question = Query(
@@ -74,9 +77,13 @@ async def _count(view: View, p: dict[str, str]) -> int | None:
         captured_until_ms=parse_time(p.get("until", ""), zone),
     )  # fmt: skip
     try:
-        return await view.services.records.run(lambda r: r.count(question))
-    except QueryUnavailable:
+        asked = about_records(asker(view), "search", question)
+        found = await view.services.questions.records(asked, lambda r: r.count(question))
+    except UNANSWERED as error:
+        case.show_fault(error)
         return None
+    case.show_fault(None)
+    return found
 
 
 def _export_buttons(view: View, form: SearchForm, address: str) -> None:
@@ -125,6 +132,7 @@ def build_alarms(view: View) -> None:
         column(t, "captured_at", "captured_at", width=190),
         column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=90),
     ]
+    case = CaseField(view, lambda: search())
     with panel(classes="rest") as bar:
         form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES})
         offer = PlateOffer(view, partial(plates_of_alarms, view), form.choose_plate)
@@ -141,7 +149,7 @@ def build_alarms(view: View) -> None:
 
     async def offer_plates() -> None:
         asked = form.parameters()
-        found = None if form.wrong else await _count_alarms(view, asked)
+        found = None if form.wrong else await _count_alarms(view, asked, case)
         await offer.show(asked.get("plate", ""), found)
 
     async def search() -> None:
@@ -152,17 +160,20 @@ def build_alarms(view: View) -> None:
     ui.timer(0.1, offer_plates, once=True)  # the grid asks for its rows itself
 
 
-async def _count_alarms(view: View, p: dict[str, str]) -> int | None:
+async def _count_alarms(view: View, p: dict[str, str], case: CaseField) -> int | None:
     """0 or 1: whether there is any alarm of this plate; None where it is not known."""
     plate = p.get("plate", "")
     if not is_whole_plate(plate):
         return None
     try:
-        found, _ = await view.services.alarms.run(
-            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate)
+        found, _ = await view.services.questions.alarms(
+            about_alarms(asker(view), "alarms", AlarmQuestion(plate=plate)),
+            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate),
         )
-    except QueryUnavailable:
+    except UNANSWERED as error:
+        case.show_fault(error)
         return None
+    case.show_fault(None)
     return len(found)
 
 
