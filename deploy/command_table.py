@@ -183,5 +183,6 @@ COMMANDS = (
     CommandRow("watch", "deploy.product.watch_cli", "The watch list: who or what is looked for."),
     CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
     CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
+    CommandRow("questions", "monitor.cli", "Who asked what of a plate or a face, when and why."),
     CommandRow("mirror", "dr_mirror.cli", "The mirror to the second site."),
 )

@@ -61,7 +61,7 @@ ANSWER_S = 5.0  # of the group, as of the one of candidates
 
 
 def machines_of(policy: PolicySettings) -> Mapping[str, DecisionMachine[Any, Any]]:
-    """By their topics of requests, which have one partition each."""
+    """By their topics, `REQUEST_TOPICS`, which have one partition each."""
     return {one.requests_topic: one for one in (RuleMachine(policy),)}
 
 

@@ -7,10 +7,11 @@ DISPATCHER = "dispatcher"
 stand by."""
 
 DECIDER = "decider"
-"""The group on `control.watchlist`: whichever dispatcher has its partition decides on commands."""
+"""Another one of the same processes, on `control.watchlist`: whichever has its partition decides on
+commands."""
 
 
 def application_group(application: str) -> str:
     """The group of an application. Those of Spark have no members: a driver assigns partitions
     itself, and commits for what it has done."""
-    return application if application == DISPATCHER else f"streams-{application}"
+    return application if application in (DISPATCHER, DECIDER) else f"streams-{application}"

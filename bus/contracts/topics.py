@@ -211,3 +211,6 @@ _ALL = (
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 
 DATA_TOPICS: tuple[str, ...] = tuple(topic.name for topic in _ALL if topic.flow is Flow.DATA)
+
+REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST,)
+"""Those whose records a decider answers."""

@@ -6,7 +6,7 @@ Never: an end because one figure could not be measured; that is said, and the ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from deploy.bench.report import FIGURES, Samples
@@ -30,6 +30,31 @@ def chosen_figures(prefix: str, only: str) -> list[str]:
             raise OperatorError(f"there is no figure {prefix}{part}; known: {', '.join(known)}")
         wanted += found
     return wanted or known
+
+
+class PartialSamples(OperatorError):
+    """Some figures of a program failed; `found` has the others."""
+
+    def __init__(self, failures: Sequence[str], found: Mapping[str, float]) -> None:
+        super().__init__("; ".join(failures))
+        self.found = dict(found)
+
+
+def each_attempted(
+    programs: Mapping[str, Callable[[], float]], failure: str = ""
+) -> dict[str, float]:
+    """Every figure by its name. Raises `PartialSamples` at the end if any of them failed, or there
+    was a `failure` before."""
+    failures = [failure] if failure else []
+    found: dict[str, float] = {}
+    for name, work in programs.items():
+        try:
+            found[name] = work()
+        except Exception as error:
+            failures.append(f"{name}: {type(error).__name__}: {error}")
+    if failures:
+        raise PartialSamples(failures, found)
+    return found
 
 
 def attempt(what: str, work: Callable[[], Result], say: Say) -> Result | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from bus.contracts.groups import DECIDER as DECIDERS
 from bus.contracts.groups import DISPATCHER as DISPATCHERS
-from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT
+from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT, REQUEST_TOPICS
 from bus.notify.notifiers import notifiers
 from deploy.open_stores import open_operations, open_records
 from deploy.roles.stages import stages_of
@@ -24,6 +25,7 @@ from monitor.watch.ports import WatchPorts
 from spark_apps.settings import APART
 
 DISPATCHER = StageTopics(DISPATCHERS, "dispatcher", (EVENT_CANDIDATE,))
+DECIDER = StageTopics(DECIDERS, "dispatcher", REQUEST_TOPICS)
 RECORDER = StageTopics("recorder", "dispatcher", (EVENT_ALARM, EVENT_INCIDENT))
 HEALTH = "/healthz"
 STATUS = "/status"
@@ -95,7 +97,7 @@ def watch_ports(settings: Settings) -> WatchPorts:
         open_alarms=lambda: open_operations(settings),
         read_processes=lambda: supervised(folder),
         stages=stages_of(settings.streams),
-        dispatcher=DISPATCHER,
+        groups=[DISPATCHER, DECIDER],
         recorder=RECORDER,
         edge_status_urls={n: _status_url(url) for n, url in health.items() if is_edge(n)},
         spool_max_bytes=settings.edge.spool_max_bytes,

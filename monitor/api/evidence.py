@@ -53,8 +53,8 @@ def _add_alarm(router: APIRouter, services: ConsoleServices, exports: _EvidenceE
     async def alarm_evidence(
         alarm_id: str,
         who: Exporter,
-        asker: Annotated[Asker, Depends(asking(services))],
         language: Language = "zh",
+        asker: Asker = Depends(asking(services)),
     ) -> Response:
         asked = question_about(asker, "evidence", {"alarm": alarm_id}, naming="alarm")
         alarm = await services.questions.alarms(asked, lambda r: r.alarm(alarm_id))
@@ -85,12 +85,12 @@ def _add_records(router: APIRouter, services: ConsoleServices, exports: _Evidenc
     @router.get("/records")
     async def record_evidence(
         who: Exporter,
-        asker: Annotated[Asker, Depends(asking(services))],
         record: ShortText = "",
         plate: ShortText = "",
         since: Annotated[str, Query(alias="from")] = "",
         until: str = "",
         language: Language = "zh",
+        asker: Asker = Depends(asking(services)),
     ) -> Response:
         if bool(record) == bool(plate):
             raise HTTPException(422, "give either a record or a plate")

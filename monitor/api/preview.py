@@ -54,7 +54,7 @@ def preview_routes(services: ConsoleServices) -> APIRouter:
     async def piece(
         request: Request,
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
-        asker: Annotated[Asker, Depends(asking(services))],
+        asker: Asker = Depends(asking(services)),
     ) -> Response:
         asked = await read_json(request, PreviewQuestion, MAX_RULE_BYTES, TOO_LARGE)
         rule = put_command(services, asked.rule, who.name)

@@ -134,9 +134,9 @@ def _add_plates(router: APIRouter, services: ConsoleServices) -> None:
 
     @router.get("/plates", dependencies=[VIEW])
     async def plates(
-        who: Annotated[Asker, Depends(asking(services))],
         contains: Annotated[ShortText, Query(min_length=1, max_length=MAX_PLATE_PART)],
         limit: Annotated[int, Query(ge=1, le=MAX_PLATES)] = OFFERED_PLATES,
+        who: Asker = Depends(asking(services)),
     ) -> Response:
         found = await services.questions.records(
             question_about(who, "plates", {"plate": contains}),

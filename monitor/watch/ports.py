@@ -26,7 +26,7 @@ class WatchPorts:
     open_alarms: OpenAlarms
     read_processes: ReadProcesses
     stages: Sequence[StageTopics]  # those whose positions the record store or a group holds
-    dispatcher: StageTopics  # a consumer group
+    groups: Sequence[StageTopics]  # consumer groups of the dispatchers
     recorder: StageTopics  # its positions are in the operations store
     edge_status_urls: Mapping[str, str]  # where each edge tells of its spool
     spool_max_bytes: int
@@ -36,4 +36,4 @@ class WatchPorts:
     @property
     def all_stages(self) -> list[StageTopics]:
         """The whole pipeline."""
-        return [*self.stages, self.dispatcher, self.recorder]
+        return [*self.stages, *self.groups, self.recorder]

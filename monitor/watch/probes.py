@@ -105,7 +105,7 @@ class WatchProbes:
         self._probe_part("store", records.ask, self._on_positions)
         self._probe_part("operations", alarms.ask, self._on_positions)
         topics = {topic for one in ports.all_stages for topic in one.topics}
-        groups = [application_group(one.stage) for one in (*ports.stages, ports.dispatcher)]
+        groups = [application_group(one.stage) for one in (*ports.stages, *ports.groups)]
         offsets = OffsetsQuestion(self._bus, topics, groups, settings.probe_timeout_s)
         self._closers.append(offsets.close)
         self._probe("offsets", offsets.ask, self._on_offsets)

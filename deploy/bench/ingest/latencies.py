@@ -8,7 +8,7 @@ minutes, and CPU by what takes it. Never: a time of the product's own account.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from deploy.bench.ingest.process_cpu import PartCpu, read_cpu, spent
 from deploy.bench.ingest.product import Arrangement, Product, running
 from deploy.bench.ingest.sending import HIT_EVERY, answer_of_load, start_devices, want_plate
 from deploy.bench.ingest.watchers import alarms, commits, moment_of
+from deploy.bench.samples import each_attempted
 from deploy.errors import OperatorError
 from ingest.store.port import Query
 
@@ -141,32 +142,43 @@ def of_a_city() -> dict[str, float]:
     """A city's servers from their start on, at one rate after the other, then with nothing to do
     and with single records: one start for all of it, which takes minutes."""
     began_ms = now_ms()
+    windows: dict[int, MeasuredWindow] = {}
+    parts: dict[str, list[PartCpu]] = {}
+    ended = ""
     with watched(Arrangement.B) as watch:
         since_ms = watch.send(SLOW, FIRST_S + MEASURED_S)
         measured_ms = since_ms + FIRST_S * 1000
         first = MeasuredWindow(since_ms, measured_ms, SLOW)
-        slow = MeasuredWindow(measured_ms, measured_ms + MEASURED_S * 1000, SLOW)
-        middle = watch.window(MIDDLE, WARM_UP_S)
-        fast = watch.window(FAST, WARM_UP_S)
-        idle = _spent(watch, QUIET_S, 0)
-        single = _spent(watch, SINGLE_S, SINGLE_RATE)
+        windows[SLOW] = MeasuredWindow(measured_ms, measured_ms + MEASURED_S * 1000, SLOW)
+        try:
+            for rate in (MIDDLE, FAST):
+                windows[rate] = watch.window(rate, WARM_UP_S)
+            parts["idle"] = _spent(watch, QUIET_S, 0)
+            parts["single"] = _spent(watch, SINGLE_S, SINGLE_RATE)
+        except OperatorError as error:  # what was measured before counts
+            ended = f"ended early: {error}"
         delays = watch.delays()
     batches = SINGLE_RATE * SINGLE_S
-    found = {
-        "start": (min(watch.seen.values()) - began_ms) / 1000,
-        "first-stored": delays.stored_s(first, 99),
-        "first-alarm": delays.raised_s(first, 99),
-        f"stored-{SLOW}-p50": delays.stored_s(slow, 50),
-        f"stored-{SLOW}": delays.stored_s(slow, 99),
-        "idle": _cores(idle, *DRIVERS_AND_EXECUTORS),
-        "batch-ingest": SINGLE_S * (_of_ingest(single) - _of_ingest(idle)) / batches,
-        "batch-watchlist": SINGLE_S * (_of_watchlist(single) - _of_watchlist(idle)) / batches,
+
+    def of_a_batch(cores_of: Callable[[Sequence[PartCpu]], float]) -> float:
+        return SINGLE_S * (cores_of(parts["single"]) - cores_of(parts["idle"])) / batches
+
+    figures: dict[str, Callable[[], float]] = {
+        "start": lambda: (min(watch.seen.values()) - began_ms) / 1000,
+        "first-stored": lambda: delays.stored_s(first, 99),
+        "first-alarm": lambda: delays.raised_s(first, 99),
+        f"stored-{SLOW}-p50": lambda: delays.stored_s(windows[SLOW], 50),
     }
-    for rate, window in ((MIDDLE, middle), (FAST, fast)):
-        found[f"stored-{rate}"] = delays.stored_s(window, 99)
-        found[f"alarm-{rate}-p50"] = delays.raised_s(window, 50)
-        found[f"alarm-{rate}-p99"] = delays.raised_s(window, 99)
-    return {f"{B}-{name}": value for name, value in found.items()}
+    for rate, window in windows.items():
+        figures[f"stored-{rate}"] = partial(delays.stored_s, window, 99)
+        if rate != SLOW:
+            figures[f"alarm-{rate}-p50"] = partial(delays.raised_s, window, 50)
+            figures[f"alarm-{rate}-p99"] = partial(delays.raised_s, window, 99)
+    if not ended:
+        figures["idle"] = lambda: _cores(parts["idle"], *DRIVERS_AND_EXECUTORS)
+        figures["batch-ingest"] = lambda: of_a_batch(_of_ingest)
+        figures["batch-watchlist"] = lambda: of_a_batch(_of_watchlist)
+    return each_attempted({f"{B}-{name}": work for name, work in figures.items()}, ended)
 
 
 def _spent(watch: Watch, seconds: int, rate: float) -> list[PartCpu]:

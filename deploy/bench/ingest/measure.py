@@ -34,7 +34,7 @@ from deploy.bench.ingest.role_processes import (
 from deploy.bench.ingest.sending import HIT_EVERY, answer_of, start_devices, want_plate
 from deploy.bench.ingest.watchers import alarms
 from deploy.bench.report import FIGURES, Samples
-from deploy.bench.samples import SampleRecorder, Say, attempt
+from deploy.bench.samples import PartialSamples, SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, role
 from deploy.errors import OperatorError
 from deploy.roles.table import ROLES
@@ -64,12 +64,22 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
         for what, figures, work in PROGRAMS:
             if not set(figures) & set(names):
                 continue
-            for name, value in (attempt(what, work, say) or {}).items():
+            found = attempt(what, partial(_known_figures, work, say), say) or {}
+            for name, value in found.items():
                 if name in names:
                     recorder.add(name, value, of=OURS)
                 elif name not in FIGURES:  # a step of a figure
                     say(f"    {name}: {value:.4g}")
             yield from recorder.samples()
+
+
+def _known_figures(work: Callable[[], dict[str, float]], say: Say) -> dict[str, float]:
+    """Also those of a program in which others failed."""
+    try:
+        return work()
+    except PartialSamples as error:
+        say(f"  not measured: {error}")
+        return error.found
 
 
 def catch_up(arrangement: Arrangement) -> dict[str, float]:

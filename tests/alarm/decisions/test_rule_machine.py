@@ -19,6 +19,7 @@ from alarm.decisions.requests import (
 from alarm.decisions.rule_machine import RuleMachine
 from alarm.decisions.rule_records import recorded
 from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, WISHES, RuleState
+from alarm.dispatch.decider import machines_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.command_codes import (
     EMERGENCY_IN_FORCE,
@@ -30,7 +31,7 @@ from bus.contracts.command_codes import (
 )
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, REQUEST_TOPICS, STATE_WATCHLIST
 from bus.domain.policy import NO_POLICY
 from bus.domain.rule_demand import MAX_UNINDEXED_RULES
 
@@ -120,6 +121,11 @@ def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleSt
     else:
         assert (answer.state, answer.version) == ("accepted", NOW_MS + 5)
         assert (after.state, after.version, after.command_id) == (following, NOW_MS + 5, "c9")
+
+
+def test_every_topic_of_requests_has_a_machine() -> None:
+    """The watch goes by the list of topics, the decider by its machines."""
+    assert tuple(machines_of(NO_POLICY)) == REQUEST_TOPICS
 
 
 def test_the_table_knows_every_state_and_every_wish() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from deploy.bench import run as verb
+from deploy.bench.ingest import measure
 from deploy.bench.report import Samples
-from deploy.bench.samples import SampleRecorder, attempt
+from deploy.bench.samples import PartialSamples, SampleRecorder, attempt, each_attempted
+from deploy.errors import OperatorError
 
 
 def test_a_figure_that_fails_is_said_and_ends_nothing() -> None:
@@ -23,6 +25,25 @@ def test_a_figure_that_fails_is_said_and_ends_nothing() -> None:
     assert attempt("ack", fails, said.append) is None
     assert attempt("ack", lambda: 1.5, said.append) == 1.5
     assert said == ["  not measured: ack: OSError: no space left"]
+
+
+def test_of_a_program_whose_stages_fail_the_other_figures_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A city's servers take minutes to start: one late alarm at the highest rate must not cost all."""
+
+    def late() -> float:
+        raise OperatorError("5 of about 10 alarms")
+
+    with pytest.raises(PartialSamples, match=r"ended early; b: OperatorError: 5 of about 10 alarms$") as failed:
+        each_attempted({"a": lambda: 1.0, "b": late, "c": lambda: 3.0}, "ended early")
+    assert failed.value.found == {"a": 1.0, "c": 3.0}
+
+    def work() -> dict[str, float]:
+        raise PartialSamples(["x"], {"ingest-b-start": 86.0})
+
+    said: list[str] = []
+    monkeypatch.setattr(measure, "PROGRAMS", (("B", ("ingest-b-start", "ingest-b-idle"), work),))
+    [samples] = list(measure.measure(["ingest-b-start", "ingest-b-idle"], 1, said.append))
+    assert (samples.figure, samples.ours, said[0]) == ("ingest-b-start", [86.0], "  not measured: x")
 
 
 def test_runs_are_counted_for_each_side_and_given_as_far_as_they_are() -> None:

@@ -19,11 +19,13 @@ from alarm.dispatch.operations import BatchChanges
 from bus.client.kafka.admin import Admin
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Incident
-from bus.contracts.groups import application_group
+from bus.contracts.groups import DECIDER, application_group
 from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ALARM,
     EVENT_CANDIDATE,
+    REQUEST_TOPICS,
 )
 from bus.notify.notice_plan import NoticePlan
 from bus.runtime.wall_clock import now_ms
@@ -134,6 +136,22 @@ async def test_a_stage_whose_position_does_not_move_stands_still(world: WatchWor
         assert told["dispatcher"].detail["records"] == "7"
     else:
         assert int(told["recorder"].detail["records"]) >= 3  # and the watch's own incidents
+
+
+async def test_requests_that_nobody_decides_on_are_told(world: WatchWorld) -> None:
+    """By whichever topic they wait on: an operator who asks waits for an answer, and nothing else
+    would say that none comes."""
+    admin = Admin(world.bus, client_id="test")
+    admin.set_committed(application_group(DECIDER), {TopicPartition(CONTROL_WATCHLIST, 0): 0})
+    admin.close()
+    async with world.watched():
+        await asyncio.sleep(2)
+        assert world.subjects() == []
+        world.send(REQUEST_TOPICS[-1], 3)
+        await until(lambda: "standing:decider:open" in world.subjects())
+        await until(lambda: bool(world.on_topic()))
+    [told] = [one for one in world.on_topic() if one.state == "open"]
+    assert (told.detail["stage"], told.detail["records"]) == ("decider", "3")
 
 
 async def test_it_goes_on_with_a_record_store_that_cannot_be_read(

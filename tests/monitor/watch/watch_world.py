@@ -24,7 +24,7 @@ from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_INCIDENT, TOPI
 from bus.notify.notice_plan import NoticePlan
 from bus.settings import BusSettings, SiteSettings
 from deploy.roles.stages import STAGES
-from deploy.roles.watch_ports import DISPATCHER, RECORDER
+from deploy.roles.watch_ports import DECIDER, DISPATCHER, RECORDER
 from ingest.store.open import open_store
 from ingest.store.port import Position
 from monitor.ports import ProcessStatus
@@ -85,7 +85,7 @@ class WatchWorld:
             open_alarms=lambda: OperationsReader(self.operations_path),
             read_processes=lambda: self.processes,
             stages=STAGES,
-            dispatcher=DISPATCHER,
+            groups=[DISPATCHER, DECIDER],
             recorder=RECORDER,
             edge_status_urls={},
             spool_max_bytes=1,
