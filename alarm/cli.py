@@ -5,16 +5,16 @@ A rule counts as in force, or as removed, only when the site's decider has answe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, cast
 
 import msgspec
 import typer
 from rich.table import Table
 
+from alarm.command_request import CLIENT_ID, fail, print_lines, request_answer
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.proposals_cli import (
@@ -29,18 +29,11 @@ from alarm.rules import RuleSet
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
-from bus.client.kafka.command_client import (
-    CommandClient,
-    CommandNotAcknowledged,
-    CommandUnanswered,
-    new_command_id,
-)
+from bus.client.kafka.command_client import new_command_id
 from bus.contracts.alarms import Alarm
-from bus.contracts.command_codes import STALE
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
-    CommandAnswer,
     MatchedKind,
     WatchCommand,
 )
@@ -56,9 +49,6 @@ from bus.runtime import wall_clock
 from ingest.store.port import PageRequest, StoreError
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
-CLIENT_ID = "watch"
-UNDECIDED_STATUS = 3
-"""The exit status where the request is on the bus and nobody has decided on it yet."""
 READ_S = 10.0
 
 _PLATE_HELP = (
@@ -136,10 +126,10 @@ def add(
     )
     check_options(command)
     warn_if_unindexed(command)
-    answer = _request(ctx, command, as_json=as_json)
+    answer = request_answer(ctx, command, as_json=as_json)
     waits = answer.state == "proposed"
     if as_json:
-        _lines([msgspec.structs.replace(command, version=answer.version)], state=answer.state)
+        print_lines([msgspec.structs.replace(command, version=answer.version)], state=answer.state)
     elif waits:
         waiting = f"databus watch approve {command.rule_id}"
         typer.echo(f"{command.rule_id} is proposed and waits for an approval: {waiting}")
@@ -190,9 +180,9 @@ def remove(
         issuer=ISSUER, command_id=new_command_id(), seen_version=rule.command.version,
         reason=reason,
     )  # fmt: skip
-    answer = _request(ctx, command, as_json=as_json)
+    answer = request_answer(ctx, command, as_json=as_json)
     if as_json:
-        _lines([msgspec.structs.replace(command, version=answer.version)])
+        print_lines([msgspec.structs.replace(command, version=answer.version)])
     else:
         typer.echo(f"{rule_id} is removed")
 
@@ -201,7 +191,7 @@ def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show the rules in force, as they were decided."""
     commands = [rule.command for _, rule in sorted(_rules(ctx).rules.items())]
     if as_json:
-        _lines(commands)
+        print_lines(commands)
         return
     table = Table("rule", "name", "kind", "severity", "match", "author", "version")
     for c in commands:
@@ -243,9 +233,9 @@ def list_alarms(
         found, _ = reader.alarms(page=page, severity=severity, rule_id=rule_id, plate=plate)
         reader.close()
     except StoreError as error:
-        _fail(f"no alarms can be read: {error}")
+        fail(f"no alarms can be read: {error}")
     if as_json:
-        _lines(found)
+        print_lines(found)
         return
     table = Table("raised", "severity", "rule", "plate", "checkpoint", "after")
     for alarm in found:
@@ -262,7 +252,7 @@ def acknowledge(
     try:
         found = Acknowledgements(ctx.obj.site).add(name, by_whom, wall_clock.now_ms())
     except AcknowledgementsUnavailable as error:
-        _fail(f"nothing is acknowledged: {error}")
+        fail(f"nothing is acknowledged: {error}")
     typer.echo(f"{name} is acknowledged by {found}")
 
 
@@ -323,48 +313,13 @@ def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
     return value
 
 
-def request_or_exit(ctx: typer.Context, command: WatchCommand) -> CommandAnswer:
-    """The answer that accepts it; else ends the program, and says why."""
-    return _request(ctx, command, as_json=False)
-
-
-def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> CommandAnswer:
-    """The answer that accepts it; else ends the program, and says why."""
-    client = CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)
-    try:
-        answer = client.request(command)
-    except CommandNotAcknowledged as error:
-        _fail(f"the command was not taken: {error}")
-    except CommandUnanswered as error:
-        if as_json:
-            typer.echo(json.dumps({"command_id": command.command_id, "state": "undecided"}))
-        typer.echo(str(error), err=True)
-        raise typer.Exit(UNDECIDED_STATUS) from error
-    finally:
-        client.close()
-    if answer.state == "refused":
-        if as_json:
-            _lines([answer])
-        _fail(_refusal(ctx, answer))
-    return answer
-
-
-def _refusal(ctx: typer.Context, answer: CommandAnswer) -> str:
-    where = f"{answer.field}: " if answer.field else ""
-    text = f"{answer.key} is refused: {where}{answer.text}"
-    if answer.code != STALE or not answer.changed_at_ms:
-        return text
-    changed = datetime.fromtimestamp(answer.changed_at_ms / 1000, ctx.obj.site.tz)
-    return f"{text}, by {answer.changed_by} at {changed:%Y-%m-%d %H:%M:%S}"
-
-
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
         watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S)
         watchlist.catch_up()
     except CatchUpTimeout as error:
-        _fail(f"the watch list cannot be read: {error}")
+        fail(f"the watch list cannot be read: {error}")
     watchlist.close()
     return watchlist.rules
 
@@ -379,14 +334,3 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
     )
-
-
-def _lines(structs: Iterable[msgspec.Struct], **more: str) -> None:
-    for struct in structs:
-        fields = msgspec.to_builtins(msgspec.structs.asdict(struct)) | more  # defaults, too
-        typer.echo(json.dumps(fields, ensure_ascii=False))
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from alarm.command_request import request_answer
 from alarm.proposals_reader import WaitingProposal, read_proposals
 from alarm.watchlist_reader import CatchUpTimeout
 from bus.cli.show import screen
@@ -94,8 +95,8 @@ def described(ctx: typer.Context, one: WaitingProposal) -> list[str]:
         f"  sha256 {text_sha256(text)}",
     ]
     for part in _PARTS:
-        after = _shown(ctx, text, part)
-        before = _shown(ctx, in_force, part) if in_force else after
+        after = _written(ctx, text, part)
+        before = _written(ctx, in_force, part) if in_force else after
         if before != after:
             lines.append(f"  {part}: {before or '–'} → {after or '–'}")
         elif after:
@@ -108,19 +109,17 @@ def withdraw(
     rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch proposed` shows it.")],
 ) -> None:
     """Take back what was proposed at this command line."""
-    from alarm.cli import request_or_exit
-
     one = waiting_under(ctx, rule_id)
     command = WatchCommand(
         rule_id=rule_id, op="withdraw", version=wall_clock.now_ms(), author=shell_user(),
         issuer=ISSUER, command_id=new_command_id(), seen_version=ANY_VERSION,
         text_sha256=text_sha256(one.proposal.text),
     )  # fmt: skip
-    request_or_exit(ctx, command)
+    request_answer(ctx, command, as_json=False)
     typer.echo(f"what was proposed under {rule_id} is withdrawn")
 
 
-def _shown(ctx: typer.Context, command: WatchCommand, part: str) -> str:
+def _written(ctx: typer.Context, command: WatchCommand, part: str) -> str:
     value = getattr(command, part)
     if part == "where":
         return to_text(value, ctx.obj.site.zone) if value is not None else ""

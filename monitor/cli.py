@@ -55,7 +55,7 @@ def list_questions(
     cursor: int = typer.Option(0, min=0, help="Go on where a list ended, as its last line says."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object per line, for scripts."),
 ) -> None:
-    """Show who asked what, when and why."""
+    """Who asked what of a plate or a face, when and why."""
     zone = ctx.obj.site.tz
     wanted = QuestionFilter(
         account=account, kind=kind, case=case, text=text,

@@ -14,7 +14,7 @@ import msgspec
 from bus.contracts.command_codes import TOO_MANY_PROPOSALS
 from bus.contracts.proposals import (
     BesideRules,
-    EmergencyUse,
+    EmergencyTarget,
     SettledProposal,
     WatchProposal,
 )
@@ -47,7 +47,7 @@ class KnownProposals:
     def __init__(self) -> None:
         self._versions = TableVersions()
         self._newest: dict[str, KnownProposal] = {}
-        self._emergencies: dict[str, EmergencyUse] = {}
+        self._emergencies: dict[str, EmergencyTarget] = {}
         self._waiting = 0
         self._waiting_bytes = 0
 
@@ -68,18 +68,18 @@ class KnownProposals:
         known = self._emergencies.get(target)
         return max(now_ms, known.version + 1 if known else 0, self._versions.floor + 1)
 
-    def emergencies(self) -> list[EmergencyUse]:
+    def emergencies(self) -> list[EmergencyTarget]:
         """Of each target the newest."""
         return list(self._emergencies.values())
 
-    def has_emergency(self, one: EmergencyUse) -> bool:
+    def has_emergency(self, one: EmergencyTarget) -> bool:
         """Whether this one, or a newer one of its target, is known."""
         known = self._emergencies.get(one.target)
         return known is not None and known.version >= one.version
 
     def recent_emergency(
         self, targets: Iterable[str], now_ms: int, command_id: str
-    ) -> EmergencyUse | None:
+    ) -> EmergencyTarget | None:
         """Of one of these, which may have no other one yet; one by this very command is none."""
         for target in sorted(targets):
             known = self._emergencies.get(target)
@@ -111,7 +111,7 @@ class KnownProposals:
 
     def apply(self, value: BesideRules) -> None:
         """One that is newer than what is known changes it."""
-        if isinstance(value, EmergencyUse):
+        if isinstance(value, EmergencyTarget):
             known = self._emergencies.get(value.target)
             if known is None or value.version >= known.version:
                 self._emergencies[value.target] = value

@@ -31,7 +31,7 @@ from alarm.decisions.rule_records import (
     RuleRecord,
     approved_rule,
     decided_rule,
-    emergency_uses,
+    emergency_targets,
     proposed,
     recorded,
     settled,
@@ -129,7 +129,7 @@ class RuleMachine:
             rule = decided_rule(request, state, version, now_ms)
         records: list[RuleRecord] = [rule, *settled(request, state, now_ms)]
         if wish == "emergency":
-            records = [*emergency_uses(request, state, now_ms), rule]
+            records = [*emergency_targets(request, state, now_ms), rule]
         return DecidedState(version, tuple(map(recorded, records)))
 
 

@@ -16,7 +16,7 @@ from bus.client.model import KeyedValue
 from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.proposals import (
     BesideRules,
-    EmergencyUse,
+    EmergencyTarget,
     SettledProposal,
     WatchProposal,
     key_of,
@@ -112,13 +112,13 @@ def settled(
     )]  # fmt: skip
 
 
-def emergency_uses(
+def emergency_targets(
     request: CommandRequest[WatchCommand], known: KnownRules, now_ms: int
-) -> list[EmergencyUse]:
+) -> list[EmergencyTarget]:
     """One per target. They stand before their rule: where they are and the rule is not, the same
     request puts both there."""
     return [
-        EmergencyUse(
+        EmergencyTarget(
             target=target, version=known.proposals.next_emergency_version(target, now_ms),
             rule_id=request.command.rule_id, command_id=request.command_id,
             until_ms=now_ms + EMERGENCY_PAUSE_MS,

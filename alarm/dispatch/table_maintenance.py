@@ -29,7 +29,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import decode_diverged_range
 from bus.contracts.proposals import (
     BesideRules,
-    EmergencyUse,
+    EmergencyTarget,
     SettledProposal,
     beside_rules,
     key_of,
@@ -90,7 +90,7 @@ def read_rule(record: ConsumedRecord) -> TableCommand | None:
 def _command_beside(value: BesideRules) -> TableCommand:
     return TableCommand(
         key_of(value), value.version, isinstance(value, SettledProposal),
-        over_at_ms=value.until_ms if isinstance(value, EmergencyUse) else 0,
+        over_at_ms=value.until_ms if isinstance(value, EmergencyTarget) else 0,
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class SettledProposal(msgspec.Struct, frozen=True, kw_only=True, tag_field="op",
     reason: str = ""
 
 
-class EmergencyUse(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="emergency"):
+class EmergencyTarget(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="emergency"):
     """A target had an emergency rule, and may have no other one until `until_ms` without an
     approval."""
 
@@ -59,12 +59,12 @@ class EmergencyUse(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", ta
     until_ms: int
 
 
-BesideRules = WatchProposal | SettledProposal | EmergencyUse
+BesideRules = WatchProposal | SettledProposal | EmergencyTarget
 
 
 def key_of(value: BesideRules) -> str:
     """Its key on the topic."""
-    if isinstance(value, EmergencyUse):
+    if isinstance(value, EmergencyTarget):
         return value.target + _EMERGENCY
     return proposal_key(value.rule_id)
 

@@ -21,10 +21,10 @@ from bus.contracts.expressions import (
 )
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.tree import attributes_of_tree, nodes_of
+from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
 from bus.domain.rule_values import PLATE
 
-FACE = "face"
 _ENVELOPE = frozenset({
     "op", "version", "author", "command_id", "issuer", "account", "session", "reason", "case",
     "seen_version", "signature", "text_sha256",
@@ -49,7 +49,7 @@ def text_sha256(command: WatchCommand) -> str:
 
 def names_somebody(command: WatchCommand) -> bool:
     """Whether it asks for a plate or a face: then there has to be a reason."""
-    if command.kind == FACE or PLATE in command.match:
+    if PLATE not in MATCHABLE[command.kind] or PLATE in command.match:
         return True
     return command.where is not None and PLATE in attributes_of_tree(command.where)
 

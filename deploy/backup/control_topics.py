@@ -27,7 +27,7 @@ from bus.client.register_follower import RegisterFollower
 from bus.client.register_writer import send_entries
 from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.proposals import BesideRules, EmergencyUse, key_of
+from bus.contracts.proposals import BesideRules, EmergencyTarget, key_of
 from bus.contracts.register import Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
@@ -167,7 +167,7 @@ def _beside_rules(known: KnownRules) -> list[BesideRules]:
 
 
 def _is_known(one: BesideRules, known: KnownRules) -> bool:
-    if isinstance(one, EmergencyUse):
+    if isinstance(one, EmergencyTarget):
         return known.proposals.has_emergency(one)
     is_settled = known.get(one.rule_id).proposal >= one.version
     return is_settled or known.proposals.get(one.rule_id).version >= one.version

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from alarm.cli import request_or_exit
+from alarm.command_request import request_answer
 from alarm.proposals_cli import ISSUER, ReasonOption, described, waiting_under
 from alarm.proposals_reader import WaitingProposal
 from bus.client.kafka.command_client import new_command_id
@@ -69,11 +69,11 @@ def _settle(
     one = waiting_under(ctx, rule_id)
     named = sha256 or _read_text(ctx, one, op)
     _check_account(ctx, account)
-    request_or_exit(ctx, WatchCommand(
+    request_answer(ctx, WatchCommand(
         rule_id=rule_id, op=op, version=wall_clock.now_ms(), account=account, author=account,
         issuer=ISSUER, command_id=new_command_id(), reason=reason, text_sha256=named,
         seen_version=one.in_force.version if one.in_force else 0,
-    ))  # fmt: skip
+    ), as_json=False)  # fmt: skip
 
 
 def _read_text(ctx: typer.Context, one: WaitingProposal, op: str) -> str:

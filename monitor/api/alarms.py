@@ -90,7 +90,7 @@ async def alarm_page(
     services: ConsoleServices, asked: PersonQuestion, question: AlarmQuestion, page: PageRequest
 ) -> tuple[Sequence[Alarm], str]:
     """Alarms, newest first, and the cursor of the next page. Raises `QueryUnavailable`, and what
-    `PeopleQuestions.note` does."""
+    `QuestionPort.note` does."""
     parts = msgspec.structs.asdict(question)
     return await services.questions.alarms(asked, lambda r: r.alarms(page=page, **parts))
 

@@ -19,7 +19,7 @@ from monitor.api.parameters import Cursor, ShortText, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import clock
 from monitor.questions.question import Asker, PersonQuestion, check_reason
-from monitor.questions.question_log import MAX_PAGE, KeptQuestion, QuestionFilter
+from monitor.questions.question_log import MAX_PAGE, QuestionFilter, StoredQuestion
 from monitor.questions.session_cases import SessionCase
 
 MAX_CASE_BYTES = 8 * 1024
@@ -116,7 +116,7 @@ def choose_case(services: ConsoleServices, who: ConsolePrincipal, case: SessionC
     services.session_cases.set(who.session, SessionCase(case.reason.strip(), case.case.strip()))
 
 
-def question_row(services: ConsoleServices, one: KeptQuestion) -> dict[str, object]:
+def question_row(services: ConsoleServices, one: StoredQuestion) -> dict[str, object]:
     """As lists show it."""
     subject = "; ".join(f"{name}={value}" for name, value in one.subject.items())
     return {

@@ -34,7 +34,7 @@ async def preview(
     services: ConsoleServices, asker: Asker, rule: WatchCommand, asked: PreviewRequest
 ) -> PreviewPiece:
     """The next piece. Raises `RuleError`, `InvalidWindow`, `InvalidCursor`, `QueryUnavailable`, and
-    what `PeopleQuestions.note` does."""
+    what `QuestionPort.note` does."""
     check_rule(rule, now_ms())
     check_window(asked)
     question = PersonQuestion(

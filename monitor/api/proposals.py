@@ -31,7 +31,7 @@ Verdict = Literal["approve", "reject", "withdraw"]
 _TEXT = ("name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note")
 
 
-class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProposalDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """On what waits under a rule's id. `text_sha256`: of the text that was read, needed to approve
     it; `seen_version`: of the text in force that it was compared with."""
 
@@ -41,7 +41,7 @@ class ProposalVerdict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     reason: str = ""
 
 
-def verdict_command(op: Verdict, verdict: ProposalVerdict, account: str) -> WatchCommand:
+def verdict_command(op: Verdict, verdict: ProposalDecision, account: str) -> WatchCommand:
     """The command that says so."""
     return WatchCommand(
         rule_id=verdict.rule_id, op=op, text_sha256=verdict.text_sha256,
@@ -125,7 +125,7 @@ def proposal_routes(services: ConsoleServices) -> APIRouter:
 async def _settle(
     services: ConsoleServices, request: Request, op: Verdict, who: ConsolePrincipal
 ) -> Response:
-    verdict = await read_json(request, ProposalVerdict, MAX_VERDICT_BYTES, TOO_LARGE)
+    verdict = await read_json(request, ProposalDecision, MAX_VERDICT_BYTES, TOO_LARGE)
     sent = await services.send_rule(verdict_command(op, verdict, who.name))
     return json_response(
         {"rule_id": verdict.rule_id, "version": sent.command.version, "verdict": op}

@@ -51,7 +51,7 @@ from monitor.ports import (
     ReadWatch,
 )
 from monitor.questions.question_log import QuestionLog
-from monitor.questions.read_port import PeopleQuestions
+from monitor.questions.read_port import QuestionPort
 from monitor.questions.session_cases import SessionCases
 from monitor.settings import ConsoleSettings
 
@@ -85,7 +85,7 @@ class ConsoleServices:
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     previews: ReaderPool[RecordReader]
-    questions: PeopleQuestions
+    questions: QuestionPort
     session_cases: SessionCases
     preview_rule: PreviewRule
     register: RegisterFollower
@@ -173,7 +173,7 @@ def build_services(
         records=records,
         alarms=alarms,
         previews=previews,
-        questions=PeopleQuestions(records, alarms, previews, kept, policy, now_ms),
+        questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
         session_cases=SessionCases(),
         preview_rule=preview_rule,
         register=register,

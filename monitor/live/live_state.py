@@ -12,7 +12,7 @@ import msgspec
 
 from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
 from bus.contracts.commands import DecidedRule
-from bus.contracts.proposals import BesideRules, EmergencyUse
+from bus.contracts.proposals import BesideRules, EmergencyTarget
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, STATE_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
@@ -148,7 +148,7 @@ class LiveState:
 
     def on_beside_rules(self, value: BesideRules) -> None:
         """A proposal, or the end of one."""
-        rule_id = "" if isinstance(value, EmergencyUse) else value.rule_id
+        rule_id = "" if isinstance(value, EmergencyTarget) else value.rule_id
         if self.proposals.apply(value, self.rules.get(rule_id)):
             self._pending.rules_changed = True
 

@@ -46,7 +46,7 @@ class QuestionsUnavailable(Exception):
     """The file cannot be written or read now: questions that have to be kept are not answered."""
 
 
-class KeptQuestion(msgspec.Struct, frozen=True, kw_only=True):
+class StoredQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One line."""
 
     id: int
@@ -99,7 +99,7 @@ class QuestionLog:
 
     def page(
         self, wanted: QuestionFilter, *, limit: int, before_id: int = 0
-    ) -> tuple[list[KeptQuestion], int]:
+    ) -> tuple[list[StoredQuestion], int]:
         """Newest first, and from which id the next page goes on; 0: there is none. Raises
         `QuestionsUnavailable`."""
         if not self.path.exists():
@@ -167,9 +167,9 @@ def _where(wanted: QuestionFilter, before_id: int) -> tuple[str, Sequence[object
     return " AND ".join(clause for clause, _ in used) or "1", [value for _, value in used]
 
 
-def _kept(row: tuple[Any, ...]) -> KeptQuestion:
+def _kept(row: tuple[Any, ...]) -> StoredQuestion:
     number, at_ms, account, issuer, kind, subject, reason, case = row
-    return KeptQuestion(
+    return StoredQuestion(
         id=number, at_ms=at_ms, account=account, issuer=issuer, kind=kind,
         subject=msgspec.json.decode(subject, type=dict[str, str]), reason=reason, case=case,
     )  # fmt: skip

@@ -36,7 +36,7 @@ class QueryPool(Protocol[Reader_co]):
         """Put the question."""
 
 
-class PeopleQuestions:
+class QuestionPort:
     """One per console. Invariant: what is in `_recent` is on the device."""
 
     def __init__(

@@ -9,7 +9,7 @@ from nicegui import ui
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_check import RuleError
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.proposals import MAX_ROWS, ProposalVerdict, Verdict, proposal_row, verdict_command
+from monitor.api.proposals import MAX_ROWS, ProposalDecision, Verdict, proposal_row, verdict_command
 from monitor.console.elements import panel
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
@@ -40,7 +40,7 @@ class ProposalList:
     def __init__(self, view: View) -> None:
         self._view = view
         self._is_stale = False
-        self._shown: list[tuple[str, int]] | None = None
+        self._drawn: list[tuple[str, int]] | None = None
         with panel(view.t("proposals.waiting"), "rest"):
             self._cards = ui.element("div").classes("proposals")
         view.feed.updates.subscribe(self._on_update)
@@ -60,9 +60,9 @@ class ProposalList:
         t, waiting = self._view.t, self._view.services.hub.live.proposals.waiting()
         rows = [proposal_row(self._view.services, one) for one in waiting[:MAX_ROWS]]
         shown = [(str(row["text_sha256"]), int(row["seen_version"])) for row in rows]
-        if shown == self._shown:
+        if shown == self._drawn:
             return
-        self._shown = shown
+        self._drawn = shown
         self._cards.clear()
         with self._cards:
             if not rows:
@@ -147,7 +147,7 @@ class ProposalCard:
             ui.notify(t("watch.no_right"), type="negative")
             return
         reason = "" if op == "withdraw" else (self._reason.value or "").strip()
-        verdict = ProposalVerdict(
+        verdict = ProposalDecision(
             rule_id=row["rule_id"], text_sha256=row["text_sha256"],
             seen_version=row["seen_version"], reason=reason,
         )  # fmt: skip

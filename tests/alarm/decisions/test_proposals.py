@@ -30,7 +30,7 @@ from bus.contracts.command_codes import (
     TOO_MANY_PROPOSALS,
 )
 from bus.contracts.commands import DecidedRule, WatchCommand
-from bus.contracts.proposals import EmergencyUse, SettledProposal, WatchProposal, beside_rules
+from bus.contracts.proposals import EmergencyTarget, SettledProposal, WatchProposal, beside_rules
 from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.domain.rule_targets import targets_of, text_sha256
 from tests.alarm.decisions.proposal_world import (
@@ -84,7 +84,7 @@ def test_no_reader_of_rules_takes_what_stands_beside_them_for_one() -> None:
     world.ask("reject", 10, account="zhao")
     beside = [one for one in world.records if beside_rules(one.value) is not None]
     kinds = {type(beside_rules(one.value)) for one in beside}
-    assert kinds == {WatchProposal, SettledProposal, EmergencyUse}
+    assert kinds == {WatchProposal, SettledProposal, EmergencyTarget}
     for one in beside:
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(one.value or b"", type=DecidedRule)

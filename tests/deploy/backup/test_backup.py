@@ -18,7 +18,7 @@ from bus.client.kafka.producer import Producer
 from bus.client.register_writer import send_entries
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule, WatchCommand
-from bus.contracts.proposals import EmergencyUse, SettledProposal, WatchProposal, key_of
+from bus.contracts.proposals import EmergencyTarget, SettledProposal, WatchProposal, key_of
 from bus.contracts.register import Device, Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
@@ -273,7 +273,7 @@ WAITING = WatchProposal(
     rule_id="p", version=5, decided_at_ms=5, command_id="c",
     text=WatchCommand(rule_id="p", op="put", version=1, name="n", match={"plate_number": ["浙A1"]}),
 )  # fmt: skip
-EMERGENCY = EmergencyUse(target="t", version=6, rule_id="e", command_id="d", until_ms=7)
+EMERGENCY = EmergencyTarget(target="t", version=6, rule_id="e", command_id="d", until_ms=7)
 
 
 def send_beside_rules(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Whoever asks a store in API or pages asks through `PeopleQuestions`, or is on this list."""
+"""Whoever asks a store in API or pages asks through `QuestionPort`, or is on this list."""
 
 from __future__ import annotations
 

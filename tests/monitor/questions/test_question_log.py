@@ -142,7 +142,7 @@ def test_a_file_that_cannot_be_used_says_so_and_one_of_a_later_version_is_left_a
     with pytest.raises(QuestionsUnavailable, match="later version"):
         log.add(about("y"), NOW_MS)
     log.path.write_bytes(b"no database" * 100)
-    with pytest.raises(QuestionsUnavailable, match="questions.db"):
+    with pytest.raises(QuestionsUnavailable, match=r"questions\.db"):
         log.page(QuestionFilter(), limit=1)
     os.unlink(log.path)
     (tmp_path / "questions.db").mkdir()
