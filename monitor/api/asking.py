@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response, principal_of, read_json
-from monitor.api.parameters import Cursor, ShortText, moment
+from monitor.api.parameters import Cursor, QuestionKindName, ShortText, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import clock
 from monitor.questions.question import Asker, PersonQuestion, check_reason
@@ -82,7 +82,7 @@ def question_routes(services: ConsoleServices) -> APIRouter:
     )
     async def questions(
         account: ShortText = "",
-        kind: ShortText = "",
+        kind: QuestionKindName = "",
         case: ShortText = "",
         text: ShortText = "",
         since: Annotated[str, Query(alias="from")] = "",

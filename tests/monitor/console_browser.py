@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 
 PAGES = (
     "live", "map", "records", "alarms", "watch", "register", "latency", "quality", "bus", "cluster",
-    "metadata", "system",
+    "metadata", "system", "proposals", "questions",
 )  # fmt: skip
 PATIENCE_MS = 30_000
 
