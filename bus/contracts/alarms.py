@@ -42,7 +42,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     have sent it.
     `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may separate or stand
     for a character that was not read. `branch`, of a rule whose tree has an `or`: the text of the
-    first of its parts that held.
+    first of its parts that held. `is_emergency`: its rule was in force without an approval.
     """
 
     alarm_id: str
@@ -61,6 +61,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     picture_url: str = ""
     attributes: dict[str, str] = {}
     branch: str = ""
+    is_emergency: bool = False
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False

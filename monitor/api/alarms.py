@@ -33,6 +33,7 @@ TABLE_COLUMNS = (
     "plate",
     "plate_number",
     "plate_is_doubtful",
+    "is_emergency",
     "checkpoint_id",
     "checkpoint",
     "district_id",

@@ -202,6 +202,8 @@ class DetailPanel:
             ui.label(row["rule_name"] or row["rule_id"]).style("font-size: 18px; font-weight: 700")
             ui.element("div").classes("grow")
             AlarmInHand(self._view, row["alarm_id"], row["acknowledged_by"])
+        if row["is_emergency"]:
+            chip(t("detail.emergency"), "critical")
         if row["plate_is_doubtful"]:
             chip(t("detail.doubtful_plate"), "warning").style("white-space: normal")
         self._pictures(row["pictures"])

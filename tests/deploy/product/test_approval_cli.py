@@ -31,9 +31,9 @@ slow = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
-    with running_broker(Path(tmp_path_factory.mktemp("broker"))) as broker:
-        with running_decider(broker.bootstrap, PolicySettings()):
-            yield BusSettings(bootstrap_servers=broker.bootstrap)
+    folder = Path(tmp_path_factory.mktemp("broker"))
+    with running_broker(folder) as broker, running_decider(broker.bootstrap, PolicySettings()):
+        yield BusSettings(bootstrap_servers=broker.bootstrap)
 
 
 def running(site: SiteSettings, bus: BusSettings) -> Run:
