@@ -199,9 +199,14 @@ def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
         if c.where is not None:
             match.append(to_text(c.where, ctx.obj.site.zone))
         table.add_row(
-            c.rule_id, c.name, c.kind, c.severity, "; ".join(match), c.author, str(c.version)
+            c.rule_id, c.name, c.kind, _severity(c), "; ".join(match), c.author, str(c.version)
         )
     screen().print(table if commands else "the watch list is empty")
+
+
+def _severity(command: WatchCommand) -> str:
+    """With a mark on what nobody has approved."""
+    return f"{command.severity}, emergency" if command.emergency_hours else command.severity
 
 
 def explain_rule(

@@ -25,13 +25,17 @@ from alarm.cli import (
     watch_commands,
 )
 from alarm.preview import preview_piece
+from alarm.proposals_cli import CaseOption, ReasonOption
 from bus.cli.show import AsJson, print_json, screen
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.rule_preview import PreviewTotals, days_back
+from bus.domain.rule_targets import names_somebody
 from bus.runtime import wall_clock
 from deploy.open_stores import open_records
 from deploy.product import approval_cli
+from deploy.product.shell_question import note_question
 from ingest.store.port import RecordReader, StoreError
+from monitor.questions.question import rule_sentence
 
 MOST_DAYS = 366
 MOST_PLACES = 10
@@ -62,11 +66,17 @@ def preview(
     where: WhereOption = "",
     days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="Back from today.")] = 7,
     most: Annotated[int, typer.Option(min=1, help=_MOST_HELP)] = 5_000_000,
+    reason: ReasonOption = "",
+    case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Count what a rule would have hit, newest day first, before it is put. Ctrl-C stops it."""
     rule = rule_of_options(ctx, plate, match, kind, where)
     check_options(rule)
+    note_question(
+        ctx, "preview", {"rule": rule_sentence(rule)}, reason, case,
+        names_somebody=names_somebody(rule),
+    )  # fmt: skip
     counts = PreviewCounts()
     try:
         with closing(open_records(ctx.obj)) as reader:

@@ -9,7 +9,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from bus.contracts.commands import WatchCommand
-from bus.domain.expressions.to_text import to_text
 from bus.domain.rule_check import check_rule
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest, check_window
 from bus.domain.rule_targets import names_somebody
@@ -19,9 +18,7 @@ from monitor.api.access import allow, json_response, read_json
 from monitor.api.asking import asking
 from monitor.api.operations import MAX_RULE_BYTES, TOO_LARGE, NewRule, put_command
 from monitor.api.services import ConsoleServices
-from monitor.questions.question import Asker, PersonQuestion
-
-MAX_SENTENCE = 2_000  # of the text that is kept with the question
+from monitor.questions.question import Asker, PersonQuestion, rule_sentence
 
 
 class PreviewQuestion(PreviewRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,14 +61,6 @@ def preview_routes(services: ConsoleServices) -> APIRouter:
         )
 
     return router
-
-
-def rule_sentence(rule: WatchCommand) -> str:
-    """What it asks for, as a text."""
-    parts = [f"{name}={','.join(values)}" for name, values in sorted(rule.match.items())]
-    if rule.where is not None:
-        parts.append(to_text(rule.where))
-    return f"{rule.kind}: {'; '.join(parts)}"[:MAX_SENTENCE]
 
 
 def _rows(services: ConsoleServices, hits: Mapping[str, int]) -> list[dict[str, object]]:

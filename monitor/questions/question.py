@@ -11,6 +11,8 @@ from typing import Literal
 import msgspec
 
 from bus.contracts.command_codes import NO_CASE, NO_REASON
+from bus.contracts.commands import WatchCommand
+from bus.domain.expressions.to_text import to_text
 from bus.domain.policy import PolicySettings
 
 QuestionKind = Literal[
@@ -19,6 +21,7 @@ QuestionKind = Literal[
 ]  # fmt: skip
 MAX_REASON_CHARACTERS = 500
 MAX_CASE_CHARACTERS = 200
+MAX_SENTENCE = 2_000  # of the text of a rule that is kept with the question
 
 
 class ReasonMissing(Exception):
@@ -56,6 +59,14 @@ def question_about(
     return PersonQuestion(
         asker=asker, kind=kind, subject=said, names_somebody=bool(said.get(naming))
     )
+
+
+def rule_sentence(rule: WatchCommand) -> str:
+    """What it asks for, as a text."""
+    parts = [f"{name}={','.join(values)}" for name, values in sorted(rule.match.items())]
+    if rule.where is not None:
+        parts.append(to_text(rule.where))
+    return f"{rule.kind}: {'; '.join(parts)}"[:MAX_SENTENCE]
 
 
 def check_reason(question: PersonQuestion, policy: PolicySettings) -> None:

@@ -14,6 +14,7 @@ from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import independent
 from alarm.decisions.rule_states import TRANSITIONS, WISHES, RuleState
 from alarm.watchlist_reader import command_of
+from bus.client.model import KeyedValue
 from bus.contracts.command_codes import (
     EMERGENCY_HOURS,
     EMERGENCY_RENEWED,
@@ -290,6 +291,20 @@ def test_a_rule_without_a_plate_has_its_conditions_as_its_target() -> None:
     white = WatchCommand(rule_id="r", op="put", version=1, match={"vehicle_color": ["白色"]})
     assert targets_of(white) == targets_of(msgspec.structs.replace(white, rule_id="q", name="m"))
     assert targets_of(white) != targets_of(msgspec.structs.replace(white, match={"vehicle_color": ["黑色"]}))
+
+
+@given(st.none() | st.binary(max_size=80) | st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["rule_id", "op", "version", "text", "target", "until_ms", "outcome"]),
+        inner | st.sampled_from(["proposed", "settled", "emergency", "put"]), max_size=7),
+    max_leaves=9).map(lambda one: msgspec.json.encode(one)), st.sampled_from([b"r", b"r~proposed", b"t~emergency"]))  # fmt: skip
+def test_any_bytes_are_one_of_ours_or_change_nothing(value: bytes | None, key: bytes) -> None:
+    """For the decider and for whoever matches."""
+    known = KnownRules()
+    known.apply(on_topic(KeyedValue(key, b""))._replace(value=value))
+    assert len(known.all_waiting()) == isinstance(beside_rules(value), WatchProposal)
+    assert command_of(on_topic(KeyedValue(key, b""))._replace(value=value)) is None or beside_rules(value) is None
 
 
 asks = st.tuples(

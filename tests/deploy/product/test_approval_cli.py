@@ -15,12 +15,13 @@ from typer.testing import CliRunner
 from alarm.proposals_cli import shell_user
 from bus.domain.policy import PolicySettings
 from bus.settings import BusSettings, SiteSettings
-from deploy.product import watch_cli
+from deploy.product import evidence_cli, watch_cli
+from deploy.settings import composed
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 from monitor.cli import mount as mount_accounts
 from monitor.questions.question import Asker, question_about
-from monitor.questions.question_log import QuestionLog
+from monitor.questions.question_log import QuestionFilter, QuestionLog
 from tests.alarm.dispatch.dispatch_world import running_broker
 from tests.running_decider import running_decider
 
@@ -133,6 +134,7 @@ def test_an_emergency_is_in_force_at_once_and_a_rule_without_a_reason_is_not_tak
     reasons = ("--reason", "abducted", "--case", "K-2")
     done = run("watch", "add", "--id", "three", *plate, "--emergency", "6h", *reasons)
     assert (done.exit_code, done.output) == (0, "three is in force\n")
+    assert "emergency" in run("watch", "list").output
     again = run("watch", "add", "--id", "four", *plate, "--emergency", "6h", *reasons)
     assert (again.exit_code, "within 30 days" in again.output) == (1, True)
     odd = run("watch", "add", *plate, "--emergency", "90m")
@@ -157,3 +159,29 @@ def test_who_asked_what_is_listed_filtered_and_paged(site: SiteSettings) -> None
     assert [json.loads(line)["case"] for line in rest.stdout.splitlines()] == ["K-0"]
     assert run("questions", "--from", "tomorrow").exit_code == 2
     assert run("questions", "--from", "2027-01-01").output == "nobody has asked that\n"
+
+
+@pytest.mark.parametrize("words", [
+    ("evidence", "--plate", "浙A12345"), ("watch", "preview", "--plate", "浙A12345"),
+])  # fmt: skip
+def test_evidence_and_a_preview_at_a_shell_have_a_reason_and_are_kept(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """Also where the store has nothing to say."""
+    settings = composed.load(None, [f"site.data_dir={tmp_path}/var"], {})
+    app = typer.Typer()
+    watch_cli.mount(app)
+    evidence_cli.mount(app)
+    log = QuestionLog(settings.site.data_path, 400)
+
+    def run(*more: str) -> Result:
+        return CliRunner().invoke(app, [*words, *more], obj=settings)
+
+    for more, option in (((), "--reason"), (("--reason", "x"), "--case")):
+        refused = run(*more)
+        assert (refused.exit_code, option in refused.output) == (2, True)
+    assert log.page(QuestionFilter(), limit=5) == ([], 0)
+    run("--reason", "stolen", "--case", "K-1")
+    [one], _ = log.page(QuestionFilter(), limit=5)
+    assert (one.account, one.issuer, one.case) == (shell_user(), "command line", "K-1")
+    assert any("浙A12345" in value for value in one.subject.values())
