@@ -156,6 +156,9 @@ HIDDEN: tuple[ConfigKey, ...] = (
     topic_key("mirror.source.cluster.id", STRING, "",
         "A key of our own: the cluster this topic is mirrored from. While it is set, only the "
         "mirror writes records here, over the listener that mirror.listener.name names."),
+    topic_key("mirror.source.topic.id", STRING, "",
+        "A key of our own: the id of the source's topic that this one is copied from. The mirror "
+        "does not go on with another one of that name."),
     topic_key("mirror.target.cluster.id", STRING, "",
         "A key of our own: a cluster this topic is copied to. After a restart of the whole cluster "
         "it takes records only once somebody has confirmed the site epoch."),

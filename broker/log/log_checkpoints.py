@@ -28,8 +28,8 @@ FIRST_DIRTY = "cleaner-offset-checkpoint"
 
 class LogCheckpoints:
     """Invariant: `_recovery_points` and `_first_dirty` are what the writer was last handed, or what
-    was found at the start. `_stale`: deleted logs whose offsets a file may still hold, and their
-    directory."""
+    was found at the start. `_stale`: logs, and directories that they are not in any more but whose
+    files may still hold their offsets."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class LogCheckpoints:
         self._directories = directories
         self._recovery_points: dict[TopicPartition, int] = {}
         self._first_dirty: dict[TopicPartition, int] = {}
-        self._stale: dict[TopicPartition, str] = {}
+        self._stale: set[tuple[TopicPartition, str]] = set()
         self._with_first_dirty: set[str] = set()
         self._unblocking: set[TaskHandle] = set()
 
@@ -63,15 +63,19 @@ class LogCheckpoints:
         """What a directory's files say at the start."""
         self._recovery_points.update(recovery_points)
         self._first_dirty.update(first_dirty)
-        self._stale.update(dict.fromkeys(first_dirty, directory))
+        self._stale.update((key, directory) for key in (*recovery_points, *first_dirty))
         if first_dirty:
             self._with_first_dirty.add(directory)
 
     def has_stale_lines(self) -> bool:
-        """After all logs were opened: whether one of them was deleted, and the process died before
-        the checkpoints of its directory were written."""
-        here = {(partition.topic, partition.index) for partition in self._logs()}
-        self._stale = {key: home for key, home in self._stale.items() if key not in here}
+        """After all logs were opened: whether one of them was deleted, or moved to another
+        directory, and the process died before the checkpoints of its directory were written."""
+        here = {
+            ((partition.topic, partition.index), parent_of(partition))
+            for partition in (*self._logs(), *self._future_logs())
+        }
+        unusable = self._unusable.reasons
+        self._stale = {one for one in self._stale - here if one[0] not in unusable}
         return bool(self._stale)
 
     def write(self) -> None:
@@ -141,11 +145,13 @@ class LogCheckpoints:
         """Its lines stay in the files until they are written again."""
         key = (partition.topic, partition.index)
         if self._recovery_points.get(key) or self._first_dirty.get(key):
-            self._stale[key] = parent_of(partition)
+            self._stale.add((key, parent_of(partition)))
 
     def on_created(self, created: Log) -> None:
         """Block it if its directory's files may hold the offsets of an older log of its name."""
-        if self._stale.pop((created.topic, created.index), None) == parent_of(created):
+        line = ((created.topic, created.index), parent_of(created))
+        if line in self._stale:
+            self._stale.remove(line)
             self.block_until_written(created)
 
     def block_until_written(self, partition: Log) -> None:

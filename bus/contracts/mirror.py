@@ -12,6 +12,9 @@ from msgspec import Meta
 
 SOURCE_CLUSTER_KEY = "mirror.source.cluster.id"
 """The topic's key that makes a topic of our brokers a mirror of that cluster's."""
+SOURCE_TOPIC_KEY = "mirror.source.topic.id"
+"""The topic's key with the id, in hexadecimal digits, of the source's topic that it is copied from.
+A topic made anew under the same name has another one."""
 REFUSED_COMMITS_KEY = "mirror.refuses.commits.epoch"
 """The topic's key with the number of the site epoch under which a former primary's coordinators
 take no commits of it: from the fence until the new primary takes records."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.policy.selection import TopicSelection
@@ -63,6 +63,7 @@ class NewSecondSite:
         )
         change: ConfigChanges = [
             (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._primary.cluster_id),
+            (SOURCE_TOPIC_KEY, AlterConfigOp.DELETE, None),
             (GENERATION_KEY, AlterConfigOp.SET, str(generation)),
         ]
         changes = dict.fromkeys(topics, change)

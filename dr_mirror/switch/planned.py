@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import TopicPartition
-from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY
+from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
 from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
@@ -205,6 +205,7 @@ class PlannedSwitch:
         deadline = time.monotonic() + self._limits.timeout_s
         change: ConfigChanges = [
             (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._new.cluster_id),
+            (SOURCE_TOPIC_KEY, AlterConfigOp.DELETE, None),
             (REFUSED_COMMITS_KEY, AlterConfigOp.SET, str(epoch.number)),
         ]
         while True:

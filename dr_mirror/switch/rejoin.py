@@ -22,7 +22,7 @@ from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.contracts import headers
 from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
 from bus.contracts.mirror_truncations import (
     TRUNCATIONS_KEY,
     LogTruncation,
@@ -185,6 +185,7 @@ class Rejoin:
         self._generation = next_generation(now_ms(), (each.configs for each in found.values()))
         change: ConfigChanges = [
             (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._primary.cluster_id),
+            (SOURCE_TOPIC_KEY, AlterConfigOp.DELETE, None),
             (GENERATION_KEY, AlterConfigOp.SET, str(self._generation)),
         ]
         changes = dict.fromkeys(found, change)

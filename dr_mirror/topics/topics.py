@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bus.client.model import TopicDescription, TopicPartition
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
 from dr_mirror.policy.selection import TopicSelection
 from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
 from dr_mirror.topics.generations import GENERATION_KEY, generation_of
@@ -82,7 +82,7 @@ def plan_topics(
     """A plan for every selected topic and every mirror of the source that the target holds.
 
     All are named as at the source. `known_ids` are the source's ids of the topics that this process
-    copies already.
+    copies already; what others copied before, the target's topics say.
     """
     plans = {
         name: loop_by_name(name)
@@ -115,6 +115,7 @@ def _plan(
     if target is None:
         configs = {
             **wanted_configs(source),
+            **_source_topic(source),
             SOURCE_CLUSTER_KEY: clusters.source_cluster_id,
             GENERATION_KEY: str(clusters.generation),
         }
@@ -124,10 +125,11 @@ def _plan(
         return TopicPlan(name, MirrorState.NOT_A_MIRROR)
     if origin != clusters.source_cluster_id:
         return TopicPlan(name, MirrorState.OTHER_SOURCE, detail=f"{SOURCE_CLUSTER_KEY}={origin}")
-    if known_id and known_id != source.topic_id:
+    copied_id = known_id.hex() or target.configs.get(SOURCE_TOPIC_KEY, "")
+    if copied_id and any(source.topic_id) and copied_id != source.topic_id.hex():
         return TopicPlan(
             name, MirrorState.RECREATED_AT_SOURCE,
-            detail=f"topic id {known_id.hex()} was copied, the source has {source.topic_id.hex()}; "
+            detail=f"topic id {copied_id} was copied, the source has {source.topic_id.hex()}; "
             f"to copy the new one: databus mirror copy-anew {name}",
         )  # fmt: skip
     newest = generation_of(target.configs)
@@ -135,7 +137,7 @@ def _plan(
         return TopicPlan(name, MirrorState.FENCED, detail=f"{GENERATION_KEY}={newest}")
     configure = {
         key: value
-        for key, value in wanted_configs(source).items()
+        for key, value in {**wanted_configs(source), **_source_topic(source)}.items()
         if target.configs.get(key) != value
     }
     if newest < clusters.generation:
@@ -176,6 +178,11 @@ def with_recreated(
                 f"copy the new one: databus mirror copy-anew {name}",
             )  # fmt: skip
     return found
+
+
+def _source_topic(source: MirrorTopic) -> dict[str, str]:
+    """Whose copy it is, once a copy; a cluster of before Kafka 2.8 has no ids."""
+    return {SOURCE_TOPIC_KEY: source.topic_id.hex()} if any(source.topic_id) else {}
 
 
 def wanted_configs(source: MirrorTopic) -> dict[str, str]:

@@ -196,6 +196,33 @@ def test_the_checkpoints_name_the_log_where_it_is_now(machine: FutureLogsHost, b
     assert machine.disk.read_text("/b/recovery-point-offset-checkpoint") == "0\n1\nt 0 4\n"
 
 
+def test_a_line_that_a_death_left_where_the_log_was_before_goes_at_the_next_start(
+    machine: FutureLogsHost, batch: Batch
+) -> None:
+    """Of the recovery point and of the first dirty offset: the log may come back later."""
+    logs = machine.start()
+    current = make(logs)
+    put(current, batch, 2)
+    current.flush()
+    copy(current, logs.future_logs.create(current, "/b"))
+    replace(logs)
+    for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"):
+        machine.disk.replace_text_durably(f"/a/{name}", "0\n1\nt 0 4\n")
+    again = machine.start()
+
+    async def start_and_stop() -> None:
+        again.start()
+        await again.checkpoint_writer.until_written("/a")
+        found = machine.disk.read_text("/a/cleaner-offset-checkpoint")
+        await again.stop()
+        assert found == "0\n0\n"
+
+    asyncio.run(start_and_stop())
+    for name in ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint"):
+        assert machine.disk.read_text(f"/a/{name}") == "0\n0\n", name
+    assert machine.disk.read_text("/b/recovery-point-offset-checkpoint") == "0\n1\nt 0 4\n"
+
+
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_a_death_at_any_step_of_a_replacement_leaves_one_good_log(
     machine: FutureLogsHost, batch: Batch, loses_power: bool

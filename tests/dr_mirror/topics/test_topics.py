@@ -11,6 +11,7 @@ from dr_mirror.topics.sites import SitesError, check_sites
 from dr_mirror.topics.states import MirrorState
 from dr_mirror.topics.topics import (
     SOURCE_CLUSTER_KEY,
+    SOURCE_TOPIC_KEY,
     ClusterPair,
     MirrorTopic,
     plan_topics,
@@ -28,7 +29,8 @@ def topic(partitions: int = 4, topic_id: bytes = b"1" * 16, **configs: str) -> M
 
 
 def mirrored(partitions: int = 4, **configs: str) -> MirrorTopic:
-    keys = {"mirror_source_cluster_id": "A", "mirror_generation": "100", **configs}
+    keys = {"mirror_source_cluster_id": "A", "mirror_generation": "100",
+            "mirror_source_topic_id": (b"1" * 16).hex(), **configs}
     return topic(partitions, b"2" * 16, **keys)
 
 
@@ -46,7 +48,7 @@ def test_a_missing_topic_is_made_with_the_partitions_and_what_decides_its_record
     assert (made.state, made.create, made.copied) == (MirrorState.COPYING, True, 3)
     assert made.configure == {
         "cleanup.policy": "compact", "retention.ms": "7",
-        SOURCE_CLUSTER_KEY: "A", GENERATION_KEY: "100",
+        SOURCE_CLUSTER_KEY: "A", GENERATION_KEY: "100", SOURCE_TOPIC_KEY: (b"1" * 16).hex(),
     }  # fmt: skip
 
 
@@ -68,6 +70,15 @@ def test_an_older_generation_is_raised_and_a_newer_one_stops_this_instance():
     """The fence stands in the topic, so that a new leader knows it."""
     assert plan(topic(), mirrored(mirror_generation="99")).configure == {GENERATION_KEY: "100"}
     assert plan(topic(), mirrored(mirror_generation="101")).state is MirrorState.FENCED
+
+
+def test_whose_copy_it_is_is_written_down_once_and_a_source_without_ids_is_copied():
+    """A mirror of an earlier version has not written it, and clusters of before Kafka 2.8 have none.
+    """
+    id_of_it = (b"1" * 16).hex()
+    assert plan(topic(), mirrored(mirror_source_topic_id="")).configure == {SOURCE_TOPIC_KEY: id_of_it}
+    without = plan(topic(topic_id=bytes(16)), mirrored())
+    assert (without.state, without.configure) == (MirrorState.COPYING, {})
 
 
 def test_partitions_that_the_source_got_are_added():
@@ -121,6 +132,7 @@ def test_of_topics_that_have_a_counterpart_of_each_partition_none_is_asked():
         (topic(mirror_source_cluster_id="B"), topic(), {}, MirrorState.LOOP),
         (None, mirrored(), {}, MirrorState.DELETED_AT_SOURCE),
         (topic(topic_id=b"3" * 16), mirrored(), {NAME: b"1" * 16}, MirrorState.RECREATED_AT_SOURCE),
+        (topic(topic_id=b"3" * 16), mirrored(), {}, MirrorState.RECREATED_AT_SOURCE),
     ],
 )
 def test_what_cannot_be_copied_is_named_and_nothing_is_changed(source, target, known, state):
