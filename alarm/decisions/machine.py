@@ -25,7 +25,7 @@ StateT = TypeVar("StateT", bound=TopicState)
 
 class NewestDecision(NamedTuple):
     """On what a request concerns. `is_in_force`: a version that people see; of what ended they see
-    none."""
+    none. `ends_at_ms`: when it ends by itself; 0: never."""
 
     version: int
     command_id: str
@@ -33,6 +33,7 @@ class NewestDecision(NamedTuple):
     decided_at_ms: int
     is_in_force: bool
     waits: bool = False  # for an approval
+    ends_at_ms: int = 0
 
 
 class DecidedState(NamedTuple):
@@ -93,6 +94,8 @@ def decide(
         is_same = (before.topic, before.offset) == (request.topic, request.offset)
         return Decided((), None if is_same else before)
     newest = machine.newest(request, state)
+    if 0 < newest.ends_at_ms <= now_ms:
+        newest = newest._replace(is_in_force=False)
     if newest.command_id and newest.command_id == request.command_id:  # recorded, not yet answered
         answer = _accepted(request, newest.version, now_ms, waits=newest.waits)
         return Decided((), answer)

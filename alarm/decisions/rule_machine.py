@@ -88,7 +88,7 @@ class RuleMachine:
             )  # fmt: skip
         return NewestDecision(
             rule.version, rule.command_id, rule.decided_by, rule.decided_at_ms,
-            is_in_force=rule.state is RuleState.IN_FORCE,
+            is_in_force=rule.state is RuleState.IN_FORCE, ends_at_ms=rule.ends_at_ms,
         )  # fmt: skip
 
     def follow(

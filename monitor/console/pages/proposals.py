@@ -10,6 +10,7 @@ from bus.contracts.commands import WatchCommand
 from bus.domain.rule_check import RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.proposals import MAX_ROWS, ProposalDecision, Verdict, proposal_row, verdict_command
+from monitor.console.case_field import CaseField
 from monitor.console.elements import panel
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
@@ -31,7 +32,14 @@ def build(view: View) -> None:
     """The page."""
     if not view.services.questions.policy.requires_approval:
         ui.label(view.t("proposals.no_policy")).classes("notice")
+    if _may_look_ahead(view):
+        CaseField(view, lambda: None)
     ProposalList(view)
+
+
+def _may_look_ahead(view: View) -> bool:
+    """Whether this person may see what a rule would have hit."""
+    return view.may(ConsoleOperation.WATCH_WRITE) or view.may(ConsoleOperation.WATCH_APPROVE)
 
 
 class ProposalList:
@@ -121,7 +129,7 @@ class ProposalCard:
     def _buttons(self, text: WatchCommand) -> None:
         view, t = self._view, self._view.t
         is_own = self._row["proposed_by"].casefold() == view.principal.name.casefold()
-        if view.may(ConsoleOperation.WATCH_WRITE):
+        if _may_look_ahead(view):
             ui.button(
                 t("watch.preview"), color=None, icon="history",
                 on_click=partial(self._preview.show, text),

@@ -247,6 +247,14 @@ def test_a_proposal_waits_while_its_emergency_is_in_force_and_replaces_it() -> N
     assert (world.in_force(), world.known.state("r", NOW_MS + DAY_MS)) == ({"r": "n"}, RuleState.IN_FORCE)
 
 
+def test_who_saw_that_an_emergency_had_ended_may_approve_what_waits() -> None:
+    """Nobody is shown its version any more; while it lasts the approver has to have seen it."""
+    world = in_state(RuleState.PROPOSED)
+    world.ask("put", 9, emergency_hours=1, name="now")
+    assert world.ask("approve", 10, NOW_MS + HOUR_MS - 1, seen_version=0).code == STALE
+    assert world.ask("approve", 11, NOW_MS + HOUR_MS, seen_version=0).state == "accepted"
+
+
 def test_emergencies_are_decided_one_after_the_other() -> None:
     """Else two that come at once would both be the first of their target."""
     world = ProposalWorld()

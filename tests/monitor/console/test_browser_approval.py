@@ -116,6 +116,9 @@ def test_a_rule_is_proposed_changed_and_approved_by_another_person(
     expect(card).to_contain_text("li 于")
     expect(card).to_contain_text("事由：被盗")
     expect(card).to_contain_text(plate)
+    choose_case(approver, "K-1", "审批")
+    card.get_by_role("button", name="预览").click()
+    expect(card.get_by_text("最近 7 天：命中 0 次")).to_be_visible()
     shoot(approver, console, f"proposals-{width}")
     assert approver.evaluate(OVERFLOW) <= 0
     card.get_by_role("button", name="驳回").click()
