@@ -14,9 +14,11 @@ import msgspec
 import typer
 from rich.table import Table
 
-from alarm.command_request import CLIENT_ID, fail, print_lines, request_answer
+from alarm.asked_answer import fail
+from alarm.command_request import CLIENT_ID, print_lines, request_answer
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
+from alarm.lists.base_tables import tables_folder
 from alarm.proposals_cli import (
     ISSUER,
     CaseOption,
@@ -26,6 +28,8 @@ from alarm.proposals_cli import (
     withdraw,
 )
 from alarm.rules import RuleSet
+from alarm.rules.references import references_of
+from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
@@ -34,9 +38,11 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
+    USUAL_QUIET_S,
     MatchedKind,
     WatchCommand,
 )
+from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.accepted_readings import accepted_plates, accepted_readings
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
@@ -65,8 +71,12 @@ KindOption = Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")]
 WhereOption = Annotated[str, typer.Option(help=WHERE_HELP)]
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
 _EMERGENCY_HELP = "In force at once and for so long, 24h, without an approval; needs --reason."
+_QUIET_HELP = (
+    "Seconds: so long before and after an alarm no other record of that target at that place raises"
+    " one; they are counted. 0: each record does."
+)
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
-_OPTIONS = {"name": "--name", "valid_until_ms": "--for", PLATE: "--plate"}
+_OPTIONS = {"name": "--name", "valid_until_ms": "--for", "quiet_s": "--quiet", PLATE: "--plate"}
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -100,6 +110,7 @@ def add(
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "warning",
     rule_id: Annotated[str, typer.Option("--id", help="Change the rule of this id.")] = "",
     lasting: Annotated[str, typer.Option("--for", help=_FOR_HELP)] = "",
+    quiet_s: Annotated[int, typer.Option("--quiet", help=_QUIET_HELP)] = USUAL_QUIET_S,
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     where: WhereOption = "",
     emergency: Annotated[str, typer.Option(help=_EMERGENCY_HELP)] = "",
@@ -116,6 +127,7 @@ def add(
         version=now_ms,
         severity=_one_of("--severity", severity, ("info", "warning", "critical")),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
+        quiet_s=quiet_s,
         author=shell_user(),
         issuer=ISSUER,
         command_id=new_command_id(),
@@ -126,6 +138,8 @@ def add(
     )
     check_options(command)
     warn_if_unindexed(command)
+    warn_of_places(ctx, command, CLIENT_ID)
+    _warn_of_missing_lists(ctx, command)
     answer = request_answer(ctx, command, as_json=as_json)
     waits = answer.state == "proposed"
     if as_json:
@@ -156,6 +170,21 @@ def rule_of_options(
     )
 
 
+def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
+    """It may be imported later; a list whose id is misspelt means nobody."""
+    named = references_of(command.where)
+    if not named:
+        return
+    lists = _rules(ctx).references.lists
+    missing = sorted(one.id for one in named if one.id not in lists)
+    if missing:
+        typer.echo(
+            f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"
+            " negation is met; see: databus lists show",
+            err=True,
+        )
+
+
 def check_options(command: WatchCommand) -> None:
     """Raises `typer.BadParameter` for a rule that cannot be meant."""
     try:
@@ -172,6 +201,10 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Take a rule off the watch list."""
+    if rule_id.startswith(LIST_RULE):
+        raise typer.BadParameter(
+            f"{rule_id} is a list; end it by: databus lists end {rule_id.removeprefix(LIST_RULE)}"
+        )
     rule = _rules(ctx).rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
@@ -216,10 +249,11 @@ def explain_rule(
     record: Annotated[Path | None, typer.Option(help="A file: the record's JSON, as sent.")] = None,
 ) -> None:
     """Say why a record meets a rule or does not, branch by branch."""
-    rule = _rules(ctx).rules.get(rule_id)
+    rules = _rules(ctx)
+    rule = rules.rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone):
+    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone, rules.references):
         typer.echo(line)
 
 
@@ -242,7 +276,7 @@ def list_alarms(
     if as_json:
         print_lines(found)
         return
-    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after")
+    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after", "further")
     for alarm in found:
         table.add_row(*_row(ctx, alarm))
     screen().print(table if found else "no alarms")
@@ -321,8 +355,11 @@ def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
 def _rules(ctx: typer.Context) -> RuleSet:
     """As they stand on their topic."""
     try:
-        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S)
-        watchlist.catch_up()
+        with register_of_site(ctx, CLIENT_ID) as register:
+            watchlist = WatchlistReader(
+                ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), register, timeout_s=READ_S
+            )
+            watchlist.catch_up()
     except CatchUpTimeout as error:
         fail(f"the watch list cannot be read: {error}")
     watchlist.close()
@@ -338,4 +375,5 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         plate_text(alarm.plate_number),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
+        f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )

@@ -11,8 +11,9 @@ import typer
 from alarm.rules import attributes_of
 from alarm.rules.explain import ExplainedNode, explain
 from alarm.rules.matcher import Rule
+from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.commands import USUAL_KIND
-from bus.contracts.expressions import Conjunction, Disjunction, Negation, Resemblance
+from bus.contracts.expressions import AtPlace, Conjunction, Disjunction, Negation, Resemblance
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.leaf_text import number_text
 from bus.domain.expressions.rule_tree import tree_of
@@ -47,7 +48,9 @@ def record_of(plate: str, file: Path | None) -> Message:
         raise typer.BadParameter(text, param_hint="--record") from error
 
 
-def explanation(rule: Rule, message: Message, zone: str) -> Iterator[str]:
+def explanation(
+    rule: Rule, message: Message, zone: str, references: References = NO_REFERENCES
+) -> Iterator[str]:
     """A line per node of the rule, then the whole."""
     kind, where = rule.command.kind, rule.command.where
     attributes, times_ms = attributes_of(kind, message), _captured_ms(kind, message, zone)
@@ -61,7 +64,7 @@ def explanation(rule: Rule, message: Message, zone: str) -> Iterator[str]:
     except ExpressionError as error:
         yield f"the rule is met by no record, and should be put again: {error}"
         return
-    for one in explain(tree, attributes, times_ms):
+    for one in explain(tree, attributes, times_ms, references):
         yield _line(one, zone)
     met = rule.condition.is_met(attributes, times_ms)
     yield f"a {kind} record like this {'meets' if met else 'does not meet'} the rule"
@@ -78,8 +81,15 @@ def _captured_ms(kind: str, message: Message, zone: str) -> tuple[int, ...]:
 def _line(one: ExplainedNode, zone: str) -> str:
     word = _GROUPS.get(type(one.node))
     text = word or to_text(one.node, zone)
+    if one.is_missing:
+        return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}   ({_missing(one)})"
     value = f"   ({one.value}{_price(one)})" if one.value else ""
     return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}{value}"
+
+
+def _missing(one: ExplainedNode) -> str:
+    is_place = isinstance(one.node, AtPlace)
+    return "the register has no such name" if is_place else "no such list is in force"
 
 
 def _price(one: ExplainedNode) -> str:

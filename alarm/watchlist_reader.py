@@ -1,4 +1,5 @@
-"""Reads the rules in force to their end before records or candidates are matched.
+"""Reads the rules in force to their end before records or candidates are matched, and the lists of
+plates that they refer to.
 
 `state.watchlist` is compacted and read from its beginning at every start. Spark's driver and the
 dispatcher use the same reader. Never: the rules of an earlier version's topic before a dispatcher
@@ -11,10 +12,13 @@ import logging
 import threading
 import time
 from contextlib import closing
+from pathlib import Path
 
 import msgspec
 
+from alarm.lists.reader import ListReader
 from alarm.rules import RuleSet
+from alarm.rules.references import References
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
@@ -25,7 +29,9 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.proposals import beside_rules
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
 from bus.domain.expressions.tree import ExpressionError, check_size
+from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
 from bus.errors import BusError, ErrorCode
+from bus.files.register_file import RegisterSource
 from bus.settings import BusSettings
 
 __all__ = ["CatchUpTimeout", "WatchlistReader", "command_of", "rule_id_of"]
@@ -62,17 +68,29 @@ class WatchlistReader:
         self,
         bus: BusSettings,
         client_id: str,
+        folder: Path | None = None,
+        register: RegisterSource | None = None,
         *,
         timeout_s: float = CATCH_UP_TIMEOUT_S,
         stopping: threading.Event | None = None,
     ) -> None:
-        """Raises `CatchUpTimeout`, BusError."""
+        """`folder`: where this machine keeps tables of lists (`BaseTables`); without it no list is
+        read, and none is in force. `register`: what places are taken from; without it rules that
+        name places are met by no record. Raises `CatchUpTimeout`, BusError."""
         _wait_until_taken_over(bus, client_id, timeout_s, stopping or threading.Event())
         self._topic = CompactedTopic(
             bus, STATE_WATCHLIST, _WatchRules,
             client_id=client_id, leaders=PartitionLeaders(bus, f"{client_id}-ends"),
             overrides=FOLLOWS_LEADERS, timeout_s=timeout_s, stopping=stopping,
         )  # fmt: skip
+        self._lists = folder and ListReader(
+            bus, f"{client_id}-lists", folder, timeout_s=timeout_s, stopping=stopping
+        )
+        self._register = register
+        self._register_version: int | None = None
+        self._places = NO_PLACES
+        self.version = 0
+        """Grows with every change of what is in force, lists included."""
 
     @property
     def rules(self) -> RuleSet:
@@ -85,9 +103,10 @@ class WatchlistReader:
         return self._topic.generation
 
     def catch_up(self) -> list[DecidedRule]:
-        """Apply every command that was on the topic when this was called, and return the new ones.
+        """Apply every command that was on the topic when this was called, and return the new ones;
+        every change of a list, too.
 
-        Raises `CatchUpTimeout`, also when `stopping` is set meanwhile.
+        Raises `CatchUpTimeout`, also when `stopping` is set meanwhile, BusError.
         """
         before, generation = self.rules, self.generation
         self._topic.catch_up()
@@ -96,11 +115,27 @@ class WatchlistReader:
                       STATE_WATCHLIST, len(before))  # fmt: skip
         state = self._topic.state
         new, state.new = state.new, []
+        lists = self._lists.catch_up() if self._lists else {}
+        is_changed = self.rules.refer_to(References(lists=lists, places=self._read_places()))
+        self.version += bool(new or is_changed or self.generation != generation)
         return new
+
+    def _read_places(self) -> RegisteredPlaces:
+        """Of the register as it is; the same ones until it is another."""
+        if self._register is None:
+            return NO_PLACES
+        version = self._register.version
+        if version != self._register_version:
+            self._register_version, register = version, self._register.read()
+            if register != self._places.register:
+                self._places = RegisteredPlaces(register)
+        return self._places
 
     def close(self) -> None:
         """Leave."""
         self._topic.close()
+        if self._lists:
+            self._lists.close()
 
 
 def has_earlier_rules(admin: Admin) -> bool:

@@ -12,7 +12,8 @@ from bus.domain.rule_demand import UNINDEXED_WARNING, demand_of
 
 WHERE_HELP = (
     "What a record must be, as a text: 'plate_number like \"浙A*123\" and not vehicle_color in "
-    "(白色, 黑色) and speed_kmh > 80 or vehicle_brand contains \"jeep\"'. What --plate and --match "
+    "(白色, 黑色) and speed_kmh > 80 or vehicle_brand contains \"jeep\"', or 'in district 玄武区 "
+    "and not within (118.79 32.06, 118.81 32.06, 118.8 32.08)'. What --plate and --match "
     "say must hold too. docs/watchlist.md has all forms."
 )
 

@@ -13,6 +13,9 @@ import msgspec
 
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.plate_lists import ListLine
+from bus.domain.list_import import ListImport, ListUpload
+from bus.domain.list_in_force import ListInForce
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest
 from ingest.store.port import PageRequest, Position, RecordReader
 
@@ -50,6 +53,23 @@ class AlarmReader(Protocol):
         """Release the store."""
 
 
+class PlateListReader(Protocol):
+    """The lists of plates. One reader per thread. Any exception means: away, open a new one."""
+
+    def lists(self, now_ms: int) -> Sequence[ListInForce]:
+        """All in force, by id."""
+
+    def lines(self, list_id: str, begin: int, count: int) -> tuple[Sequence[ListLine], int] | None:
+        """Lines from a place on, and the place behind them; 0 at the end. None of a list that is
+        not in force."""
+
+    def lines_like(self, list_id: str, plate: str) -> Sequence[ListLine] | None:
+        """Those that mean a plate, as tolerant as the list is; None as above."""
+
+    def close(self) -> None:
+        """Leave the bus."""
+
+
 class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One process of the product, as its supervisor says; `state` is the supervisor's own word."""
 
@@ -74,3 +94,6 @@ ReadPicture = Callable[[str], tuple[bytes, dict[str, str]] | None]
 PreviewRule = Callable[[RecordReader, WatchCommand, PreviewRequest], PreviewPiece]
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]
+OpenLists = Callable[[], PlateListReader]
+ImportList = Callable[[ListUpload], ListImport]
+"""Raises `CommandError`, and what sending a command does."""

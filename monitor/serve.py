@@ -14,7 +14,9 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
 from monitor.api.services import ConsoleServices, build_services
 from monitor.ports import (
+    ImportList,
     OpenAlarms,
+    OpenLists,
     OpenRecords,
     PreviewRule,
     ReadIncidents,
@@ -51,12 +53,14 @@ async def serve(
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
     read_incidents: ReadIncidents = tuple,
+    open_lists: OpenLists | None = None,
+    import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
         site, bus, console, open_records, open_alarms, read_picture, preview_rule, read_processes,
-        read_watch, read_incidents, policy,
+        read_watch, read_incidents, open_lists, import_list, policy,
     )  # fmt: skip
     _open_accounts(services)
     server = uvicorn.Server(uvicorn.Config(

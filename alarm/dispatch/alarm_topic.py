@@ -1,4 +1,5 @@
-"""`event.alarm`, as the one who decides knows it: what stands on it, and how more is put there.
+"""`event.alarm`, as the one who decides knows it: what stands on it, and how more is put there, and
+beside it what its alarms stand for.
 
 An alarm counts as raised when the brokers have acknowledged it. One whose acknowledgement did not
 come may stand on the topic all the same: whoever goes on reads the topic to its end first.
@@ -9,13 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
 import msgspec
 
-from alarm.dispatch.raised_alarms import RaisedAlarms, repeated_ms
+from alarm.dispatch.quiet_times import RaisedAlarm
+from alarm.dispatch.raised_alarms import NewAlarms, RaisedAlarms, repeated_ms
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import offsets_since
 from bus.client.kafka.config import FOLLOWS_LEADERS
@@ -24,9 +26,16 @@ from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
 from bus.client.kafka.topic_reader import TopicReader
 from bus.client.model import ConsumedRecord
 from bus.client.wire.partition_leaders import PartitionLeaders
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, Suppressed
 from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.topics import DATA_TOPICS, DAY_MS, EVENT_ALARM, EVENT_CANDIDATE, TOPICS
+from bus.contracts.topics import (
+    DATA_TOPICS,
+    DAY_MS,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_SUPPRESSED,
+    TOPICS,
+)
 from bus.errors import BusError, ErrorCode
 from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
@@ -66,10 +75,6 @@ def remembered_ms(bus: BusSettings, client_id: str) -> int:
     return wanted_ms
 
 
-class _Identified(msgspec.Struct):
-    alarm_id: str
-
-
 class AlarmTopic:
     """One thread at a time. Invariant: `_raised` holds what was read and what was acknowledged."""
 
@@ -82,7 +87,9 @@ class AlarmTopic:
     ) -> None:
         self._bus = bus
         self._client_id = client_id
-        self._headers = [(SCHEMA, TOPICS[EVENT_ALARM].schema), (SITE, site.name)]
+        self._site = site.name
+        self.refused: set[str] = set()
+        """Ids that the topic did not take, of the last `publish`: they stand for no other."""
         known_ms = remembered_ms(bus, client_id)
         self._raised = RaisedAlarms(remembered_ms=known_ms)
         self._producer = self._new_producer()
@@ -109,76 +116,124 @@ class AlarmTopic:
     def _learn(self, records: Iterable[ConsumedRecord]) -> None:
         now_ms = wall_clock.now_ms()
         for record in records:
-            alarm_id = _alarm_id(record)
-            if alarm_id is not None:  # a time that is missing or to come counts as now
+            alarm = _alarm(record)
+            if alarm is not None:  # a time that is missing or to come counts as now
                 at_ms = record.timestamp_ms if 0 < record.timestamp_ms < now_ms else now_ms
-                self._raised.add(alarm_id, at_ms)
-        given_up = self._raised.forget(now_ms)
-        if given_up:
+                self._raised.add(alarm, at_ms, record.offset)
+        if given_up := self._raised.forget(now_ms):
             log.error(
                 "%d alarms are no longer remembered, there are too many: repeated candidates may "
                 "raise them again; a rule that matches nearly every record belongs off the list",
                 given_up,
             )
+        if given_up := self._raised.forget_passages():
+            log.error(
+                "%d alarms count no longer for quiet times, there are too many: a late record of "
+                "such a target raises an alarm of its own", given_up,
+            )  # fmt: skip
 
-    def new_of(self, alarms: Sequence[Alarm]) -> list[Alarm]:
-        """Those that are not on the topic, each once."""
-        return self._raised.new_of(alarms)
+    def new_of(
+        self,
+        alarms: Sequence[Alarm],
+        quiet_ms: Mapping[str, int],
+        refused: Collection[str] = (),
+    ) -> NewAlarms:
+        """See `RaisedAlarms.new_of`."""
+        return self._raised.new_of(alarms, quiet_ms, refused)
 
     def publish(self, alarms: Sequence[Alarm], until_s: float) -> bool:
         """Put them there, in their order; whether all are acknowledged. Sends nothing after
         `until_s` of the monotonic clock. What is not acknowledged may be there all the same:
         `catch_up` before the next attempt."""
-        reports: dict[int, DeliveryReport] = {}
-        try:
-            for number, alarm in enumerate(alarms):
-                if time.monotonic() < until_s:
-                    self._send(alarm, number, reports)
-        except ClientFailed as error:
-            log.error("a new producer is needed: %s", error)
-            self._producer.close(0)
-            self._producer = self._new_producer()
-            return False
-        self._producer.flush(DELIVERY_TIMEOUT_S + SCAN_S)
+        reports = self._send_all(EVENT_ALARM, [(one.rule_id, one) for one in alarms], until_s)
         now_ms = wall_clock.now_ms()
+        self.refused = set()
+        is_settled = True
         for number, alarm in enumerate(alarms):
-            if isinstance(reports.get(number), RecordMetadata):
-                self._raised.add(alarm.alarm_id, now_ms)
-        return all(_is_settled(alarm, reports.get(n)) for n, alarm in enumerate(alarms))
+            report = reports.get(number)
+            if isinstance(report, RecordMetadata):
+                self._raised.add(alarm, now_ms, report.offset)
+            elif _is_refused(report):
+                self.refused.add(alarm.alarm_id)
+            is_settled &= _is_settled(f"alarm {alarm.alarm_id}", report)
+        return is_settled
+
+    def publish_suppressed(self, messages: Sequence[Suppressed], until_s: float) -> bool:
+        """What these alarms stand for; as `publish`."""
+        reports = self._send_all(
+            EVENT_SUPPRESSED, [(one.rule_id, one) for one in messages], until_s
+        )
+        open_ones = [
+            one.record_id
+            for number, one in enumerate(messages)
+            if not _is_settled(f"a passage of {one.alarm_id}", reports.get(number))
+        ]
+        return not open_ones
 
     def close(self) -> None:
         """Leave; nothing is on its way between two calls of `publish`."""
         self._producer.close(0)
         self._reader.close()
 
-    def _send(self, alarm: Alarm, number: int, reports: dict[int, DeliveryReport]) -> None:
+    def _send_all(
+        self, topic: str, messages: Sequence[tuple[str, msgspec.Struct]], until_s: float
+    ) -> dict[int, DeliveryReport]:
+        """What is reported of each; of one that was not sent nothing."""
+        reports: dict[int, DeliveryReport] = {}
+        headers = [(SCHEMA, TOPICS[topic].schema), (SITE, self._site)]
+        try:
+            for number, (key, message) in enumerate(messages):
+                if time.monotonic() < until_s:
+                    on_delivery = partial(reports.__setitem__, number)
+                    self._send(topic, key, message, headers, on_delivery)
+        except ClientFailed as error:
+            log.error("a new producer is needed: %s", error)
+            self._producer.close(0)
+            self._producer = self._new_producer()
+            return {}
+        self._producer.flush(DELIVERY_TIMEOUT_S + SCAN_S)
+        return reports
+
+    def _send(
+        self,
+        topic: str,
+        key: str,
+        message: msgspec.Struct,
+        headers: list[tuple[str, str]],
+        on_delivery: Callable[[DeliveryReport], None],
+    ) -> None:
         try:
             self._producer.send(
-                EVENT_ALARM, msgspec.json.encode(alarm), key=alarm.rule_id, headers=self._headers,
-                on_delivery=partial(reports.__setitem__, number), wait_s=DELIVERY_TIMEOUT_S,
+                topic, msgspec.json.encode(message), key=key, headers=headers,
+                on_delivery=on_delivery, wait_s=DELIVERY_TIMEOUT_S,
             )  # fmt: skip
         except ClientFailed:
             raise
         except BusError as error:  # not even queued
-            reports[number] = DeliveryError(error.code, error.detail, EVENT_ALARM)
+            on_delivery(DeliveryError(error.code, error.detail, topic))
 
     def _new_producer(self) -> Producer:
         return Producer(self._bus, client_id=self._client_id, overrides=_OVERRIDES)
 
 
-def _is_settled(alarm: Alarm, report: DeliveryReport | None) -> bool:
+def _is_refused(report: DeliveryReport | None) -> bool:
+    """For ever."""
+    return isinstance(report, DeliveryError) and report.code in NEVER_TAKEN
+
+
+def _is_settled(what: str, report: DeliveryReport | None) -> bool:
     if isinstance(report, RecordMetadata):
         return True
-    if report is not None and report.code in NEVER_TAKEN:
-        log.error("alarm %s is not published: %s", alarm.alarm_id[:200], report)
+    if _is_refused(report):
+        log.error("%s is not published: %s", what[:200], report)
         return True
-    log.warning("alarm %s waits for the bus: %s", alarm.alarm_id[:200], report or "not sent")
+    log.warning("%s waits for the bus: %s", what[:200], report or "not sent")
     return False
 
 
-def _alarm_id(record: ConsumedRecord) -> str | None:
-    """Its id; None where somebody else put something there that is no alarm."""
+def _alarm(record: ConsumedRecord) -> RaisedAlarm | None:
+    """None where somebody else put something there that is no alarm."""
     try:
-        return msgspec.json.decode(record.value or b"", type=_Identified).alarm_id
+        return msgspec.json.decode(record.value or b"", type=RaisedAlarm)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

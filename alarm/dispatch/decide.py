@@ -14,19 +14,28 @@ import msgspec
 
 from alarm.rules import RuleSet, verdict
 from bus.client.model import ConsumedRecord
-from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
+from bus.contracts.alarms import (
+    Acknowledged,
+    Alarm,
+    Candidate,
+    Incident,
+    Notified,
+    Suppressed,
+)
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import (
     EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    EVENT_SUPPRESSED,
 )
 
 _Event = TypeVar("_Event")
 _ALARMS = msgspec.json.Decoder(Alarm)
 _INCIDENTS = msgspec.json.Decoder(Incident)
 _NOTIFIED = msgspec.json.Decoder(Notified)
+_SUPPRESSED = msgspec.json.Decoder(Suppressed)
 _ACKNOWLEDGED = msgspec.json.Decoder(Acknowledged)
 
 
@@ -40,11 +49,12 @@ class Decisions(NamedTuple):
     notified: list[Notified]
     acknowledged: list[Acknowledged]
     origins: dict[str, bytes]
+    suppressed: list[Suppressed]
 
 
 def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> Decisions:
     """Give the verdicts on candidates. A message that is not ours is reported and passed over."""
-    decisions = Decisions([], [], [], [], [], {})
+    decisions = Decisions([], [], [], [], [], {}, [])
 
     def judge(value: bytes) -> Alarm | None:
         return verdict(rules, msgspec.json.decode(value, type=Candidate), now_ms)
@@ -58,10 +68,11 @@ def decide(messages: Iterable[ConsumedRecord], rules: RuleSet, now_ms: int) -> D
 
 def raised(messages: Iterable[ConsumedRecord]) -> Decisions:
     """What was decided before: the alarms and incidents of their topics, and who was told."""
-    decisions = Decisions([], [], [], [], [], {})
+    decisions = Decisions([], [], [], [], [], {}, [])
     kinds: dict[str, tuple[msgspec.json.Decoder[Any], list[Any]]] = {
         EVENT_ALARM: (_ALARMS, decisions.alarms),
         EVENT_INCIDENT: (_INCIDENTS, decisions.incidents),
+        EVENT_SUPPRESSED: (_SUPPRESSED, decisions.suppressed),
         EVENT_NOTIFIED: (_NOTIFIED, decisions.notified),
         EVENT_ACKNOWLEDGED: (_ACKNOWLEDGED, decisions.acknowledged),
     }

@@ -21,6 +21,7 @@ from operator import attrgetter
 from typing import Any
 
 from alarm.decisions.known_rules import KnownRules
+from alarm.decisions.list_machine import ListMachine
 from alarm.decisions.machine import DecisionMachine, decide
 from alarm.decisions.requests import CommandRequest, UnreadableRequest, independent
 from alarm.decisions.rule_machine import RuleMachine
@@ -62,7 +63,7 @@ ANSWER_S = 5.0  # of the group, as of the one of candidates
 
 def machines_of(policy: PolicySettings) -> Mapping[str, DecisionMachine[Any, Any]]:
     """By their topics, `REQUEST_TOPICS`, which have one partition each."""
-    return {one.requests_topic: one for one in (RuleMachine(policy),)}
+    return {one.requests_topic: one for one in (RuleMachine(policy), ListMachine())}
 
 
 class CommandDecider:

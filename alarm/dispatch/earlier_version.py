@@ -31,7 +31,7 @@ def publish_outbox(operations: OperationsStore, topic: AlarmTopic) -> None:
     take them: the next start tries again."""
     topic.catch_up()
     while pending := operations.outbox(BATCH):
-        new = topic.new_of([alarm for _, alarm in pending])
+        new = topic.new_of([alarm for _, alarm in pending], {}).raised
         if not topic.publish(new, math.inf):
             raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{EVENT_ALARM} did not take {len(new)}")
         operations.mark_produced([row_id for row_id, _ in pending])

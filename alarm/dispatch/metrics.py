@@ -19,6 +19,9 @@ class DispatcherMetrics:
         self.notices = NoticeMetrics(self.registry)
         self.candidates = self._counter("candidates", "Candidates that were decided on.")
         self.alarms = self._counter("alarms", "Alarms that this process has raised.")
+        self.suppressed = self._counter(
+            "suppressed", "Records within the quiet time of an alarm of their target, at its place."
+        )
         self._alarm_seconds = CaptureHistogram(
             "databus_dispatcher_alarm_seconds",
             "From the capture to the acknowledgement on `event.alarm`, of alarms raised here.",

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import msgspec
 
-from alarm.dispatch import restored, shadow
+from alarm.dispatch import passages, restored, rule_minutes, shadow
 from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.replicated_incidents import (
     ReplicatedIncident,
@@ -26,14 +26,22 @@ from alarm.dispatch.replicated_incidents import (
 from alarm.dispatch.retention import forget
 from alarm.dispatch.schema import prepare
 from alarm.dispatch.unnotified import NewlyNotified, add_unnotified, remove_unnotified
-from bus.contracts.alarms import NOT_PRIMARY, Acknowledged, Alarm, Incident, Notified
+from bus.contracts.alarms import (
+    NOT_PRIMARY,
+    Acknowledged,
+    Alarm,
+    Incident,
+    Notified,
+    Suppressed,
+)
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
 from bus.domain.retention import RetentionSettings
 from bus.files.lock_file import hold_lock_file
 from bus.files.sqlite_transaction import immediate_transaction
+from bus.notify.notice_digest import RepeatedNotice, digest_of
 from bus.notify.notice_plan import NoticePlan
-from bus.notify.notice_table import NoticeTable
+from bus.notify.notice_table import DIGEST, NoticeTable
 from ingest.store.port import Position, StoreUnavailable
 from ingest.store.sqlite.errors import sqlite_errors
 
@@ -46,6 +54,7 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
 
     commands: Sequence[WatchCommand] = ()
     alarms: Sequence[Alarm] = ()
+    suppressed: Sequence[Suppressed] = ()  # here or there: what alarms stand for
     incidents: Sequence[Incident] = ()
     positions: Sequence[Position] = ()
     shadow_since_ms: int | None = None  # what was raised since then another site notifies
@@ -129,6 +138,7 @@ class OperationsStore:
         for alarm in new:
             self._notify(alarm, changes)
         new += [alarm for alarm in changes.foreign_alarms if self._put_alarm(alarm)]
+        passages.add(self._db, changes.suppressed, changes.now_ms)
         since_ms = changes.notify_since_ms
         shadow.keep(
             self._db, [one for one in changes.foreign_alarms if one.raised_at_ms >= since_ms]
@@ -236,8 +246,32 @@ class OperationsStore:
         since_ms = changes.shadow_since_ms
         if since_ms is not None and alarm.raised_at_ms >= since_ms:
             shadow.keep(self._db, [alarm])
-        else:
+        elif not rule_minutes.is_beyond(self._db, alarm, self._plan.alarms_a_minute):
             self._add_notice(alarm, changes.now_ms)
+
+    def notify_crowds(self, now_ms: int) -> int:
+        """One notice for the alarms of a rule and minute beyond the first ones, once the minute is
+        over. How many alarms."""
+        with self._transaction() as db:
+            crowds = list(rule_minutes.take_over(db, now_ms))
+            for crowd in crowds:
+                self._add_digest(db, crowd, now_ms)
+        return sum(len(crowd.alarms) for crowd in crowds)
+
+    def _add_digest(
+        self, db: sqlite3.Connection, crowd: rule_minutes.Crowd, now_ms: int
+    ) -> None:
+        """Whoever is told only what nobody has acknowledged is told as late of it."""
+        notices = [RepeatedNotice(one.alarm_id, one) for one in crowd.alarms]
+        digest = msgspec.structs.replace(
+            digest_of(f"{DIGEST}{crowd.rule_id}:{crowd.minute}", notices),
+            rule_id=crowd.rule_id, rule_name=crowd.alarms[0].rule_name, perhaps_sent_before=False,
+        )  # fmt: skip
+        ids = [one.alarm_id for one in crowd.alarms]
+        for name, at_ms in self._plan.first_attempts(digest.severity, now_ms).items():
+            self.notices.add_digest(db, name, digest, ids, max(at_ms, now_ms))
+        for alarm_id in ids:
+            add_unnotified(db, alarm_id)
 
     def _add_notice(self, alarm: Alarm, now_ms: int) -> None:
         """Without the record: who gets one asks for it by the alarm's id."""

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from alarm.dispatch.schema import version_of
-from bus.contracts.alarms import Alarm, Incident
+from alarm.dispatch import passages
+from alarm.dispatch.schema import HAS_PASSAGES, version_of
+from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
 from ingest.store.port import PageRequest, Position, StoreUnavailable, cursor_numbers
@@ -67,12 +68,21 @@ class OperationsReader:
         conditions = [(sql, [value]) for sql, value in where if value]
         if plate:  # the keys of earlier versions are in another form
             conditions.append(fits_form("plate_form(plate_key)", plate))
-        return self._page(Alarm, "alarms", page, conditions)
+        found, cursor = self._page(Alarm, "alarms", page, conditions)
+        return self._with_passages(found), cursor
 
     def alarm(self, alarm_id: str) -> Alarm | None:
         """One alarm."""
         found = self._rows("SELECT body FROM alarms WHERE alarm_id = ?", alarm_id)
-        return msgspec.json.decode(found[0][0], type=Alarm) if found else None
+        alarms = [msgspec.json.decode(body, type=Alarm) for (body,) in found]
+        return next(iter(self._with_passages(alarms)), None)
+
+    def suppressed(
+        self, behind: tuple[str, str] = ("", ""), limit: int = MAX_PAGE
+    ) -> list[Suppressed]:
+        """All further passages by rule and record, those behind such a pair."""
+        with sqlite_errors(self._path):
+            return passages.page_of(self._db, behind, limit)
 
     def incidents(
         self, *, page: PageRequest, open_only: bool = False
@@ -101,6 +111,17 @@ class OperationsReader:
     def close(self) -> None:
         """Release the store."""
         self._db.close()
+
+    def _with_passages(self, alarms: list[Alarm]) -> list[Alarm]:
+        """With how many records each stands for; a file of an earlier version does not say."""
+        with sqlite_errors(self._path):
+            if version_of(self._db) < HAS_PASSAGES:
+                return alarms
+            counts = passages.counts_of(self._db, [alarm.alarm_id for alarm in alarms])
+        return [
+            msgspec.structs.replace(alarm, further_passages=counts.get(alarm.alarm_id, 0))
+            for alarm in alarms
+        ]
 
     def _page(
         self, kind: type[_Body], table: str, page: PageRequest, where: Sequence[Condition]

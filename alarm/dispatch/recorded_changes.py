@@ -23,6 +23,7 @@ from bus.contracts.topics import (
     EVENT_ALARM,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    EVENT_SUPPRESSED,
     STATE_WATCHLIST,
 )
 from bus.domain.table_versions import TableVersions
@@ -32,9 +33,11 @@ from ingest.store.positions import valid_positions
 log = logging.getLogger(__name__)
 
 RECORDER = "recorder"
-READ = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, STATE_WATCHLIST)
+RECORDED_TOPICS = (
+    EVENT_ALARM, EVENT_SUPPRESSED, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+)  # fmt: skip
+READ = (*RECORDED_TOPICS, STATE_WATCHLIST)
 # The watch list is read from its beginning: it is a state.
-RECORDED_TOPICS = (EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED)
 
 
 def changes_of(
@@ -54,6 +57,7 @@ def changes_of(
     return BatchChanges(
         commands=_commands(messages, newest),
         alarms=found.alarms,
+        suppressed=[*found.suppressed, *foreign.suppressed],
         incidents=found.incidents,
         shadow_since_ms=shadow_since_ms,
         foreign_alarms=foreign.alarms,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from alarm.dispatch import passages
 from bus.domain.retention import NEVER_MS, RetentionSettings, past_before_ms
 from bus.notify.notice_table import CLOSED, OPEN
 
@@ -29,6 +30,8 @@ def _alarms(db: sqlite3.Connection, before_ms: int) -> int:
         (before_ms, SLICE),
     ).fetchall()
     ids = [(row_id,) for row_id, _ in rows]
+    passages.forget_of(db, [name for _, name in rows])
+    passages.forget_before(db, before_ms, SLICE)
     db.executemany("DELETE FROM notices WHERE subject = ?", [(name,) for _, name in rows])
     db.executemany("DELETE FROM picture_copies WHERE alarm = ?", ids)
     db.executemany("DELETE FROM outbox WHERE id = ?", ids)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 
+from alarm.dispatch.passages import SUPPRESSED
 from alarm.dispatch.picture_queue import PICTURE_COPIES
 from alarm.dispatch.replicated_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
 from alarm.dispatch.restored import RESTORED
+from alarm.dispatch.rule_minutes import RULE_MINUTES
 from alarm.dispatch.shadow import SHADOW_ALARMS, SHADOW_ALARMS_FROM_4, SHADOW_INCIDENTS
 from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 7
+VERSION = 8
+HAS_PASSAGES = 8
+"""Since this version it counts what fell into quiet times."""
 
 PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -52,6 +56,8 @@ CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed'
 {_SINCE_5}
 {OPEN_INCIDENTS}
 {RESTORED}
+{SUPPRESSED}
+{RULE_MINUTES}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -90,7 +96,8 @@ def prepare(connection: sqlite3.Connection) -> None:
         return
     to_5 = _TO_5[found] + _SINCE_5 if found in _TO_5 else ""
     to_6 = to_5 + OPEN_INCIDENTS_FROM_5 if found < 6 else ""
-    change = to_6 + RESTORED if found else _TABLES
+    to_7 = to_6 + RESTORED if found < 7 else ""
+    change = to_7 + SUPPRESSED + RULE_MINUTES if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 

@@ -1,4 +1,4 @@
-"""Keeps this site's tables fit for a cleaner: rules, register, and which records were cut here.
+"""Keeps this site's tables fit for a cleaner: rules, lists, register, which records were cut here.
 
 A thread of the process that records (`OperationsRecorder`), so that one does it in a site. Core:
 `TableCleanup`. In: the topics; how long what was removed is kept. Out: records that change nothing
@@ -17,6 +17,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from alarm.decisions.known_lists import list_record_of
+from alarm.lists.unnamed_chunks import UnnamedChunks
 from alarm.watchlist_reader import command_of
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic, TopicMissing
 from bus.client.kafka.producer import Producer
@@ -27,6 +29,7 @@ from bus.client.table_cleanup import CleanupPlan, ReadCommand, TableCleanup, Tab
 from bus.contracts import headers
 from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import decode_diverged_range
+from bus.contracts.plate_lists import ListRecord, is_chunk_key
 from bus.contracts.proposals import (
     BesideRules,
     EmergencyTarget,
@@ -38,6 +41,7 @@ from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
     CONTROL_REGISTER,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -57,7 +61,7 @@ RETRY_S = 60.0
 SEND_S = 30.0
 ROLE_TIMEOUT_S = 10.0
 
-Command = TypeVar("Command", DecidedRule, RegisterEntry)
+Command = TypeVar("Command", DecidedRule, ListRecord, RegisterEntry)
 
 
 class MaintainedTable(NamedTuple):
@@ -85,6 +89,16 @@ def read_rule(record: ConsumedRecord) -> TableCommand | None:
         command.rule_id, command.version, command.op == "remove", command.op == "floor",
         command.valid_until_ms if is_put else 0,
     )  # fmt: skip
+
+
+def read_list(record: ConsumedRecord) -> TableCommand | None:
+    """The record of a list; chunks of its lines are no commands."""
+    if is_chunk_key((record.key or b"").decode("utf-8", "replace")):
+        return None
+    found = list_record_of(record)
+    if found is None:
+        return None
+    return TableCommand(found.list_id, found.version, found.op == "remove", found.op == "floor")
 
 
 def _command_beside(value: BesideRules) -> TableCommand:
@@ -135,6 +149,10 @@ TABLES = (
         lambda version: DecidedRule(rule_id=FLOOR_KEY, op="floor", version=version),
     ),
     MaintainedTable(
+        STATE_LISTS, read_list, _removed_days, partial(_with_version, ListRecord),
+        lambda version: ListRecord(list_id=FLOOR_KEY, op="floor", version=version),
+    ),
+    MaintainedTable(
         CONTROL_REGISTER, read_entry, _removed_days, partial(_with_version, RegisterEntry),
         lambda version: RegisterEntry(kind="site", id="", op="floor", version=version),
     ),
@@ -179,6 +197,8 @@ class TableMaintenance:
             for table in TABLES:
                 try:
                     self.maintain(table, wall_clock.now_ms(), is_primary=is_primary)
+                    if table.topic == STATE_LISTS:
+                        self.remove_chunks(wall_clock.now_ms(), is_primary=is_primary)
                 except TopicMissing:
                     continue
                 except (BusError, CatchUpTimeout) as error:
@@ -201,16 +221,32 @@ class TableMaintenance:
             self._write(table, plan)
         return plan
 
+    def remove_chunks(self, now_ms: int, *, is_primary: bool) -> int:
+        """Tombstones for lines that no list names; how many. Raises BusError, CatchUpTimeout."""
+        with CompactedTopic(
+            self._bus, STATE_LISTS, UnnamedChunks, client_id=CLIENT_ID, stopping=self._stopping
+        ) as topic:
+            topic.catch_up()
+            keys = topic.state.due(now_ms, is_primary=is_primary)
+        if keys:
+            log.info("%s: %d chunks that no list names are removed", STATE_LISTS, len(keys))
+            self._send([self._tombstones(STATE_LISTS, keys)])
+        return len(keys)
+
     def _write(self, table: MaintainedTable, plan: CleanupPlan) -> None:
         log.info(
             "%s: %d repaired, %d came too late, %d removed, floor %s", table.topic,
             len(plan.repairs), len(plan.late), len(plan.removed), plan.floor,
         )  # fmt: skip
+        self._send(self.steps(table, plan))
+
+    def _send(self, steps: Iterable[list[ConsumedRecord]]) -> None:
+        """One after the other."""
         producer = Producer(
             self._bus, client_id=CLIENT_ID, overrides={"message.timeout.ms": int(SEND_S * 1000)}
         )
         try:
-            for step in self.steps(table, plan):
+            for step in steps:
                 send_records(producer, step, SEND_S)
         finally:
             producer.close(0)
@@ -223,10 +259,19 @@ class TableMaintenance:
             )
             for record, version in plan.repairs
         ]  # fmt: skip
-        schema, site = TOPICS[table.topic].schema.encode(), self._site.name.encode()
-        said = [(headers.SCHEMA, schema), (headers.SITE, site)]
-        yield [ConsumedRecord(table.topic, 0, -1, -1, key, None, said) for key in plan.late]
+        yield self._tombstones(table.topic, plan.late)
         if plan.floor is not None and table.floor is not None:
             value, key = msgspec.json.encode(table.floor(plan.floor)), FLOOR_KEY.encode()
-            yield [ConsumedRecord(table.topic, 0, -1, -1, key, value, said)]
-        yield [ConsumedRecord(table.topic, 0, -1, -1, key, None, said) for key in plan.removed]
+            said_by = self._headers_of(table.topic)
+            yield [ConsumedRecord(table.topic, 0, -1, -1, key, value, said_by)]
+        yield self._tombstones(table.topic, plan.removed)
+
+    def _tombstones(self, topic: str, keys: Iterable[bytes]) -> list[ConsumedRecord]:
+        said_by = self._headers_of(topic)
+        return [ConsumedRecord(topic, 0, -1, -1, key, None, said_by) for key in keys]
+
+    def _headers_of(self, topic: str) -> list[tuple[str, bytes]]:
+        return [
+            (headers.SCHEMA, TOPICS[topic].schema.encode()),
+            (headers.SITE, self._site.name.encode()),
+        ]

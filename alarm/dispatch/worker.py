@@ -24,6 +24,7 @@ from alarm.dispatch.alarm_topic import AlarmTopic
 from alarm.dispatch.commit_lease import CommitLease
 from alarm.dispatch.decide import decide
 from alarm.dispatch.metrics import DispatcherMetrics
+from alarm.lists.base_tables import tables_folder
 from alarm.settings import DispatcherSettings
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.client.committed import unread_records, valid_offsets, void_position
@@ -38,14 +39,19 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.send_all import send_all
 from bus.client.kafka.standby_group import MEMBERSHIP
 from bus.client.kafka.topic_follower import TopicFollower
+from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord, KeyedValue, TopicPartition
-from bus.contracts.alarms import Incident
+from bus.client.register_follower import RegisterFollower
+from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import (
+    CONTROL_REGISTER,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
+    EVENT_SUPPRESSED,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -109,7 +115,10 @@ class AlarmWorker:
     def run(self) -> None:
         """Until stopped. Raises when the bus is away for too long, for a restart."""
         admin = admin_client(self._bus)
-        topics = (EVENT_CANDIDATE, EVENT_ALARM, STATE_WATCHLIST)
+        topics = (
+            EVENT_CANDIDATE, EVENT_ALARM, EVENT_SUPPRESSED, STATE_WATCHLIST, STATE_LISTS,
+            CONTROL_REGISTER,
+        )  # fmt: skip
         try:
             self._cluster = wait_for_topics(admin, topics, self._stopping)
             with closing(TopicFollower(self._bus, [EVENT_CANDIDATE]).start()) as self._topics:
@@ -121,10 +130,14 @@ class AlarmWorker:
 
     def _join(self) -> None:
         """The consumer is closed first: who stands by goes on at once."""
+        path = self._site.data_path / "register.json"
+        register = RegisterFollower(self._bus, path, f"{DISPATCHER}-register")
         with (
+            closing(register.start()),
             closing(
                 WatchlistReader(
-                    self._bus, f"{DISPATCHER}-commands", stopping=self._stopping
+                    self._bus, f"{DISPATCHER}-commands", tables_folder(self._site), register,
+                    stopping=self._stopping,
                 )
             ) as self._watchlist,
             closing(
@@ -137,6 +150,9 @@ class AlarmWorker:
                 overrides={**MEMBERSHIP, **FOLLOWS_LEADERS},  # sees more partitions, or fewer, too
             ) as self._consumer,
         ):
+            # Without places a candidate of a rule that names one would be no alarm.
+            if not register.wait_until_read(CATCH_UP_TIMEOUT_S):
+                raise CatchUpTimeout("the register could not be read")
             self._lease = CommitLease(self._consumer, lambda: self._cluster.topic_ids)
             self._work()
 
@@ -294,16 +310,38 @@ class AlarmWorker:
         decisions = decide(records, self._watchlist.rules, wall_clock.now_ms())
         for reason in decisions.unreadable:
             log.error("%s", reason)
-        new = self._alarms.new_of(decisions.alarms)
-        if new and not (
-            self._lease.renew(_starts(records)) and self._alarms.publish(new, self._lease.until_s)
-        ):
+        if not self._publish(decisions.alarms, _starts(records)):
             return False
         self._metrics.candidates.inc(len(records))
-        self._metrics.raised(new, wall_clock.now_ms())
         handled = {TopicPartition(r.topic, r.partition): r.offset + 1 for r in records}
         self._next |= handled
         self._handled |= handled
+        return True
+
+    def _publish(self, alarms: Sequence[Alarm], starts: dict[TopicPartition, int]) -> bool:
+        """What is new of them, then what other alarms stand for; whether all is acknowledged."""
+        rules = self._watchlist.rules.rules
+        quiet_ms = {one.rule_id: rules[one.rule_id].command.quiet_s * 1000 for one in alarms}
+        refused: set[str] = set()
+        while True:
+            new = self._alarms.new_of(alarms, quiet_ms, refused)
+            if new.raised and not (
+                self._lease.renew(starts)
+                and self._alarms.publish(new.raised, self._lease.until_s)
+            ):
+                return False
+            refused_now = self._alarms.refused if new.raised else set()
+            raised = [one for one in new.raised if one.alarm_id not in refused_now]
+            self._metrics.raised(raised, wall_clock.now_ms())
+            if not refused_now:
+                break
+            refused |= refused_now  # those that they would have stood for are raised
+        if new.suppressed and not (
+            self._lease.renew(starts)
+            and self._alarms.publish_suppressed(new.suppressed, self._lease.until_s)
+        ):
+            return False
+        self._metrics.suppressed.inc(len(new.suppressed))
         return True
 
     def _decided(self) -> dict[TopicPartition, int]:

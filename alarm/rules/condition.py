@@ -15,6 +15,7 @@ from alarm.rules.expression import ExpressionCondition, expression_condition
 from alarm.rules.fuzzy_plates import FuzzyPlates, fuzzy_plates
 from alarm.rules.index_cells import IndexCells, Signature, Values, cells_of_values
 from alarm.rules.plate_fragments import fragment_of
+from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.commands import WatchCommand
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.indexing import is_indexed
@@ -119,7 +120,9 @@ class MatchAndTree:
         return self.match.is_met(attributes, times_ms) and self.tree.is_met(attributes, times_ms)
 
 
-def condition_of(command: WatchCommand) -> RuleCondition:
+def condition_of(
+    command: WatchCommand, references: References = NO_REFERENCES
+) -> RuleCondition:
     """The condition of a command, in whichever form it is; unread values are dropped. A tree that
     may not be put is met by no record: it comes from a program that does not check."""
     match = _of_match(command.match)
@@ -129,7 +132,7 @@ def condition_of(command: WatchCommand) -> RuleCondition:
         check_complete(command.kind, command.where)
     except ExpressionError:
         return AcceptedValues({})
-    tree = expression_condition(command.where)
+    tree = expression_condition(command.where, references)
     return MatchAndTree(match, tree) if command.match else tree
 
 

@@ -12,8 +12,21 @@ from typing import NamedTuple
 
 from alarm.rules.fuzzy_plates import FuzzyPlates, resembled
 from alarm.rules.leaf_predicates import predicate_of
-from bus.contracts.expressions import Conjunction, Disjunction, Expression, Negation, Resemblance
+from alarm.rules.plate_lists import PlateList
+from alarm.rules.references import NO_REFERENCES, References
+from bus.contracts.expressions import (
+    AtPlace,
+    Conjunction,
+    Disjunction,
+    Expression,
+    InArea,
+    Negation,
+    OnList,
+    Resemblance,
+)
+from bus.contracts.plate_lists import ListLine
 from bus.domain.expressions.to_text import to_text
+from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of
 
 _ABOVE_ALL = 100.0
 """No two edits cost as much."""
@@ -29,24 +42,61 @@ class ExplainedNode(NamedTuple):
     answer: bool | None
     value: str = ""
     price: float | None = None
+    is_missing: bool = False
+    """It refers to something that is not in force."""
 
 
 def explain(
-    tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int], depth: int = 0
+    tree: Expression,
+    attributes: Mapping[str, str],
+    times_ms: Sequence[int],
+    references: References = NO_REFERENCES,
+    depth: int = 0,
 ) -> tuple[ExplainedNode, ...]:
     """The node itself first, then what stands below it."""
     if isinstance(tree, Negation):
-        below = explain(tree.part, attributes, times_ms, depth + 1)
+        below = explain(tree.part, attributes, times_ms, references, depth + 1)
         answer = below[0].answer
         return ExplainedNode(tree, depth, None if answer is None else not answer), *below
     if isinstance(tree, Conjunction | Disjunction):
-        parts = [explain(part, attributes, times_ms, depth + 1) for part in tree.parts]
+        parts = [explain(part, attributes, times_ms, references, depth + 1) for part in tree.parts]
         answer = _together([part[0].answer for part in parts], isinstance(tree, Conjunction))
         return ExplainedNode(tree, depth, answer), *(one for part in parts for one in part)
-    answer = predicate_of(tree).holds(attributes, times_ms)
+    answer = predicate_of(tree, references).holds(attributes, times_ms)
     value = attributes.get(getattr(tree, "attribute", ""), "")
     price = _price(tree, attributes) if isinstance(tree, Resemblance) else None
-    return (ExplainedNode(tree, depth, answer, value, price),)
+    is_missing = isinstance(tree, OnList) and tree.list_id not in references.lists
+    if isinstance(tree, AtPlace | InArea):
+        places = references.places
+        value = places.describe(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
+        is_missing = bool(places.find(tree).missing)
+    return (ExplainedNode(tree, depth, answer, value, price, is_missing),)
+
+
+def listed_plate(
+    tree: Expression, attributes: Mapping[str, str], references: References
+) -> tuple[PlateList, ListLine] | None:
+    """The first list that a tree asks for and that means the plate, and its line."""
+    for list_id in _lists_asked_for(tree):
+        plate_list = references.lists.get(list_id)
+        if plate_list is not None:
+            for plate in values_of(PLATE, attributes.get(PLATE, "")):
+                line = plate_list.find(plate)
+                if line is not None:
+                    return plate_list, line
+    return None
+
+
+def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[str]:
+    """Not those that exempt a plate."""
+    if isinstance(tree, OnList):
+        if not negated:
+            yield tree.list_id
+    elif isinstance(tree, Negation):
+        yield from _lists_asked_for(tree.part, negated=not negated)
+    elif isinstance(tree, Conjunction | Disjunction):
+        for part in tree.parts:
+            yield from _lists_asked_for(part, negated=negated)
 
 
 def _price(leaf: Resemblance, attributes: Mapping[str, str]) -> float | None:
@@ -67,13 +117,16 @@ def _together(answers: list[bool | None], needs_all: bool) -> bool | None:
 
 
 def true_branch(
-    tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int]
+    tree: Expression,
+    attributes: Mapping[str, str],
+    times_ms: Sequence[int],
+    references: References = NO_REFERENCES,
 ) -> str:
     """The text of the first branch of an `or` that holds; empty where a tree has no `or` that
     decides: all of it holds then."""
     for node in _alternatives(tree):
         for part in node.parts:
-            if explain(part, attributes, times_ms)[0].answer:
+            if explain(part, attributes, times_ms, references)[0].answer:
                 return to_text(part)
     return ""
 

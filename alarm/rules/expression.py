@@ -14,16 +14,19 @@ from typing import TypeAlias
 from alarm.rules.index_cells import IndexCells
 from alarm.rules.leaf_predicates import LeafPredicate, predicate_of
 from alarm.rules.planner import cells_of
+from alarm.rules.references import NO_REFERENCES, References, references_of
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     Resemblance,
 )
 from bus.domain.expressions.tree import attributes_of_tree, nodes_of
-from bus.domain.rule_values import CONFIDENCES
+from bus.domain.rule_values import CHECKPOINT, CONFIDENCES, DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +65,41 @@ class ExpressionCondition:
     tree: Expression
     compiled: CompiledTree
     attributes: tuple[str, ...]
+    references: References = NO_REFERENCES
 
     def index_cells(self) -> tuple[IndexCells, ...]:
         """By the rarest part of each branch."""
-        return cells_of(self.tree)
+        return cells_of(self.tree, self.references)
 
     def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """See `RuleCondition.is_met`."""
         return self.compiled.is_met(attributes, times_ms)
 
 
-def expression_condition(tree: Expression) -> ExpressionCondition:
-    """Of a tree that was checked."""
-    return ExpressionCondition(tree, _compiled(tree, negated=False), _attributes_read(tree))
+def expression_condition(
+    tree: Expression, references: References = NO_REFERENCES
+) -> ExpressionCondition:
+    """Of a tree that was checked; it keeps what it refers to and no more."""
+    own = references.only(references_of(tree))
+    compiled = _compiled(tree, own, negated=False)
+    return ExpressionCondition(tree, compiled, _attributes_read(tree), own)
 
 
 def _attributes_read(tree: Expression) -> tuple[str, ...]:
-    """Those that it names, and what a reader says of each character where that has a price."""
+    """Those that it names, those by which a place is known, and what a reader says of each
+    character where that has a price."""
     named = attributes_of_tree(tree)
-    is_priced = any(isinstance(node, Resemblance) for node, _ in nodes_of(tree))
+    nodes = [node for node, _ in nodes_of(tree)]
+    if any(isinstance(node, AtPlace | InArea) for node in nodes):
+        named = tuple(dict.fromkeys((*named, CHECKPOINT, DEVICE)))
+    is_priced = any(isinstance(node, Resemblance) for node in nodes)
     return (*named, CONFIDENCES) if is_priced else named
 
 
-def _compiled(node: Expression, *, negated: bool) -> CompiledTree:
+def _compiled(node: Expression, references: References, *, negated: bool) -> CompiledTree:
     if isinstance(node, Negation):
-        return _compiled(node.part, negated=not negated)
+        return _compiled(node.part, references, negated=not negated)
     if isinstance(node, Conjunction | Disjunction):
-        parts = tuple(_compiled(part, negated=negated) for part in node.parts)
+        parts = tuple(_compiled(part, references, negated=negated) for part in node.parts)
         return CompiledGroup(parts, isinstance(node, Conjunction) is not negated)
-    return CompiledLeaf(node, predicate_of(node), not negated)
+    return CompiledLeaf(node, predicate_of(node, references), not negated)

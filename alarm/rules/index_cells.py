@@ -16,7 +16,7 @@ MAX_CELLS = 64  # memory per rule; 10,000 rules stay below a million cells
 class IndexKey(Protocol):
     """A part of a record's attributes by which an index finds rules; it is hashed by its value."""
 
-    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+    def of(self, attributes: Mapping[str, str]) -> Iterable[object]:
         """What to look up for a record: its own values."""
 
 

@@ -12,10 +12,15 @@ from functools import lru_cache
 from typing import Protocol
 
 from alarm.rules.fuzzy_plates import resembled
+from alarm.rules.plate_lists import PlateList
+from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
+    AtPlace,
+    InArea,
     Leaf,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -27,7 +32,8 @@ from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard
 from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import is_within
 from bus.domain.plate_patterns import PlatePattern
-from bus.domain.rule_values import PLATE, values_of, wanted
+from bus.domain.registered_places import PlaceSets
+from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of, wanted
 
 MAX_COMPARED_CHARACTERS = 1_000
 """Of a value; a longer one is none that a device reads, and counts as not read."""
@@ -96,6 +102,31 @@ class ResemblancePredicate:
         return self._plates.is_met(attributes) if attributes.get(PLATE) else None
 
 
+class ListPredicate:
+    """Whether a plate is on a list; of one that is not in force there is no answer."""
+
+    def __init__(self, found: PlateList | None) -> None:
+        self._list = found
+
+    def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+        """See `LeafPredicate.holds`."""
+        plates = values_of(PLATE, attributes.get(PLATE, ""))
+        if not plates or self._list is None:
+            return None
+        return any(self._list.find(plate) is not None for plate in plates)
+
+
+class PlacePredicate:
+    """Where it was made, by its checkpoint or its device."""
+
+    def __init__(self, found: PlaceSets) -> None:
+        self._sets = found
+
+    def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+        """See `LeafPredicate.holds`."""
+        return self._sets.has(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
+
+
 class PresencePredicate:
     """Whether anything was read; of this there is always an answer."""
 
@@ -121,9 +152,13 @@ class WindowPredicate:
         return any(is_within(self._leaf, time_ms) for time_ms in times_ms)
 
 
-def predicate_of(leaf: Leaf) -> LeafPredicate:
+def predicate_of(leaf: Leaf, references: References = NO_REFERENCES) -> LeafPredicate:
     """What judges it."""
     match leaf:
+        case OnList():
+            return ListPredicate(references.lists.get(leaf.list_id))
+        case AtPlace() | InArea():
+            return PlacePredicate(references.places.find(leaf))
         case NumericRange():
             return RangePredicate(leaf)
         case Resemblance():

@@ -17,11 +17,15 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from alarm.rules.condition import RuleCondition
-from alarm.rules.index_cells import Signature, Values
+from alarm.rules.index_cells import IndexKey, Signature, Values
+from alarm.rules.references import Reference
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_values import values_of
 
-Cells = dict[Values, set[str]]
+Holders = str | set[str]
+"""Ids of rules; one by itself, as nearly all are, is less memory to walk through."""
+Cells = dict[object, Holders]
+"""By the combination of values; of a signature of one key, by its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Rule:
     condition: RuleCondition
     asks_times: bool = False
     """Whether the condition cannot be judged without a record's times."""
+    refers_to: frozenset[Reference] = frozenset()
 
     @property
     def rule_id(self) -> str:
@@ -73,9 +78,9 @@ class Matcher:
         for signature, cells in rule.condition.index_cells():
             if not cells:
                 continue
-            holders = self.index.setdefault(rule.command.kind, {}).setdefault(signature, {})
+            held = self.index.setdefault(rule.command.kind, {}).setdefault(signature, {})
             for values in cells:
-                holders.setdefault(values, set()).add(rule.rule_id)
+                _hold(held, _cell(values), rule.rule_id)
 
     def drop(self, rule_id: str) -> None:
         """Take it out of force, if it is."""
@@ -86,7 +91,7 @@ class Matcher:
         kind = rule.command.kind
         for signature, cells in rule.condition.index_cells():
             for values in cells:
-                _discard(self.index[kind][signature], values, rule_id)
+                _discard(self.index[kind][signature], _cell(values), rule_id)
             if cells and not self.index[kind][signature]:
                 del self.index[kind][signature]
         if not self.index.get(kind, True):
@@ -96,14 +101,17 @@ class Matcher:
         """The ids of rules that such a record may meet: all that it does meet, and hardly more."""
         found: set[str] = set()
         for signature, cells in self.index.get(kind, {}).items():
-            own = (
-                values_of(key, attributes.get(key, "")) if isinstance(key, str)
-                else key.of(attributes)
-                for key in signature
-            )  # fmt: skip
-            for values in product(*own):
-                if values in cells:
-                    found |= cells[values]
+            own: Iterable[object]
+            if len(signature) == 1:
+                own = _own_values(signature[0], attributes)
+            else:
+                own = product(*(_own_values(key, attributes) for key in signature))
+            for cell in filter(cells.__contains__, own):
+                holders = cells[cell]
+                if isinstance(holders, str):
+                    found.add(holders)
+                else:
+                    found |= holders
         return found
 
     def match(
@@ -125,8 +133,28 @@ class Matcher:
             self.names[rule.command.kind] = frozenset(counts)
 
 
-def _discard(cells: Cells, values: Values, rule_id: str) -> None:
-    holders = cells[values]
-    holders.discard(rule_id)
-    if not holders:
-        del cells[values]
+def _own_values(key: str | IndexKey, attributes: Mapping[str, str]) -> Iterable[object]:
+    """Of a record."""
+    if isinstance(key, str):
+        return values_of(key, attributes.get(key, ""))
+    return key.of(attributes)
+
+
+def _cell(values: Values) -> object:
+    return values[0] if len(values) == 1 else values
+
+
+def _hold(cells: Cells, cell: object, rule_id: str) -> None:
+    holders = cells.setdefault(cell, rule_id)
+    if isinstance(holders, set):
+        holders.add(rule_id)
+    elif holders != rule_id:
+        cells[cell] = {holders, rule_id}
+
+
+def _discard(cells: Cells, cell: object, rule_id: str) -> None:
+    holders = cells[cell]
+    if isinstance(holders, set):
+        holders.discard(rule_id)
+    if not holders or holders == rule_id:
+        del cells[cell]

@@ -19,19 +19,25 @@ from alarm.rules.fuzzy_plates import NARROW, resembled
 from alarm.rules.index_cells import ANY_RECORD, IndexCells, cells_of_values, joined
 from alarm.rules.leaf_predicates import MAX_COMPARED_CHARACTERS
 from alarm.rules.plate_fragments import fragment_of
+from alarm.rules.plate_lists import PlateList
+from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     OneOf,
+    OnList,
     Resemblance,
 )
 from bus.domain.expressions.indexing import TextLeaf, indexed_run, is_plate_pattern
 from bus.domain.expressions.leaf_text import wildcard_form
 from bus.domain.plate_patterns import PlatePattern
-from bus.domain.rule_values import PLATE, values_of, wanted
+from bus.domain.registered_places import PlaceSets
+from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of, wanted
 
 MAX_GRAM = 5
 """Characters in a row by which rules are found: as many as a plate has behind its region."""
@@ -39,6 +45,7 @@ _SHARE_OF_PLACE = 0.001
 _SHARE_OF_VALUE = 0.1
 _SHARE_OF_PLATE = 1e-6
 _SHARE_OF_RESEMBLANCE, _SHARE_OF_WIDE_RESEMBLANCE = 3e-4, 1e-2
+_SHARE_OF_LIST = 1e-3
 _SHARE_OF_CHARACTER = 0.1
 """Guesses: of how many records one value, or one character at its place, is true; how many have a
 part of a plate that may be misread, at a price that is narrow or wide, where most plates begin
@@ -63,6 +70,23 @@ class TextGram(NamedTuple):
         })  # fmt: skip
 
 
+class PlateOnList(NamedTuple):
+    """Whether a plate is on a list."""
+
+    plate_list: PlateList
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+        """One value where it is, none where it is not."""
+        find = self.plate_list.find
+        for plate in values_of(PLATE, attributes.get(PLATE, "")):
+            if find(plate) is not None:
+                return _ON_LIST
+        return ()
+
+
+_ON_LIST = (True,)
+
+
 class IndexPlan(NamedTuple):
     """Cells, and the share of all records that they are expected to find."""
 
@@ -73,21 +97,27 @@ class IndexPlan(NamedTuple):
 _UNSERVED = IndexPlan(float("inf"), ANY_RECORD)
 
 
-def cells_of(tree: Expression) -> tuple[IndexCells, ...]:
+def cells_of(
+    tree: Expression, references: References = NO_REFERENCES
+) -> tuple[IndexCells, ...]:
     """See `RuleCondition.index_cells`."""
-    return _plan(tree, negated=False).cells
+    return _plan(tree, references, negated=False).cells
 
 
-def _plan(node: Expression, *, negated: bool) -> IndexPlan:
+def _plan(node: Expression, references: References, *, negated: bool) -> IndexPlan:
     if isinstance(node, Negation):
-        return _plan(node.part, negated=not negated)
+        return _plan(node.part, references, negated=not negated)
     if isinstance(node, Conjunction | Disjunction):
-        parts = [_plan(part, negated=negated) for part in node.parts]
+        parts = [_plan(part, references, negated=negated) for part in node.parts]
         if isinstance(node, Conjunction) is negated:
             return _of_any(parts)
         if not negated:
             parts.append(_of_values_together(node.parts))
         return min(parts, key=lambda plan: plan.share)
+    if isinstance(node, OnList):
+        return _of_list(references.lists.get(node.list_id), negated=negated)
+    if isinstance(node, AtPlace | InArea):
+        return _UNSERVED if negated else _of_place(references.places.find(node))
     return _UNSERVED if negated else _of_leaf(node)
 
 
@@ -132,6 +162,26 @@ def _of_leaf(leaf: Leaf) -> IndexPlan:
     gram = TextGram(leaf.attribute, length)
     # the last: plates of a city begin alike
     return IndexPlan(_SHARE_OF_CHARACTER**length, (IndexCells((gram,), ((run[-length:],),)),))
+
+
+def _of_list(found: PlateList | None, *, negated: bool) -> IndexPlan:
+    """One that is not in force meets no record: no cell."""
+    if negated:
+        return _UNSERVED
+    if found is None:
+        return IndexPlan(0.0, ())
+    return IndexPlan(_SHARE_OF_LIST, (IndexCells((PlateOnList(found),), (_ON_LIST,)),))
+
+
+def _of_place(found: PlaceSets) -> IndexPlan:
+    """By each checkpoint and device that lies there: as many cells as the register has, at most."""
+    cells = (
+        IndexCells((CHECKPOINT,), tuple((one,) for one in sorted(found.checkpoints))),
+        IndexCells((DEVICE,), tuple((one,) for one in sorted(found.devices))),
+    )
+    known = max(len(found.known_checkpoints), len(found.known_devices), 1)
+    share = max(len(found.checkpoints), len(found.devices)) / known
+    return IndexPlan(share, tuple(one for one in cells if one.cells))
 
 
 def _forms(leaf: OneOf) -> frozenset[str]:

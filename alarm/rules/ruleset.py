@@ -12,19 +12,23 @@ from dataclasses import dataclass, field
 from alarm.rules.condition import condition_of
 from alarm.rules.matcher import Matcher, Rule
 from alarm.rules.newest import accepted
+from alarm.rules.plate_lists import rule_of_list
+from alarm.rules.references import NO_REFERENCES, References, references_of
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import TimeWindow
+from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.expressions.tree import nodes_of
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.rule_values import attributes_from
 from bus.domain.table_versions import TableVersions
 
 
-def rule_of(command: WatchCommand) -> Rule:
+def rule_of(command: WatchCommand, references: References = NO_REFERENCES) -> Rule:
     """A command as it is matched."""
     nodes = nodes_of(command.where) if command.where is not None else ()
     asks_times = any(isinstance(node, TimeWindow) for node, _ in nodes)
-    return Rule(command, condition_of(command), asks_times)
+    condition = condition_of(command, references)
+    return Rule(command, condition, asks_times, references_of(command.where))
 
 
 @dataclass(slots=True)
@@ -32,11 +36,13 @@ class RuleSet:
     """What is known of all rules, and those in force.
 
     Invariant: `versions` has the greatest version of each rule id, removals included, so that the
-    order of arrival does not matter; `matcher` holds exactly the rules of which that is a put.
+    order of arrival does not matter; `matcher` holds exactly the rules of which that is a put, and
+    one for each list in `references` that is a rule itself.
     """
 
     versions: TableVersions = field(default_factory=TableVersions)
     matcher: Matcher = field(default_factory=Matcher)
+    references: References = NO_REFERENCES
 
     @property
     def rules(self) -> Mapping[str, Rule]:
@@ -55,7 +61,7 @@ class RuleSet:
         if not accepted(command, self.versions) or (known and known.command == command):
             return False
         if command.op == "put":
-            self.matcher.add(rule_of(command))
+            self.matcher.add(rule_of(command, self.references))
         else:
             self.matcher.drop(command.rule_id)
         return True
@@ -66,6 +72,28 @@ class RuleSet:
             return False
         self.matcher.drop(rule_id)
         return True
+
+    def refer_to(self, references: References) -> bool:
+        """From now on rules are matched with these; whether anything of it is another. Only rules
+        that refer to what changed are compiled again."""
+        changed = references.changed_since(self.references)
+        self.references = references
+        if not changed:
+            return False
+        for rule in [one for one in self.rules.values() if one.refers_to & changed]:
+            self.matcher.add(rule_of(rule.command, references))
+        for reference in changed:
+            if reference.what == "list":
+                self._apply_list(reference.id)
+        return True
+
+    def _apply_list(self, list_id: str) -> None:
+        """A list is a rule itself, unless its record says that rules refer to it only."""
+        found = self.references.lists.get(list_id)
+        if found is None or not found.record.alarms:
+            self.matcher.drop(f"{LIST_RULE}{list_id}")
+        else:
+            self.matcher.add(rule_of(rule_of_list(found.record), self.references))
 
     def match(
         self, kind: str, attributes: Mapping[str, str], times_ms: Iterable[int] = ()
@@ -87,9 +115,12 @@ class RuleSet:
         return len(self.rules)
 
 
-def compile_rules(commands: Iterable[WatchCommand]) -> RuleSet:
-    """The rules in force after all these commands, in any order."""
+def compile_rules(
+    commands: Iterable[WatchCommand], references: References = NO_REFERENCES
+) -> RuleSet:
+    """The rules in force after all these commands, in any order, and those of lists."""
     rules = RuleSet()
+    rules.refer_to(references)
     for command in commands:
         rules.apply(command)
     return rules

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import msgspec
 
-from alarm.rules.explain import true_branch
+from alarm.rules.explain import listed_plate, true_branch
 from alarm.rules.matcher import Rule
+from alarm.rules.meant_plate import meant_plate
+from alarm.rules.plate_lists import is_overdue
+from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
-from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate
+from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate, ListedPlate
 from bus.domain.plates import is_doubtful
 from bus.domain.rule_values import PLATE, attributes_of
+from bus.domain.targets import target_of_reading
 
 MAX_BRANCH_CHARACTERS = 500  # a message must stay below a mebibyte; people read the beginning
 _PICTURES = ("人脸图片地址", "车辆图片地址", "场景图片地址", "车牌图片地址")
@@ -31,11 +35,32 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
     if not rule.matches(candidate.kind, attributes, times_ms):
         return None
     alarm = _alarm(rule, candidate, message, attributes, now_ms)
-    where = rule.command.where
+    where, references = rule.command.where, rules.references
     if where is None:
         return alarm
-    branch = true_branch(where, attributes, times_ms)[:MAX_BRANCH_CHARACTERS]
-    return msgspec.structs.replace(alarm, branch=branch)
+    branch = true_branch(where, attributes, times_ms, references)[:MAX_BRANCH_CHARACTERS]
+    listed = _listed(rule, attributes, references, now_ms)
+    found = msgspec.structs.replace(alarm, branch=branch, listed=listed)
+    if listed is not None and not meant_plate(rule.command, attributes):
+        return msgspec.structs.replace(found, target=listed.plate)
+    return found
+
+
+def _listed(
+    rule: Rule, attributes: dict[str, str], references: References, now_ms: int
+) -> ListedPlate | None:
+    if rule.command.where is None or not rule.refers_to:
+        return None
+    found = listed_plate(rule.command.where, attributes, references)
+    if found is None:
+        return None
+    plate_list, line = found
+    record = plate_list.record
+    return ListedPlate(
+        list_id=record.list_id, name=record.name, version=record.version, list_date=record.date,
+        line=line.number, plate=line.plate, note=line.note, date=line.date,
+        is_overdue=is_overdue(record, now_ms),
+    )  # fmt: skip
 
 
 def _alarm(
@@ -63,6 +88,8 @@ def _alarm(
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in asked if name in attributes},
+        target=meant_plate(rule.command, attributes)
+        or target_of_reading(attributes.get(PLATE, "")),
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

@@ -31,6 +31,21 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
+class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """By which line of which list a plate was meant, as both were then. `is_overdue`: the list had
+    not been renewed in its interval."""
+
+    list_id: str
+    name: str
+    version: int
+    list_date: str = ""
+    line: int = 0
+    plate: str = ""
+    note: str = ""
+    date: str = ""
+    is_overdue: bool = False
+
+
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" +
     record_id.
@@ -40,9 +55,13 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     in the operations store only: a picture's address in the record -> where our copy is served.
     `perhaps_sent_before`, of a notice only: a site that is lost, or what ran before a restore, may
     have sent it.
-    `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may separate or stand
-    for a character that was not read. `branch`, of a rule whose tree has an `or`: the text of the
-    first of its parts that held. `is_emergency`: its rule was in force without an approval.
+    `further_passages`, where the operations store gives an alarm: how many records fell into its
+    quiet time. `plate_is_doubtful`: the rule asks for a plate, and a hyphen in this one may
+    separate or stand for a character that was not read. `target`: the plate of the rule, or of its
+    list, that was meant, else what was read of it; empty where nothing says that another record is
+    of the same target. `branch`, of a rule whose tree has an `or`: the text of the first of its
+    parts that held. `listed`: of a rule that asks for a list. `is_emergency`: its rule was in force
+    without an approval.
     """
 
     alarm_id: str
@@ -62,9 +81,22 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     attributes: dict[str, str] = {}
     branch: str = ""
     is_emergency: bool = False
+    target: str = ""
+    listed: ListedPlate | None = None
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False
+    further_passages: int = 0
+
+
+class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
+    """`event.suppressed`: a record of a target that has an alarm at that place, within the quiet
+    time of its rule. Distinct records are counted; a replay may say it again."""
+
+    alarm_id: str
+    record_id: str
+    rule_id: str
+    captured_at_ms: int
 
 
 class Notified(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,10 +158,12 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
-    """One notice for many: what may have been sent before a restore, and would be too many notices.
+    """One notice for many: what may have been sent before a restore, or alarms of one rule within a
+    minute, and would be too many notices.
 
-    `alarms`, `incidents`: how many; `first_at_ms`, `last_at_ms`: when the first and the last began.
-    `ids`: the first of them, oldest first. `severity`: the highest.
+    `rule_id`, `rule_name`: of the latter. `alarms`, `incidents`: how many; `first_at_ms`,
+    `last_at_ms`: when the first and the last began. `ids`: the first of them, oldest first.
+    `severity`: the highest.
     """
 
     digest_id: str
@@ -139,4 +173,6 @@ class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
     first_at_ms: int
     last_at_ms: int
     ids: list[str]
+    rule_id: str = ""
+    rule_name: str = ""
     perhaps_sent_before: bool = True

@@ -18,6 +18,8 @@ from bus.contracts.topics import CONTROL_WATCHLIST
 
 MatchedKind = Literal["vehicle", "face"]
 """The kinds of data whose attributes a rule may name."""
+USUAL_QUIET_S = 10
+"""One passage that two lanes see, or that is sent twice, is one alarm."""
 USUAL_KIND: MatchedKind = "vehicle"
 """What a rule is about that does not say."""
 ANY_VERSION = -1
@@ -57,9 +59,10 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     them); `plate_number` compares normalised plates, and `~` before one takes its misreadings, too.
     `where` is a tree of conditions; a rule has `match`, `where` or both, and a record that meets it
     meets both. `op` is explicit because a tombstone parses to null; `floor` is no rule: no command
-    up to its version is accepted any more. `approve`, `reject` and `withdraw` settle what is
-    proposed under the rule's id; an approval names the SHA-256 of the text that it approves. A
-    `put` with `emergency_hours` is in force at once, for so long and no longer.
+    up to its version is accepted any more. `quiet_s`: so long before and after an alarm no other
+    record of that target at that place raises one; 0: each does. `approve`, `reject` and `withdraw`
+    settle what is proposed under the rule's id; an approval names the SHA-256 of the text that it
+    approves. A `put` with `emergency_hours` is in force at once, for so long and no longer.
     """
 
     TOPIC: ClassVar[str] = CONTROL_WATCHLIST
@@ -74,6 +77,7 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     where: Expression | None = None
     valid_from_ms: int = 0
     valid_until_ms: int = 0  # 0 = until removed
+    quiet_s: int = USUAL_QUIET_S
     author: str = ""
     note: str = ""
     emergency_hours: int = 0  # 0: no emergency

@@ -79,6 +79,37 @@ class Resemblance(_Node, frozen=True, tag="resembles"):
     highest_price: float = USUAL_HIGHEST_PRICE
 
 
+class OnList(_Node, frozen=True, tag="listed"):
+    """The plate is on the list of this id, as it is in force when a record is judged, with the
+    list's own tolerance. The attribute is that of plates. Of a list that is not in force neither
+    the leaf nor its negation holds."""
+
+    attribute: str
+    list_id: str
+
+
+PlaceKind = Literal["district", "road", "checkpoint", "device"]
+"""What of the register a rule may name."""
+
+
+class AtPlace(_Node, frozen=True, tag="place"):
+    """The record was made at one of these, as the register has them when it is judged: districts
+    and checkpoints by id or name, roads by name, devices by address. Of a record whose place the
+    register does not know, and of a name that it does not have, neither the leaf nor its negation
+    holds."""
+
+    kind: PlaceKind
+    names: tuple[str, ...]
+
+
+class InArea(_Node, frozen=True, tag="area"):
+    """The record was made within a polygon: its checkpoint lies there, or, of a device with an area
+    of its own, that area overlaps it. `corners`: [longitude, latitude] in degrees (WGS 84), the
+    last one joined to the first. Of a record whose place is not known as with `place`."""
+
+    corners: tuple[tuple[float, float], ...]
+
+
 class NumericRange(_Node, frozen=True, tag="range"):
     """The value is a number within. `at_least` and `at_most` belong to the range, `above` and
     `below` do not; an end that is left out is open."""
@@ -113,6 +144,9 @@ Leaf: TypeAlias = (
     | Substring
     | RegularExpression
     | Resemblance
+    | OnList
+    | AtPlace
+    | InArea
     | NumericRange
     | Presence
     | TimeWindow

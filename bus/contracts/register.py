@@ -8,16 +8,24 @@ Never: files (callers read them). `卡口编号` is opaque; its place comes only
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeAlias
 
 import msgspec
 
+Place: TypeAlias = tuple[float, float]
+"""[latitude, longitude] in degrees (WGS 84)."""
+Polygon: TypeAlias = tuple[Place, ...]
+"""Corners in their order around it, the last one joined to the first."""
+
 
 class District(msgspec.Struct, frozen=True, kw_only=True):
-    """An administrative area; every checkpoint lies in one."""
+    """An administrative area; every checkpoint names the one it is in. `area`: what maps show of
+    it, in one or several parts."""
 
     district_id: str
     name: str
     name_en: str
+    area: tuple[Polygon, ...] = ()
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,20 +40,37 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """A camera. `recognizer_ip` is empty for a smart device (W-6); `kind` is vehicle or face."""
+    """A camera. `recognizer_ip` is empty for a smart device (W-6); `kind` is vehicle or face.
+    `area`: what it is responsible for, where that is not its checkpoint's place; `bearing`: where
+    it looks, in degrees from north, clockwise; `lanes`: those that it sees, as its records call
+    them."""
 
     camera_ip: str
     checkpoint_id: str
     kind: str
     recognizer_ip: str = ""
+    area: Polygon = ()
+    bearing: float | None = None
+    lanes: tuple[str, ...] = ()
+
+
+class RoadPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """One way from a checkpoint to the next one along a road. `limit_kmh` 0: not known."""
+
+    begin: str
+    end: str
+    length_m: float
+    limit_kmh: int = 0
 
 
 class Road(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of road between checkpoints, as a line of [latitude, longitude]."""
+    """A road as a line of [latitude, longitude], and its pieces between checkpoints, each in one
+    direction."""
 
     name: str
     name_en: str
-    line: tuple[tuple[float, float], ...]
+    line: tuple[Place, ...] = ()
+    pieces: tuple[RoadPiece, ...] = ()
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True, dict=True):

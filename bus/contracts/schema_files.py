@@ -10,26 +10,37 @@ import msgspec
 
 from bus.contracts import topics
 from bus.contracts.account_snapshot import SealedAccounts
-from bus.contracts.alarms import Acknowledged, Alarm, Candidate, Incident, Notified
+from bus.contracts.alarms import (
+    Acknowledged,
+    Alarm,
+    Candidate,
+    Incident,
+    Notified,
+    Suppressed,
+)
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.device_schemas import DRAFT, device_schemas
 from bus.contracts.diverged_ranges import DivergedRange
 from bus.contracts.headers import Reason
 from bus.contracts.meters import Arrived, LatencyCell, QualityCell, Sent
 from bus.contracts.mirror import MirrorConfirmed
+from bus.contracts.plate_lists import ListCommand, ListRecord
 from bus.contracts.register_entry import RegisterEntry
 
 FOLDER = Path(__file__).parent / "schemas"
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_WATCHLIST: WatchCommand,
+    topics.CONTROL_LISTS: ListCommand,
     topics.CONTROL_REGISTER: RegisterEntry,
     topics.CONTROL_ACCOUNTS: SealedAccounts,
     topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
     topics.CONTROL_MIRROR_TAILS: DivergedRange,
     topics.STATE_WATCHLIST: DecidedRule,
+    topics.STATE_LISTS: ListRecord,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,
+    topics.EVENT_SUPPRESSED: Suppressed,
     topics.EVENT_INCIDENT: Incident,
     topics.EVENT_NOTIFIED: Notified,
     topics.EVENT_ACKNOWLEDGED: Acknowledged,

@@ -19,6 +19,7 @@ DATA_VEHICLE = "data.vehicle"
 DATA_FACE = "data.face"
 DATA_VIDEO = "data.video"
 CONTROL_WATCHLIST = "control.watchlist"
+CONTROL_LISTS = "control.lists"
 CONTROL_REGISTER = "control.register"
 CONTROL_STATISTICS = "control.statistics"
 CONTROL_VIDEO = "control.video"
@@ -26,8 +27,10 @@ CONTROL_ACCOUNTS = "control.accounts"
 CONTROL_MIRROR_CONFIRMED = "control.mirror-confirmed"
 CONTROL_MIRROR_TAILS = "control.mirror-tails"
 STATE_WATCHLIST = "state.watchlist"
+STATE_LISTS = "state.lists"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
+EVENT_SUPPRESSED = "event.suppressed"
 EVENT_STATISTICS = "event.statistics"
 EVENT_INCIDENT = "event.incident"
 EVENT_NOTIFIED = "event.notified"
@@ -82,7 +85,8 @@ class Topic:
     """The contract of one topic.
 
     `schema` is the value of the `schema` header (`vehicle/1`); `retention_ms` -1 keeps for ever;
-    `segment_ms` 0: as the brokers say.
+    `segment_ms` 0: as the brokers say. `is_timed_by_broker`: a record's time is when it was
+    appended, whatever its sender's clock says.
     """
 
     name: str
@@ -95,6 +99,7 @@ class Topic:
     retention_why: str
     live_keys: LiveKeys | None = None
     segment_ms: int = 0
+    is_timed_by_broker: bool = False
 
     @property
     def compacted(self) -> bool:
@@ -119,6 +124,8 @@ class Topic:
             found["max.compaction.lag.ms"] = str(longest_ms)
             if self.live_keys.repaired_ms:
                 found["min.compaction.lag.ms"] = str(self.live_keys.repaired_ms)
+        if self.is_timed_by_broker:
+            found["message.timestamp.type"] = "LogAppendTime"
         return found | ({"segment.ms": str(self.segment_ms)} if self.segment_ms else {})
 
 
@@ -161,7 +168,18 @@ _ALL = (
     Topic(STATE_WATCHLIST, Flow.STATE, "watch-rule/1", "the rule id", 1, _ONE, -1,
           "the newest decision per key is the state, so it is compacted and never cut by age",
           _commands("a rule each, and one for the version floor")),
-    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/1", "kind and id of the entry", 1, _ONE,
+    Topic(CONTROL_LISTS, Flow.CONTROL, "plate-list/1", "the list id", 1,
+          "requests are decided in the order of their log", 30 * DAY_MS,
+          "who asked for what is kept as long as the answer"),
+    Topic(STATE_LISTS, Flow.STATE, "decided-list/1", "the list id, or of a chunk list, base and "
+          "number", 1, "a list's record has to come after the chunks that it names", -1,
+          "the newest decision per key is the state, so it is compacted and never cut by age",
+          LiveKeys("a list each, a chunk each of up to 10,000 lines, and one for the version floor",
+                   "100 lists of 5 million lines together, 1,000 changes each, and what was "
+                   f"removed within {_REMOVED}",
+                   "the site's recorder: a list's as a rule's; a chunk's once no list names it, "
+                   "and an hour after it was written", DAY_MS), is_timed_by_broker=True),
+    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/2", "kind and id of the entry", 1, _ONE,
           -1, _STATE, _commands("an entry each, and one for the version floor")),
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
           _STATE, _NO_ORDERS),
@@ -186,6 +204,8 @@ _ALL = (
     Topic(EVENT_CANDIDATE, Flow.EVENT, "candidate/1", "the rule id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_ALARM, Flow.EVENT, "alarm/1", "the rule id", 1, _ONE, 30 * DAY_MS,
           "other systems may read a month back"),
+    Topic(EVENT_SUPPRESSED, Flow.EVENT, "suppressed/1", "the rule id", 1, _ONE, 30 * DAY_MS,
+          "as event.alarm, whose alarms it counts further passages of"),
     Topic(EVENT_STATISTICS, Flow.EVENT, "statistics/1", "the order id", 1, _ONE, DAY_MS, _DAY),
     Topic(EVENT_INCIDENT, Flow.EVENT, "incident/1", "the incident id", 1, _ONE, 30 * DAY_MS,
           "as event.alarm"),
@@ -212,5 +232,5 @@ TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 
 DATA_TOPICS: tuple[str, ...] = tuple(topic.name for topic in _ALL if topic.flow is Flow.DATA)
 
-REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST,)
+REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST, CONTROL_LISTS)
 """Those whose records a decider answers."""

@@ -8,12 +8,10 @@ character too few or too many, which is never that cheap; two edits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
 
 from bus.domain.misreading_prices import (
     LEAST,
     LEAST_OF_PLACE,
-    UNKNOWN,
     UNSAID,
     MisreadingPrices,
 )
@@ -38,15 +36,13 @@ class ReadingSources:
             {read: [one for one in row if one[1] not in PROVINCES] for read, row in rows.items()}
             for rows in self._begin
         ]
-        self._least = [_least_prices(prices, band) for band in range(UNSAID + 1)]
+        self._least_first = [_lowest_prices(prices, band) for band in range(UNSAID + 1)]
         self._prices = prices
         self._inserted_before = 2 * highest - LEAST
 
-    def first_price(self, read: str, bands: Bands) -> float:
-        """The lowest price at which the first character is taken for another; infinity if none."""
-        if not read:
-            return inf
-        return min((price for price, _ in self._begin[bands[0]].get(read[0], ())), default=inf)
+    def lowest_first(self, read: str, bands: Bands) -> float:
+        """The lowest price at which the first character is taken for any other at all."""
+        return self._least_first[bands[0]].get(read[0], self._prices.unknown[bands[0]])
 
     def of(self, read: str, bands: Bands) -> Iterator[tuple[float, int, str]]:
         """Of each place behind the first the price, the place of the reading, and the character
@@ -56,13 +52,6 @@ class ReadingSources:
             rows = (self._begin if is_begin else self._inside)[bands[at]]
             for price, true in rows.get(read[at], ()):
                 yield price, at, true
-
-    def least_prices(self, read: str, bands: Bands) -> list[float]:
-        """Of each character of the reading: the cheapest of all edits that it may be part of."""
-        return [
-            self._least[band].get(seen, UNKNOWN)
-            for seen, band in zip(read, bands, strict=True)
-        ]
 
 
 def _rows(prices: MisreadingPrices, highest: float, band: int) -> _Rows:
@@ -75,11 +64,22 @@ def _rows(prices: MisreadingPrices, highest: float, band: int) -> _Rows:
     return found
 
 
-def _least_prices(prices: MisreadingPrices, band: int) -> dict[str, float]:
-    """By character that was read; of all others an edit without evidence is the cheapest."""
-    found = {read: prices.insertion(read) for read in (*prices.inserted, UNREAD)}
+def _lowest_prices(prices: MisreadingPrices, band: int) -> dict[str, float]:
+    """By character that was read, for whichever it is cheapest to be taken for."""
+    found = dict.fromkeys((UNREAD,), prices.unknown[band])
     for true, row in prices.taken_for[band].items():
         for read in (*row, UNREAD):
             price = prices.substitution(true, read, band)
-            found[read] = min(price, found.get(read, price))
+            found[read] = min(price, found.get(read, prices.unknown[band]))
     return found
+
+
+def sources_inside(
+    prices: MisreadingPrices, highest: float, band: int
+) -> dict[str, tuple[tuple[float, str], ...]]:
+    """By character that was read behind the first, those that it may be at no more than that, the
+    cheapest first; what has no evidence is not among them, nor is a province."""
+    return {
+        read: tuple(sorted(one for one in row if one[1] not in PROVINCES))
+        for read, row in _rows(prices, highest, band).items()
+    }

@@ -6,26 +6,19 @@ In: registers, entries in the order of their topic. Out: registers, entries, fau
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 import msgspec
 
 from bus.contracts.register import Checkpoint, Device, District, Register, Road
 from bus.contracts.register_entry import RegisterEntry
+from bus.domain import register_shapes as shape_faults
 from bus.domain.kinds import KINDS
+from bus.domain.register_shapes import RegisterFault
 
 Entries = dict[str, RegisterEntry]
 """By key."""
 MAX_CHARACTERS = 256  # of an id or a name: they end up in row keys and on pages
 DEVICE_KINDS = tuple(KINDS)
-
-
-class RegisterFault(NamedTuple):
-    """What is wrong with one entry, and what to do; in both languages."""
-
-    key: str
-    text: str
-    text_zh: str
 
 
 def entries_of(register: Register) -> Entries:
@@ -92,14 +85,15 @@ def faults(
             yield from _of_checkpoint(key, one.checkpoint, districts)
         if one.device is not None:
             yield from _of_device(key, one.device, checkpoints)
-        if one.road is not None and len(one.road.line) < 2:
-            yield RegisterFault(key, "a road needs two places at least", "道路至少需要两个点")
-        for latitude, longitude in one.road.line if one.road is not None else ():
-            yield from _of_place(key, latitude, longitude)
+            yield from shape_faults.of_device(key, one.device)
+        if one.district is not None:
+            yield from shape_faults.of_district(key, one.district)
+        if one.road is not None:
+            yield from shape_faults.of_road(key, one.road, checkpoints)
 
 
 def _of_checkpoint(key: str, one: Checkpoint, districts: set[str]) -> Iterator[RegisterFault]:
-    yield from _of_place(key, one.latitude, one.longitude)
+    yield from shape_faults.of_place(key, one.latitude, one.longitude)
     if one.district_id not in districts:
         yield RegisterFault(
             key,
@@ -119,16 +113,6 @@ def _of_device(key: str, one: Device, checkpoints: set[str]) -> Iterator[Registe
         known = ", ".join(DEVICE_KINDS)
         yield RegisterFault(
             key, f"a device is one of {known}, not {one.kind!r}", f"设备类别应为 {known}"
-        )
-
-
-def _of_place(key: str, latitude: float, longitude: float) -> Iterator[RegisterFault]:
-    # Written so that a NaN is a fault, too.
-    if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
-        yield RegisterFault(
-            key,
-            f"{latitude}, {longitude} is no place: degrees of latitude, then of longitude (WGS 84)",
-            f"{latitude}, {longitude} 不是有效位置：先纬度、后经度，单位为度（WGS 84）",
         )
 
 

@@ -7,24 +7,34 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from bus.contracts.register import Checkpoint, Device, District, Register, Road
+from bus.contracts.register import (
+    Checkpoint,
+    Device,
+    District,
+    Register,
+    Road,
+    RoadPiece,
+)
 from bus.contracts.register_entry import RegisterEntry
+from bus.domain import register_shape_texts as shapes
 from bus.domain.kinds import COMMON_KIND
 from bus.domain.register_changes import Entries, entries_from
+from bus.domain.register_shape_texts import ShapeError
 
 Part = District | Checkpoint | Device | Road
 COLUMNS = (
     "kind", "id", "name", "name_en", "district", "checkpoint", "latitude", "longitude",
-    "device_kind", "server", "line",
+    "device_kind", "server", "line", "area", "bearing", "lanes", "to", "length_m", "limit_kmh",
 )  # fmt: skip
-"""Of the CSV; `line` is a road's places, `latitude longitude; latitude longitude; …`."""
+"""Of the CSV; `line` is a road's places, `latitude longitude; latitude longitude; …`, `area` the
+same around a district or what a device is responsible for, with a bar between parts. A line of the
+kind `piece` is a piece of the road `id`, from `checkpoint` to `to`."""
 FORMATS = ("csv", "geojson", "json")
 MAX_BYTES = 64 << 20  # ten thousand devices are two megabytes
 
@@ -45,14 +55,6 @@ class ReadFile(NamedTuple):
     lines: dict[str, int]
     faults: list[LineFault]
     unread: set[str]
-
-
-class _FormError(ValueError):
-    """One thing that cannot be read, in both languages."""
-
-    def __init__(self, text: str, text_zh: str) -> None:
-        super().__init__(text)
-        self.text, self.text_zh = text, text_zh
 
 
 def read_file(data: bytes, form: str) -> ReadFile:
@@ -164,6 +166,8 @@ def _csv_parts(text: str, unread: set[str]) -> Iterator[Found]:
     except csv.Error as error:
         yield 1, LineFault(1, f"no CSV: {error}", "不是 CSV")
         return
+    roads: dict[str, tuple[int, Road]] = {}
+    pieces: list[tuple[int, PieceRow]] = []
     while True:
         try:
             row = next(rows, None)
@@ -173,15 +177,52 @@ def _csv_parts(text: str, unread: set[str]) -> Iterator[Found]:
             yield number, LineFault(number, f"no CSV: {error}", "不是 CSV")
             continue
         if row is None:
+            yield from _with_pieces(roads, pieces, unread)
             return
         found = _csv_part(row, rows.line_num)
+        if isinstance(found, PieceRow):
+            pieces.append((rows.line_num, found))
+            continue
+        if isinstance(found, RegisterEntry) and found.road and found.id not in roads:
+            roads[found.id] = rows.line_num, found.road
+            continue
         if isinstance(found, LineFault):
-            _note_unread(unread, (row.get("id") or "").strip())
+            name = (row.get("id") or "").strip()
+            _note_unread(unread, name)
+            unread.add(f"road/{name}")
         if found is not None:
             yield rows.line_num, found
 
 
-def _csv_part(row: dict[str, Any], line: int) -> RegisterEntry | LineFault | None:
+class PieceRow(NamedTuple):
+    """A line of a piece, and its road."""
+
+    road: str
+    piece: RoadPiece
+
+
+def _with_pieces(
+    roads: dict[str, tuple[int, Road]], pieces: list[tuple[int, PieceRow]], unread: set[str]
+) -> Iterator[Found]:
+    """Roads, each with the pieces that name it, in their order."""
+    of_road: dict[str, list[RoadPiece]] = {name: [] for name in roads}
+    for line, (name, piece) in pieces:
+        if name in of_road:
+            of_road[name].append(piece)
+            continue
+        if f"road/{name}" in unread:
+            continue
+        yield line, LineFault(
+            line, f"a piece of the road {name!r}, which this file does not have: add its line",
+            f"路段所属的道路“{name}”不在此文件中：请加上该道路一行",
+        )  # fmt: skip
+    for name, (line, road) in roads.items():
+        yield line, _only(msgspec.structs.replace(road, pieces=tuple(of_road[name])))
+
+
+def _csv_part(
+    row: dict[str, Any], line: int
+) -> RegisterEntry | PieceRow | LineFault | None:
     """None: a line that says nothing."""
     if "" in row:
         return LineFault(line, "more cells than columns", "单元格多于列数")
@@ -193,40 +234,25 @@ def _csv_part(row: dict[str, Any], line: int) -> RegisterEntry | LineFault | Non
     if cell("kind") == "site":
         return next(entries_from([], cell("name") or cell("id")), None)
     make = _CSV_KINDS.get(cell("kind"))
-    if make is None:
-        known = ", ".join(("site", *_CSV_KINDS))
+    if make is None and cell("kind") != "piece":
+        known = ", ".join(("site", *_CSV_KINDS, "piece"))
         text = f"kind is one of {known}, not {cell('kind')!r}"
         return LineFault(line, text, f"kind 应为 {known}")
     try:
-        return make(cell)
-    except _FormError as error:
+        return PieceRow(cell("id"), _piece(cell)) if make is None else make(cell)
+    except ShapeError as error:
         return LineFault(line, error.text, error.text_zh)
 
 
 Cell = Callable[[str], str]
 
 
-def _degrees(text: str, name: str) -> float:
-    """`NaN` and infinities are floats, and no degrees."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        what = f"{name}: {text[:40]!r}"
-        raise _FormError(f"{what} is no number of degrees", f"{what} 不是以度为单位的数值")
-    return found
-
-
-def _line_of(text: str) -> tuple[tuple[float, float], ...]:
-    places = []
-    for place in filter(None, (one.strip() for one in text.split(";"))):
-        numbers = place.split()
-        if len(numbers) != 2:
-            what = f"line: {place[:40]!r}"
-            raise _FormError(f"{what} is not `latitude longitude`", f"{what} 应为“纬度 经度”")
-        places.append((_degrees(numbers[0], "line"), _degrees(numbers[1], "line")))
-    return tuple(places)
+def _piece(cell: Cell) -> RoadPiece:
+    return RoadPiece(
+        begin=cell("checkpoint"), end=cell("to"),
+        length_m=shapes.metres(cell("length_m"), "length_m"),
+        limit_kmh=shapes.whole_number(cell("limit_kmh"), "limit_kmh"),
+    )  # fmt: skip
 
 
 def _only(part: Part) -> RegisterEntry:
@@ -235,23 +261,28 @@ def _only(part: Part) -> RegisterEntry:
 
 _CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry]] = {
     "district": lambda cell: _only(
-        District(district_id=cell("id"), name=cell("name"), name_en=cell("name_en"))
+        District(
+            district_id=cell("id"), name=cell("name"), name_en=cell("name_en"),
+            area=shapes.polygons(cell("area")),
+        )
     ),
     "checkpoint": lambda cell: _only(
         Checkpoint(
             checkpoint_id=cell("id"), name=cell("name"), name_en=cell("name_en"),
-            district_id=cell("district"), latitude=_degrees(cell("latitude"), "latitude"),
-            longitude=_degrees(cell("longitude"), "longitude"),
+            district_id=cell("district"), latitude=shapes.degrees(cell("latitude"), "latitude"),
+            longitude=shapes.degrees(cell("longitude"), "longitude"),
         )
     ),
     "device": lambda cell: _only(
         Device(
             camera_ip=cell("id"), checkpoint_id=cell("checkpoint"),
             kind=cell("device_kind") or COMMON_KIND, recognizer_ip=cell("server"),
+            area=shapes.polygon(cell("area")), bearing=shapes.bearing(cell("bearing")),
+            lanes=shapes.lanes(cell("lanes")),
         )
     ),
     "road": lambda cell: _only(
-        Road(name=cell("id"), name_en=cell("name_en"), line=_line_of(cell("line")))
+        Road(name=cell("id"), name_en=cell("name_en"), line=shapes.line(cell("line")))
     ),
 }  # fmt: skip
 
@@ -269,7 +300,8 @@ def _csv_text(register: Register) -> str:
     writer.writerow({"kind": "site", "name": register.site})
     for one in register.districts:
         writer.writerow({"kind": "district", "id": one.district_id, "name": one.name,
-                         "name_en": one.name_en})  # fmt: skip
+                         "name_en": one.name_en,
+                         "area": shapes.polygons_text(one.area)})  # fmt: skip
     for at in register.checkpoints:
         writer.writerow({"kind": "checkpoint", "id": at.checkpoint_id, "name": at.name,
                          "name_en": at.name_en, "district": at.district_id,
@@ -277,10 +309,17 @@ def _csv_text(register: Register) -> str:
     for device in register.devices:
         writer.writerow({"kind": "device", "id": device.camera_ip,
                          "checkpoint": device.checkpoint_id, "device_kind": device.kind,
-                         "server": device.recognizer_ip})  # fmt: skip
+                         "server": device.recognizer_ip,
+                         "area": shapes.line_text(device.area),
+                         "bearing": "" if device.bearing is None else device.bearing,
+                         "lanes": shapes.BETWEEN_LANES.join(device.lanes)})  # fmt: skip
     for road in register.roads:
-        line = "; ".join(f"{latitude} {longitude}" for latitude, longitude in road.line)
-        writer.writerow({"kind": "road", "id": road.name, "name_en": road.name_en, "line": line})
+        writer.writerow({"kind": "road", "id": road.name, "name_en": road.name_en,
+                         "line": shapes.line_text(road.line)})  # fmt: skip
+        for piece in road.pieces:
+            writer.writerow({"kind": "piece", "id": road.name, "checkpoint": piece.begin,
+                             "to": piece.end, "length_m": piece.length_m,
+                             "limit_kmh": piece.limit_kmh or ""})  # fmt: skip
     return "".join(out)
 
 
@@ -306,7 +345,7 @@ def _geojson_parts(text: str, unread: set[str]) -> Iterator[Found]:
             about = feature.get("properties") if isinstance(feature, dict) else None
             if isinstance(about, dict):
                 _note_unread(unread, about.get("id"))
-            text_zh = error.text_zh if isinstance(error, _FormError) else _of_library(error)
+            text_zh = error.text_zh if isinstance(error, ShapeError) else _of_library(error)
             yield number, LineFault(number, f"feature: {error}", f"要素有误：{text_zh}")
             continue
         for entry in entries:
@@ -317,6 +356,9 @@ class _DeviceOfPoint(msgspec.Struct):
     address: str
     kind: str = COMMON_KIND
     server: str = ""
+    area: list[object] = []
+    bearing: float | None = None
+    lanes: tuple[str, ...] = ()
 
 
 class _Properties(msgspec.Struct):
@@ -325,6 +367,8 @@ class _Properties(msgspec.Struct):
     name_en: str = ""
     district: str = ""
     devices: list[_DeviceOfPoint] = []
+    kind: str = ""
+    pieces: tuple[RoadPiece, ...] = ()
 
 
 class _Geometry(msgspec.Struct):
@@ -340,42 +384,44 @@ class _Feature(msgspec.Struct):
 def _of_feature(feature: object) -> Iterator[Part]:
     read = msgspec.convert(feature, _Feature)
     about, shape = read.properties, read.geometry
-    if shape is None or shape.type in ("Polygon", "MultiPolygon"):
-        yield District(district_id=about.id, name=about.name, name_en=about.name_en)
+    if shape is None and about.kind == "road":
+        yield Road(name=about.id or about.name, name_en=about.name_en, pieces=about.pieces)
+    elif shape is None or shape.type in ("Polygon", "MultiPolygon"):
+        area = shapes.area_of(shape.type, shape.coordinates) if shape is not None else ()
+        yield District(district_id=about.id, name=about.name, name_en=about.name_en, area=area)
     elif shape.type == "Point":
-        latitude, longitude = _place(shape.coordinates)
+        latitude, longitude = shapes.place_of(shape.coordinates)
         yield Checkpoint(
             checkpoint_id=about.id, name=about.name, name_en=about.name_en,
             district_id=about.district, latitude=latitude, longitude=longitude,
         )  # fmt: skip
         for one in about.devices:
             yield Device(camera_ip=one.address, checkpoint_id=about.id, kind=one.kind,
-                         recognizer_ip=one.server)  # fmt: skip
+                         recognizer_ip=one.server, area=shapes.ring_of(one.area),
+                         bearing=one.bearing, lanes=one.lanes)  # fmt: skip
     elif shape.type == "LineString":
-        line = tuple(_place(one) for one in shape.coordinates)
-        yield Road(name=about.id or about.name, name_en=about.name_en, line=line)
+        line = tuple(map(shapes.place_of, shape.coordinates))
+        yield Road(name=about.id or about.name, name_en=about.name_en, line=line,
+                   pieces=about.pieces)  # fmt: skip
     else:
         known = "Point, LineString, Polygon"
-        raise _FormError(f"a {shape.type[:40]} is none of {known}", f"几何类型应为 {known}")
-
-
-def _place(coordinates: object) -> tuple[float, float]:
-    numbers = msgspec.convert(coordinates, list[float])
-    if len(numbers) < 2:
-        raise _FormError("a place is [longitude, latitude]", "位置应为 [经度, 纬度]")
-    if not all(map(math.isfinite, numbers[:2])):
-        raise _FormError("a place is two finite numbers", "经度和纬度应为有限数值")
-    return numbers[1], numbers[0]
+        raise ShapeError(f"a {shape.type[:40]} is none of {known}", f"几何类型应为 {known}")
 
 
 def _geojson_text(register: Register) -> str:
-    at: dict[str, list[dict[str, str]]] = {}
+    at: dict[str, list[dict[str, object]]] = {}
     for device in register.devices:
-        at.setdefault(device.checkpoint_id, []).append({
+        about: dict[str, object] = {
             "address": device.camera_ip, "kind": device.kind, "server": device.recognizer_ip,
-        })  # fmt: skip
+        }  # fmt: skip
+        own = {"area": shapes.coordinates_of(device.area), "bearing": device.bearing,
+               "lanes": device.lanes}  # fmt: skip
+        about |= {name: one for name, one in own.items() if one not in ([], None, ())}
+        at.setdefault(device.checkpoint_id, []).append(about)
     features: list[dict[str, object]] = [
-        _feature(None, id=one.district_id, name=one.name, name_en=one.name_en)
+        _feature(
+            shapes.geometry_of(one.area), id=one.district_id, name=one.name, name_en=one.name_en
+        )
         for one in register.districts
     ]
     features += [
@@ -388,13 +434,19 @@ def _geojson_text(register: Register) -> str:
     ]  # fmt: skip
     features += [
         _feature(
-            {"type": "LineString", "coordinates": [[east, north] for north, east in road.line]},
-            id=road.name, name=road.name, name_en=road.name_en,
+            _line_of(road), id=road.name, name=road.name, name_en=road.name_en, kind="road",
+            pieces=msgspec.to_builtins(road.pieces),
         )
         for road in register.roads
     ]  # fmt: skip
     whole = {"type": "FeatureCollection", "site": register.site, "features": features}
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+
+
+def _line_of(road: Road) -> dict[str, object] | None:
+    if not road.line:
+        return None
+    return {"type": "LineString", "coordinates": [[east, north] for north, east in road.line]}
 
 
 def _feature(geometry: dict[str, Any] | None, **properties: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Expression
+from bus.contracts.plate_lists import LIST_RULE
 from bus.contracts.proposals import SEPARATOR
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.command_error import CommandError
@@ -32,6 +33,7 @@ MAX_VALUES = 50  # accepted values of one attribute; more is a list for another 
 MAX_VALUE_CHARACTERS = 100
 MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 500
+MAX_QUIET_S = 24 * 3600
 LAST_MS = 253_402_214_400_000  # 9999-12-31 UTC: no later capture can be written
 
 
@@ -60,6 +62,10 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
         raise RuleError("rule_id", f"{FLOOR_KEY} is no rule's id", "reserved")
     if SEPARATOR in command.rule_id:
         raise RuleError("rule_id", f"a rule's id has no {SEPARATOR} in it", "reserved")
+    if command.rule_id.startswith(LIST_RULE):
+        raise RuleError(
+            "rule_id", f"{LIST_RULE}… is the id of a list's own rule; choose another", "reserved"
+        )
     if not command.name or len(command.name) > MAX_NAME_CHARACTERS:
         raise RuleError("name", f"1 to {MAX_NAME_CHARACTERS} characters", "name_length")
     if len(command.note) > MAX_NOTE_CHARACTERS:
@@ -71,6 +77,8 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
     if command.where is not None:
         _check_tree(command.kind, command.where)
     _check_times(command, now_ms)
+    if not 0 <= command.quiet_s <= MAX_QUIET_S:
+        raise RuleError("quiet_s", f"0 (none) to {MAX_QUIET_S} seconds", "quiet_time")
 
 
 def _check_tree(kind: str, tree: Expression) -> None:

@@ -23,6 +23,9 @@ PLATE = "plate_number"
 CONFIDENCES = "plate_character_confidences"
 """What a reader says of each character of the plate; no rule compares it."""
 
+CHECKPOINT, DEVICE = "checkpoint_id", "camera_ip"
+"""By which the register knows where a record was made."""
+
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
 

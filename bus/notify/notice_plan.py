@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
+ALARMS_A_MINUTE = 60
 LOG = "log"  # a file disturbs nobody: no quiet hours
 
 
@@ -23,6 +24,8 @@ class NoticePlan:
     escalate_to: frozenset[str] = frozenset()
     escalate_after_ms: int = 0
     zone: tzinfo = UTC
+    alarms_a_minute: int = ALARMS_A_MINUTE
+    """Of one rule that are a notice each; those beyond are one together."""
 
     def first_attempts(self, severity: str, now_ms: int) -> dict[str, int]:
         """What has begun: an alarm, or an incident's opening."""

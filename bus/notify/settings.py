@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from bus.notify.notice_plan import NoticePlan
+from bus.notify.notice_plan import ALARMS_A_MINUTE, NoticePlan
 from bus.settings import NotNegative, Port, Positive, Seconds, Secret, SiteSettings
 
 SEVERITIES = ("info", "warning", "critical")
@@ -46,6 +46,7 @@ class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     quiet_hours: dict[str, str] = {}  # severity -> "22:00-07:00" of the site's clock; log excepted
     escalate_to: tuple[str, ...] = ()  # ways that are told only what nobody has acknowledged
     escalate_after_minutes: NotNegative = 15
+    alarms_a_minute: Positive = ALARMS_A_MINUTE  # of one rule; those beyond are one notice together
 
     def __post_init__(self) -> None:
         """Refuse what could never be delivered: every notice would be lost."""
@@ -91,7 +92,7 @@ class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """Who of them is told what, and when."""
         return NoticePlan(
             tuple(notifiers), self.quiet_hours, frozenset(self.escalate_to),
-            self.escalate_after_minutes * 60_000, zone,
+            self.escalate_after_minutes * 60_000, zone, self.alarms_a_minute,
         )  # fmt: skip
 
     def alarm_log_path(self, site: SiteSettings) -> Path | None:

@@ -1,5 +1,5 @@
-"""`backup`: the stores of one site, its rules and its register as a folder, while everything runs;
-`restore`: back again.
+"""`backup`: the stores of one site, its rules, lists and register as a folder, while everything
+runs; `restore`: back again.
 
 Each database is copied by SQLite's online backup in one read transaction, so a copy is of one
 moment: its rows and its positions belong together, and what reads the bus goes on from there. The
@@ -39,6 +39,7 @@ from deploy.backup.control_topics import (
     restored_folder,
 )
 from deploy.backup.hbase_snapshots import SHELL, TableSnapshots, put_back_snapshots, take_snapshots
+from deploy.backup.saved_lists import LISTS, encode_lists
 from deploy.errors import OperatorError
 from deploy.open_stores import open_operations
 from deploy.settings.composed import Settings
@@ -46,8 +47,9 @@ from deploy.supervisor.state_file import in_use_error, is_held
 from ingest.store.port import StoreError
 from ingest.store.sqlite.errors import sqlite_errors
 
-FORMAT = 2
-FORMATS_READ = (1, 2)  # 1: before the rules and who has acknowledged what
+FORMAT = 3
+FORMATS_READ = (1, 2, 3)
+"""1: before the rules and who has acknowledged what; 2: before lists of plates."""
 MANIFEST = "manifest.json"
 OPERATIONS, WATCH, QUESTIONS = "operations.db", "watch.db", "questions.db"
 BUSY_TIMEOUT_S = 10.0  # a reader waits only while another process recovers the file after a crash
@@ -148,8 +150,9 @@ def restore(
     wanted = places(settings, with_records="records.db" in names)
     for path in wanted.values():
         _refuse_open_store(path)
-    for name in {RULES, PROPOSALS} & names:
-        wanted[name] = restored_folder(settings) / name
+    for name in (RULES, PROPOSALS, LISTS):
+        if name in names:
+            wanted[name] = restored_folder(settings) / name
     there = [str(path) for path in wanted.values() if path.exists()]
     if there and not replace:
         raise OperatorError(
@@ -194,10 +197,8 @@ def read_manifest(source: Path) -> BackupManifest:
         raise OperatorError(f"{source} is no backup of ours: {error}") from error
     if manifest.format not in FORMATS_READ:
         raise OperatorError(f"{source} has format {manifest.format}; this program reads {FORMAT}")
-    known = {
-        "records.db", OPERATIONS, WATCH, "accounts.db", "acknowledged.db", REGISTER, RULES,
-        PROPOSALS, QUESTIONS,
-    }  # fmt: skip
+    known = {"records.db", OPERATIONS, WATCH, "accounts.db", "acknowledged.db", QUESTIONS}
+    known |= {REGISTER, RULES, PROPOSALS, LISTS}
     for file in manifest.files:
         if file.name not in known:
             raise OperatorError(f"{source}: {file.name!r} is no file of a backup")
@@ -211,14 +212,17 @@ def _control(settings: Settings) -> tuple[dict[str, bytes], list[str]]:
     except BusError as error:
         rules, whose = _recorded_rules(settings)
         summary = (
-            f"the bus does not answer ({error}): the rules are those that {whose}, the register is "
-            "the site's own file, which `register` does not change; make another backup when the "
-            "bus is back"
+            f"the bus does not answer ({error}): the rules are those that {whose}, lists of plates "
+            "are not in it, the register is the site's own file, which `register` does not "
+            "change; make another backup when the bus is back"
         )
         return ({RULES: encode_rules(rules)} if rules else {}), [summary]
     register = register_text(state)
-    files = {RULES: encode_rules(state.rules), PROPOSALS: encode_beside_rules(state.beside_rules)}
-    return files | ({REGISTER: register} if register else {}), []
+    found = {
+        RULES: encode_rules(state.rules), PROPOSALS: encode_beside_rules(state.beside_rules),
+        LISTS: encode_lists(state.lists),
+    }  # fmt: skip
+    return found | ({REGISTER: register} if register else {}), []
 
 
 def _recorded_rules(settings: Settings) -> tuple[list[WatchCommand], str]:

@@ -1,7 +1,7 @@
-"""The rules and the register as people made them: read from their topics for a backup, and put back
-on topics that lack them.
+"""The rules, lists and the register as people made them: read from their topics for a backup, and
+put back on topics that lack them.
 
-A restore leaves both in the data directory (`restored`); the dispatcher's next start puts back what
+A restore leaves them in the data directory (`restored`); the dispatcher's next start puts back what
 the topics lack and takes the files away. A rule whose id the topic knows, also as removed, is left
 as it is there; a register is put on an empty topic only. Sent twice they change nothing.
 """
@@ -29,11 +29,12 @@ from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.proposals import BesideRules, EmergencyTarget, key_of
 from bus.contracts.register import Register, decode_register, encode_register
-from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
+from bus.contracts.topics import CONTROL_REGISTER, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.register_changes import changes, entries_of, register_of
 from bus.domain.table_versions import TableVersions
 from bus.errors import BusError, ErrorCode
+from deploy.backup.saved_lists import LISTS, SavedList, put_lists, read_saved_lists
 from deploy.settings.composed import Settings
 
 log = logging.getLogger(__name__)
@@ -49,10 +50,12 @@ RULES, PROPOSALS, REGISTER = "rules.json", "proposals.json", "register.json"
 
 class ControlState(msgspec.Struct, frozen=True, kw_only=True):
     """What stands on the control topics: the rules in force and their version floor, what waits for
-    an approval, which targets had an emergency. `register` is None while its topic is empty."""
+    an approval, which targets had an emergency, lists with their lines. `register` is None while
+    its topic is empty."""
 
     rules: list[WatchCommand]
     beside_rules: list[BesideRules]
+    lists: list[SavedList]
     register: Register | None
 
 
@@ -77,11 +80,13 @@ def read_control(settings: Settings) -> ControlState:
         known = read_known(settings.bus, CLIENT_ID, READ_S)
     except (CatchUpTimeout, ClusterUnavailable) as error:
         raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{STATE_WATCHLIST}: {error}") from error
+    lists = read_saved_lists(settings)
     with closing(_register(settings)) as follower:
         entries = follower.entries()
     return ControlState(
         rules=rules,
         beside_rules=_beside_rules(known),
+        lists=lists,
         register=register_of(entries) if entries else None,
     )
 
@@ -101,7 +106,7 @@ def put_back(settings: Settings, stopping: threading.Event) -> None:
     folder = restored_folder(settings)
     steps: dict[Path, Callable[[Settings, bytes], int]] = {
         folder / RULES: _put_rules, folder / PROPOSALS: _put_beside_rules,
-        folder / REGISTER: _put_register,
+        folder / LISTS: put_lists, folder / REGISTER: _put_register,
     }  # fmt: skip
     if any(path.exists() for path in steps):
         _wait_for_topics(settings, stopping)
@@ -122,7 +127,7 @@ def _wait_for_topics(settings: Settings, stopping: threading.Event) -> None:
     admin = admin_client(settings.bus)
     while not stopping.is_set():
         try:
-            wait_for_topics(admin, (STATE_WATCHLIST, CONTROL_REGISTER), stopping)
+            wait_for_topics(admin, (STATE_WATCHLIST, STATE_LISTS, CONTROL_REGISTER), stopping)
             return
         except ClusterUnavailable as error:
             log.warning("what was restored waits for the bus: %s", error)

@@ -121,7 +121,7 @@ def _watch_for_one_in_a_hundred(
         if demo.poll() is not None:
             return
         time.sleep(POLL_S)
-    rule = ["watch", "add", "--id", "bench", "--match", "vehicle_color=黄色"]
+    rule = ["watch", "add", "--id", "bench", "--match", "vehicle_color=黄色", "--quiet", "0"]
     subprocess.run([*command, *rule], cwd=PROJECT_ROOT, capture_output=True, check=True)
 
 

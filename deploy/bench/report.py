@@ -196,6 +196,30 @@ FUZZY = (
            title="the same: lower end of the 95 % interval of five seeds"),
 )  # fmt: skip
 
+ALARMS = (
+    Figure(name="alarms-list-import", unit="s", must=20, aim=5, compared=False, less_is_better=True,
+           title="a file of a million plates → in force, in the hands of a reader"),
+    Figure(name="alarms-list-broken", unit="s", must=20, aim=5, compared=False, less_is_better=True,
+           title="the same, every other line wrong → in force, and the report"),
+    Figure(name="alarms-list-records", unit="records", must=120, aim=120, compared=False,
+           less_is_better=True, title="a million plates on the topic"),
+    Figure(name="alarms-list-mb", unit="MB", must=15, aim=15, compared=False, less_is_better=True,
+           title="the same: keys and values"),
+    Figure(name="alarms-list-line", unit="s", must=0.5, aim=0.2, compared=False,
+           less_is_better=True, title="one changed line of a million → in force, median"),
+    Figure(name="alarms-us", unit="µs", must=40, aim=15, compared=False, less_is_better=True,
+           title="message bytes → candidates, a record's CPU: a million-plate list with look-alikes"
+           ", 10,000 wildcards, 10,000 fuzzy plates"),
+    Figure(name="alarms-us-growth", unit="×", must=1.3, aim=1.3, compared=False,
+           less_is_better=True, title="the same with ten times the wildcards and fuzzy plates"),
+    Figure(name="alarms-list-machine", unit="MB", must=200, aim=64, compared=False,
+           less_is_better=True, title="memory of the million-plate list: a machine"),
+    Figure(name="alarms-list-worker", unit="MB", must=20, aim=5, compared=False,
+           less_is_better=True, title="the same: each further process"),
+    Figure(name="alarms-verdict", unit="ms", must=1, aim=1, compared=False, less_is_better=True,
+           title="the last word on an alarm of that list, a verdict's CPU"),
+)  # fmt: skip
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -290,6 +314,7 @@ FIGURES: dict[str, Figure] = {
         *INGEST,
         *CLEANER,
         *FUZZY,
+        *ALARMS,
         Figure(name="mirror-cpu", unit="records/s", must=2, aim=4, compared=True,
                title="mirror and MirrorMaker 2: records per CPU second, 1 M of 0.3 kB, zstd"),
         Figure(name="mirror-delay", unit="ms", must=0.5, aim=0.2, compared=True,

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from bus.cli.show import screen
 from deploy.bench import broker_bench, console_bench, flow_bench, matching_bench
+from deploy.bench.alarms import measure as alarms
 from deploy.bench.cleaner import measure as cleaner
 from deploy.bench.cleaner import month
 from deploy.bench.cluster import measure as cluster
@@ -51,7 +52,9 @@ def _stop(number: int, _frame: object) -> None:
 
 def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int:
     """Measure; every target has a folder and ports of its own."""
-    apart = (cleaner.PREFIX, cluster.PREFIX, fuzzy.PREFIX, ingest.PREFIX, mirror.PREFIX)
+    apart = (
+        alarms.PREFIX, cleaner.PREFIX, cluster.PREFIX, fuzzy.PREFIX, ingest.PREFIX, mirror.PREFIX,
+    )  # fmt: skip
     one_broker = [name for name in FIGURES if not name.startswith(apart)]
     for name in names:
         if name not in one_broker:
@@ -117,6 +120,13 @@ def run_fuzzy(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
     """What fuzzy rules find and cost."""
     names = fuzzy.chosen(only)
     found = fuzzy.measure(names, repeat, _say)
+    return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_alarms(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
+    """What alarms cost, and how soon what people ask for is in force."""
+    names = alarms.chosen(only)
+    found = alarms.measure(names, repeat, _say)
     return _finish(found, names, write=write, as_json=as_json)
 
 

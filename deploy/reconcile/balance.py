@@ -99,6 +99,17 @@ class FlowTotals(msgspec.Struct, frozen=True, kw_only=True):
         return kept - self.truth.arrived - _of_others(self) - self.uncounted - self.accepted
 
 
+class PassageTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What fell into quiet times: `suppressed` the record of each rule, as ids of the alarms that
+    were not raised, with the alarm that stands for it; `too_far`: of these, whose capture was not
+    within its quiet time; `too_near`: alarms of the city's rules that were raised although
+    another one of their target stood for them."""
+
+    suppressed: Mapping[str, str] = {}
+    too_far: Collection[str] = ()
+    too_near: Collection[str] = ()
+
+
 class AlarmTotals(msgspec.Struct, frozen=True, kw_only=True):
     """Alarm ids: what the city knows must be raised, and what was, as often as it was recorded.
 
@@ -109,6 +120,7 @@ class AlarmTotals(msgspec.Struct, frozen=True, kw_only=True):
     sent_meanwhile: Collection[str] = ()
     raised: Sequence[str] = ()
     city_rules: Collection[str] = ()
+    passages: PassageTotals = PassageTotals()
     latency_p50_ms: int | None = None  # raised − captured
     latency_p99_ms: int | None = None
 
@@ -140,6 +152,7 @@ class Reconciliation(msgspec.Struct, frozen=True, kw_only=True):
     flows: Sequence[FlowReconciliation]
     alarms_expected: int
     alarms_raised: int
+    alarms_suppressed: int
     alarms_missing: Sequence[str]
     alarms_unexpected: Sequence[str]
     alarms_of_operators: int
@@ -163,16 +176,19 @@ def balance(
 ) -> Reconciliation:
     """Compare the totals."""
     faults = [fault for flow in flows for fault in _flow_faults(flow)]
-    raised = set(alarms.raised)
-    missing = sorted(set(alarms.expected) - raised)
+    raised, suppressed = set(alarms.raised), alarms.passages.suppressed.keys()
+    missing = sorted(set(alarms.expected) - raised - suppressed)
     of_city = {alarm for alarm in raised if _rule_of(alarm) in alarms.city_rules}
-    unexpected = sorted(of_city - set(alarms.expected) - set(alarms.sent_meanwhile))
+    decided = of_city | {alarm for alarm in suppressed if _rule_of(alarm) in alarms.city_rules}
+    unexpected = sorted(decided - set(alarms.expected) - set(alarms.sent_meanwhile))
     is_alive = any(flow.is_alive for flow in flows)
     faults += _alarm_faults(alarms.raised, [] if is_alive else missing, unexpected)
+    faults += _passage_faults(alarms.passages, raised, is_alive=is_alive)
     return Reconciliation(
         flows=[_reconciled_flow(flow) for flow in flows],
         alarms_expected=len(set(alarms.expected)),
         alarms_raised=len(raised),
+        alarms_suppressed=len(suppressed),
         alarms_missing=missing,
         alarms_unexpected=unexpected,
         alarms_of_operators=len(raised - of_city),
@@ -290,6 +306,22 @@ def _alarm_faults(
     if twice:
         faults.append(f"alarms: {twice} raised more than once")
     return faults
+
+
+def _passage_faults(
+    passages: PassageTotals, raised: Collection[str], *, is_alive: bool
+) -> list[str]:
+    """While records come, a passage may be stored before its alarm is."""
+    both = sorted(passages.suppressed.keys() & raised)
+    stands_for = passages.suppressed.items()
+    alone = [] if is_alive else sorted(one for one, by in stands_for if by not in raised)
+    sentences = (
+        (both, "raised and suppressed as well"),
+        (alone, "suppressed for an alarm that was not raised"),
+        (sorted(passages.too_far), "suppressed outside of the quiet time"),
+        (sorted(passages.too_near), "raised within the quiet time of another one"),
+    )
+    return [f"alarms: {len(ids)} {text}: {_some(ids)}" for ids, text in sentences if ids]
 
 
 def _rule_of(alarm_id: str) -> str:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, Suppressed
+from bus.contracts.commands import USUAL_QUIET_S
 from bus.contracts.meters import QualityCell, Sent
 from bus.contracts.topics import (
     DATA_TOPICS,
@@ -31,6 +34,7 @@ from deploy.reconcile.balance import (
     Difference,
     FlowTotals,
     GroundTruth,
+    PassageTotals,
     Reconciliation,
     balance,
 )
@@ -299,6 +303,7 @@ def _alarms(settings: Settings, totals: TruthTotals, found: Sequence[RecordLine]
         expected=_expected(totals, found),
         raised=[alarm.alarm_id for alarm in raised],
         city_rules=totals.rules,
+        passages=_passages(settings, raised, totals.rules),
         latency_p50_ms=sound[len(sound) // 2] if sound else None,
         latency_p99_ms=sound[min(len(sound) - 1, len(sound) * 99 // 100)] if sound else None,
     )
@@ -320,6 +325,50 @@ def _raised(settings: Settings) -> Iterable[Alarm]:
                 return
     finally:
         reader.close()
+
+
+def _passages(
+    settings: Settings, raised: Sequence[Alarm], city_rules: Collection[str]
+) -> PassageTotals:
+    """What fell into quiet times; that of the city's rules is the usual one."""
+    found: list[Suppressed] = []
+    with closing(open_operations(settings)) as reader:
+        behind = ("", "")
+        while page := reader.suppressed(behind, PAGE):
+            found += page
+            behind = page[-1].rule_id, page[-1].record_id
+    captured_ms = {alarm.alarm_id: alarm.captured_at_ms for alarm in raised}
+    return PassageTotals(
+        suppressed={_alarm_id(one): one.alarm_id for one in found},
+        too_far=[
+            _alarm_id(one)
+            for one in found
+            if one.rule_id in city_rules and one.alarm_id in captured_ms
+            and abs(captured_ms[one.alarm_id] - one.captured_at_ms) >= USUAL_QUIET_S * 1000
+        ],
+        too_near=_too_near(alarm for alarm in raised if alarm.rule_id in city_rules),
+    )  # fmt: skip
+
+
+def _too_near(alarms: Iterable[Alarm]) -> list[str]:
+    """Of two passages of one target at one place within the quiet time the later one."""
+    passages: dict[tuple[str, str, str], list[Alarm]] = {}
+    for alarm in alarms:
+        if alarm.target:
+            key = alarm.rule_id, alarm.target, alarm.checkpoint_id
+            passages.setdefault(key, []).append(alarm)
+    return [
+        later.alarm_id
+        for found in passages.values()
+        for former, later in pairwise(sorted(found, key=lambda one: one.captured_at_ms))
+        if later.captured_at_ms - former.captured_at_ms < USUAL_QUIET_S * 1000
+        and later.alarm_id != former.alarm_id
+    ]
+
+
+def _alarm_id(one: Suppressed) -> str:
+    """Of the alarm that was not raised."""
+    return f"{one.rule_id}:{one.record_id}"
 
 
 def _of(counts: Mapping[str, int], kinds: Sequence[str]) -> int:

@@ -19,6 +19,7 @@ from bus.contracts.topics import (
     DATA_TOPICS,
     EVENT_ALARM,
     EVENT_CANDIDATE,
+    EVENT_SUPPRESSED,
     METER_ARRIVED,
     METER_LATENCY,
     METER_QUALITY,
@@ -37,7 +38,7 @@ from ingest.store.port import StoreError
 POLL_S = 0.4
 RECORDER = "recorder"
 METERS = (METER_SENT, METER_ARRIVED, METER_QUALITY, METER_LATENCY)
-TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, *METERS, EVENT_CANDIDATE, EVENT_ALARM)
+TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, *METERS, EVENT_CANDIDATE, EVENT_ALARM, EVENT_SUPPRESSED)
 
 
 class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,10 +114,10 @@ def behind_by_role(settings: Settings, roles: Iterable[str]) -> dict[str, dict[s
 
 
 def recorder_backlog(settings: Settings, bus: topic_totals.TopicTotals) -> int | None:
-    """Alarms that are not in the operations store yet."""
+    """Alarms, and what they stand for, that are not in the operations store yet."""
     try:
         with closing(open_operations(settings)) as reader:
             positions = list(reader.positions(RECORDER))
     except StoreError:
         return None
-    return bus.behind(RECORDER, positions, [EVENT_ALARM])
+    return bus.behind(RECORDER, positions, [EVENT_ALARM, EVENT_SUPPRESSED])

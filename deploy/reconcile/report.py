@@ -51,6 +51,7 @@ def print_reconciliation(account: Reconciliation, *, as_json: bool) -> None:
     )
     console.print(
         f"alarms: {account.alarms_expected} expected, {account.alarms_raised} raised{operators}, "
+        f"{account.alarms_suppressed} suppressed in quiet times, "
         f"{len(account.alarms_missing)} missing, {len(account.alarms_unexpected)} unexpected"
     )
     if account.alarm_latency_p99_ms is not None:

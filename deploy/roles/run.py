@@ -173,6 +173,9 @@ def _dispatcher(settings: Settings) -> int:
 
 
 def _console(settings: Settings) -> int:
+    from alarm.lists.base_tables import tables_folder
+    from alarm.lists.stored_list_reader import StoredListReader
+    from alarm.lists.uploaded_list import import_uploaded
     from alarm.preview import preview_piece
     from deploy.open_stores import open_operations, open_records, picture_reader
     from monitor.api.other_site_pictures import PicturesOfBothSites
@@ -194,6 +197,8 @@ def _console(settings: Settings) -> int:
             open_alarms=lambda: open_operations(settings),
             read_picture=read_picture,
             preview_rule=preview_piece,
+            open_lists=partial(StoredListReader, settings.bus, tables_folder(settings.site)),
+            import_list=partial(import_uploaded, settings.site, settings.bus),
             read_processes=lambda: supervised(settings.site.data_path),
             read_watch=partial(_watch_sign, settings),
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),

@@ -40,6 +40,7 @@ TABLE_COLUMNS = (
     "camera_ip",
     "attributes",
     "record_id",
+    "further_passages",
     "acknowledged_by",
     "picture_url",
 )

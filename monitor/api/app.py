@@ -12,7 +12,8 @@ from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bus.contracts.command_codes import NO_PROPOSAL, NO_SUCH_RULE, STALE
+from bus.contracts.command_codes import NO_PROPOSAL, NO_SUCH_LIST, NO_SUCH_RULE, STALE
+from bus.domain.command_error import CommandError
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_preview import InvalidWindow
 from bus.runtime import tasks
@@ -25,10 +26,12 @@ from monitor.api.asking import question_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
+from monitor.api.list_changes import list_change_routes
 from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
 from monitor.api.parameters import only_known
+from monitor.api.plate_lists import plate_list_routes
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview_routes
@@ -66,6 +69,8 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         preview_routes(services),
         proposal_routes(services),
         question_routes(services),
+        plate_list_routes(services),
+        list_change_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
@@ -180,7 +185,7 @@ def _register_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(CommandRefused, _refused)
     on(QuestionsUnavailable, 503)
     app.add_exception_handler(ReasonMissing, _reason_missing)
-    on(RuleError, 422, lambda e: getattr(e, "field", ""))
+    on(CommandError, 422, lambda e: getattr(e, "field", ""))
     on(InvalidCursor, 422)
     on(InvalidWindow, 422)
     on(msgspec.ValidationError, 422)
@@ -210,5 +215,5 @@ async def _refused(_: Request, raised: Exception) -> Response:
             "version": answer.version, "changed_by": answer.changed_by,
             "changed_at_ms": answer.changed_at_ms,
         }  # fmt: skip
-    status = {STALE: 409, NO_SUCH_RULE: 404, NO_PROPOSAL: 404}.get(answer.code, 422)
-    return json_response(body, status)
+    missing = dict.fromkeys((NO_SUCH_RULE, NO_SUCH_LIST, NO_PROPOSAL), 404)
+    return json_response(body, (missing | {STALE: 409}).get(answer.code, 422))

@@ -12,7 +12,13 @@ import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.client.kafka.command_client import new_command_id
-from bus.contracts.commands import ANY_VERSION, USUAL_KIND, MatchedKind, WatchCommand
+from bus.contracts.commands import (
+    ANY_VERSION,
+    USUAL_KIND,
+    USUAL_QUIET_S,
+    MatchedKind,
+    WatchCommand,
+)
 from bus.contracts.expressions import Expression
 from bus.domain.matchable import MATCHABLE
 from bus.domain.rule_check import parsed_where
@@ -44,6 +50,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     severity: Literal["info", "warning", "critical"] = "warning"
     valid_from_ms: int = 0
     valid_until_ms: int = 0
+    quiet_s: int = USUAL_QUIET_S
     note: str = ""
     rule_id: str = ""
     seen_version: int = ANY_VERSION

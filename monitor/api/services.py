@@ -14,6 +14,7 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
@@ -37,13 +38,16 @@ from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
 from monitor.cluster.traffic import metrics_urls
-from monitor.live.command_sender import CommandSender
+from monitor.live.command_sender import CommandNotAcknowledged, CommandSender
 from monitor.live.live_hub import LiveHub
 from monitor.live.register_writes import CLIENT_ID, RegisterWrites
 from monitor.ports import (
     AlarmReader,
+    ImportList,
     OpenAlarms,
+    OpenLists,
     OpenRecords,
+    PlateListReader,
     PreviewRule,
     ReadIncidents,
     ReadPicture,
@@ -87,6 +91,8 @@ class ConsoleServices:
     previews: ReaderPool[RecordReader]
     questions: QuestionPort
     session_cases: SessionCases
+    lists: ReaderPool[PlateListReader]
+    import_list: ImportList
     preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
@@ -141,6 +147,8 @@ def build_services(
     read_processes: ReadProcesses = tuple,
     read_watch: ReadWatch = str,
     read_incidents: ReadIncidents = tuple,
+    open_lists: OpenLists | None = None,
+    import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
@@ -172,6 +180,8 @@ def build_services(
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
         alarms=alarms,
+        lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
+        import_list=import_list or _no_import,
         previews=previews,
         questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
         session_cases=SessionCases(),
@@ -197,6 +207,14 @@ def build_services(
         site_accounts=_site_accounts(bus, console, account_store),
         secret=secret,
     )
+
+
+def _no_import(_: ListUpload) -> ListImport:
+    raise CommandNotAcknowledged("this console was started without lists of plates")
+
+
+def _no_lists() -> PlateListReader:
+    raise OSError("this console was started without lists of plates")
 
 
 def _site_accounts(

@@ -113,6 +113,7 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         AddressField("until", is_moment),
     ),
     "watch": (AddressField("plate", is_text), one_of("kind", ("", *MATCHABLE))),
+    "lists": (AddressField("list", is_text), AddressField("plate", is_text)),
     "records": (one_of("kind", KINDS), *_SEARCH, RECORD),
     "alarms": (one_of("severity", SEVERITIES), *_SEARCH, ALARM, RECORD),
     "latency": (

@@ -6,8 +6,10 @@ from __future__ import annotations
 from nicegui import ui
 
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
-from bus.contracts.expressions import Expression
+from bus.contracts.expressions import Disjunction, Expression
 from bus.domain.expressions.marked import marked
+from bus.domain.expressions.parse import parse
+from bus.domain.expressions.tree import ExpressionError
 from bus.domain.matchable import MATCHABLE
 from bus.domain.rule_check import RuleError, parsed_where
 from bus.domain.rule_demand import demand_of
@@ -43,6 +45,19 @@ class ExpressionField:
         """As it is typed, in one line."""
         return " ".join((self._field.value or "").split())
 
+    def add(self, condition: str) -> None:
+        """Beside what is typed: both have to hold."""
+        before = (self._field.value or "").strip()
+        if not before:
+            self._field.set_value(condition)
+            return
+        try:
+            is_choice = isinstance(parse(before, self._kind), Disjunction)
+        except ExpressionError:
+            is_choice = False
+        before = f"({before})" if is_choice else before
+        self._field.set_value(f"{before} and {condition}")
+
     def clear(self) -> None:
         """As at the beginning."""
         self._field.set_value("")
@@ -52,6 +67,13 @@ class ExpressionField:
         zone = self._view.services.site.zone
         tree = parsed_where(self._kind, self._field.value or "", zone)
         return with_device_values(tree) if tree is not None else None
+
+    def tree_or_none(self) -> Expression | None:
+        """What is typed, as far as it can be read."""
+        try:
+            return self.tree()
+        except RuleError:
+            return None
 
     def _refresh(self) -> None:
         t = self._view.t

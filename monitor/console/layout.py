@@ -31,6 +31,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "alarms": "notifications_active",
     "watch": "visibility",
     "proposals": "how_to_reg",
+    "lists": "list_alt",
     "register": "place",
     "latency": "timer",
     "quality": "fact_check",

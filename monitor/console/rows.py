@@ -59,6 +59,12 @@ def live_alarm(alarm: Alarm, register: Register, zone: ZoneInfo, t: Texts) -> Ro
     }
 
 
+def further_facts(row: Row, t: Texts) -> list[tuple[str, str]]:
+    """How many further passages an alarm stands for, if any."""
+    count = row["further_passages"]
+    return [(t("detail.further"), t("detail.further_passages", count=count))] if count else []
+
+
 _SPANS = (("s", 1_000, 120_000), ("min", 60_000, 7_200_000), ("h", 3_600_000, 172_800_000),
           ("d", 86_400_000, 63_072_000_000), ("y", 31_536_000_000, 1 << 62))  # fmt: skip
 
@@ -137,6 +143,22 @@ def written_plate(row: Row, t: Texts) -> list[tuple[str, str]]:
     gone = t("list.comma").join(left_out(row["plate_number"]))
     written = (t("detail.plate_written"), row["plate_number"])
     return [written, (t("detail.plate_left_out"), gone)]
+
+
+def listed_facts(listed: Row | None, t: Texts) -> list[tuple[str, str]]:
+    """By which line of which list an alarm's plate was meant."""
+    if not listed:
+        return []
+    line = t("detail.listed_line", line=listed.get("line", 0), plate=listed.get("plate", ""))
+    named = f"{listed['name']} ({listed['list_id']})"
+    return [
+        (t("detail.listed"), t("list.comma").join((named, line))),
+        (t("column.list_date"), listed.get("list_date", "")),
+        (t("column.line_date"), listed.get("date", "")),
+        (t("detail.listed_note"), listed.get("note", "")),
+        (t("detail.listed_version"), str(listed["version"])),
+        (t("column.overdue"), t("detail.listed_overdue") if listed.get("is_overdue") else ""),
+    ]
 
 
 def key_text(key: str, t: Texts) -> str:

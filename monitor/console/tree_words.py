@@ -4,13 +4,16 @@ understood."""
 from __future__ import annotations
 
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -19,6 +22,7 @@ from bus.contracts.expressions import (
     Wildcard,
 )
 from bus.domain.expressions.leaf_text import number_text
+from bus.domain.expressions.to_text import corners_text
 from monitor.i18n import Texts
 from monitor.i18n.values import device_values
 
@@ -49,6 +53,10 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
             "tree.time", days=days or t("tree.every_day"),
             begin=leaf.begin, end=leaf.end, zone=leaf.zone,
         )  # fmt: skip
+    if isinstance(leaf, AtPlace):
+        return t(f"tree.at_{leaf.kind}", names=" / ".join(leaf.names))
+    if isinstance(leaf, InArea):
+        return t("tree.within", count=len(leaf.corners), corners=corners_text(leaf.corners[:4]))
     attribute = t.word("attribute", leaf.attribute)
     match leaf:
         case OneOf(values=values):
@@ -63,6 +71,8 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
         case Resemblance(plate=text, highest_price=highest):
             price = number_text(highest)
             return t("tree.resembles", attribute=attribute, text=text, price=price)
+        case OnList(list_id=list_id):
+            return t("tree.listed", attribute=attribute, list=list_id)
         case Presence():
             return t("tree.present", attribute=attribute)
         case NumericRange():

@@ -14,7 +14,9 @@ from monitor.i18n import (
     approval_texts,
     en,
     evidence_texts,
+    list_texts,
     mirror_texts,
+    place_texts,
     rule_texts,
     search_texts,
     watch_texts,
@@ -24,7 +26,7 @@ from monitor.i18n.values import value_text, value_words
 
 _TABLES = (
     account_texts, approval_texts, mirror_texts, rule_texts, search_texts, evidence_texts,
-    watch_texts,
+    watch_texts, list_texts, place_texts,
 )  # fmt: skip
 """Of pages that have many texts."""
 

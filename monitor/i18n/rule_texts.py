@@ -7,7 +7,7 @@ ZH: dict[str, str] = {
     "watch.where": "条件表达式",
     "watch.where_hint": '例：plate_number like "浙A*123" and not vehicle_color in (白色, 黑色)',
     "watch.where_help": "可用属性：{names}。写法：in、=、!=、like（? *）、contains、matches、"
-    "resembles、>、between、is present / absent、during mon-fri 22:00-06:00，"
+    "resembles、on 名单、>、between、is present / absent、during mon-fri 22:00-06:00，"
     "以 and、or、not 和括号组合。",
     "watch.understood": "系统的理解",
     "watch.at": "第 {column} 个字符：{fault}",
@@ -21,6 +21,7 @@ ZH: dict[str, str] = {
     "tree.contains": "{attribute} 包含 {text}",
     "tree.regex": "{attribute} 完全匹配正则表达式 {text}",
     "tree.resembles": "{attribute} 是 {text} 或其误读（代价不超过 {price}）",
+    "tree.listed": "{attribute} 在名单“{list}”中",
     "tree.range": "{attribute} 的数值{ends}",
     "tree.at_least": "不小于 {number}",
     "tree.above": "大于 {number}",
@@ -55,6 +56,7 @@ ZH: dict[str, str] = {
     "watch.fault_part_of_plate": "这是车牌的一部分，请用 like",
     "watch.fault_plate_no_number": "车牌不是数字，请用 like、contains 或 matches",
     "watch.fault_plate_only": "误读只适用于车牌；其他属性请用 in、like 或 contains",
+    "watch.fault_lists_of_plates": "名单只有车牌；其他属性请用 in、like 或 contains",
     "watch.fault_highest_price": "误读的最高代价为 0.5 至 2",
     "watch.fault_resembled_plate": "resembles 后须为完整车牌（至少 6 个字母或数字，省份在最前，"
     "不含 ? 和 *）",
@@ -75,8 +77,8 @@ EN: dict[str, str] = {
     "watch.where": "Expression",
     "watch.where_hint": 'e.g. plate_number like "*A123" and not vehicle_color in (white, black)',
     "watch.where_help": "Attributes: {names}. Forms: in, =, !=, like (? *), contains, matches, "
-    "resembles, >, between, is present / absent, during mon-fri 22:00-06:00; joined by and, or, "
-    "not, brackets.",
+    "resembles, on LIST, >, between, is present / absent, during mon-fri 22:00-06:00; joined by "
+    "and, or, not, brackets.",
     "watch.understood": "What it means",
     "watch.at": "character {column}: {fault}",
     "watch.unindexed": "No index serves this rule: every record is held against it. Add a plate, a "
@@ -89,6 +91,7 @@ EN: dict[str, str] = {
     "tree.contains": "{attribute} contains {text}",
     "tree.regex": "the whole of {attribute} matches {text}",
     "tree.resembles": "{attribute} is {text} or a misreading of it (price at most {price})",
+    "tree.listed": "{attribute} is on the list “{list}”",
     "tree.range": "{attribute} is {ends}",
     "tree.at_least": "at least {number}",
     "tree.above": "above {number}",
@@ -126,6 +129,8 @@ EN: dict[str, str] = {
     "watch.fault_part_of_plate": "a part of a plate; write like",
     "watch.fault_plate_no_number": "a plate is no number; write like, contains or matches",
     "watch.fault_plate_only": "misreadings are known of plates only; write in, like or contains",
+    "watch.fault_lists_of_plates": "lists are of plates; of other attributes write in, like or "
+    "contains",
     "watch.fault_highest_price": "the highest price of a misreading is 0.5 to 2",
     "watch.fault_resembled_plate": "behind resembles stands a whole plate of at least 6 letters "
     "and digits, its province in front, without ? or *",

@@ -11,7 +11,7 @@ from bus.client.kafka.command_client import (
     CommandNotAcknowledged,
     CommandUnanswered,
 )
-from bus.contracts.commands import CommandAnswer, WatchCommand
+from bus.contracts.commands import Command, CommandAnswer
 from bus.settings import BusSettings
 
 __all__ = ["CommandNotAcknowledged", "CommandRefused", "CommandSender", "CommandUnanswered"]
@@ -34,7 +34,7 @@ class CommandSender:
         self._client = CommandClient(bus, site, "databus-console")
         self._lock = asyncio.Lock()
 
-    async def send(self, command: WatchCommand) -> CommandAnswer:
+    async def send(self, command: Command) -> CommandAnswer:
         """Returns when the command was accepted. Raises `CommandNotAcknowledged`,
         `CommandUnanswered`, `CommandRefused`."""
         async with self._lock:  # one thread at most; what is waited for holds none

@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
+from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
 from alarm.watchlist_reader import WatchlistReader
 from bus.client.model import TopicAndPartition
@@ -42,6 +43,7 @@ from spark_apps.session.retry import retry_job
 from spark_apps.source.kafka_source import select_columns
 from spark_apps.tasks import worker_cache
 from spark_apps.tasks.broadcast import VersionedBroadcast
+from spark_apps.tasks.list_tables import open_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,12 +60,14 @@ class Watchlist:
     def __init__(self, context: Context) -> None:
         self._context = context
         self.trigger_ms = context.settings.streams.watchlist_trigger_ms
-        self._watchlist = WatchlistReader(context.settings.bus, "streams-commands")
+        self._watchlist = WatchlistReader(
+            context.settings.bus, "streams-commands", tables_folder(context.settings.site),
+            context.register,
+        )
         self._watchlist.catch_up()
-        self._rules_version = 0
         self._group = context.group_positions(self.name, self.topics)
         self._rules = VersionedBroadcast(
-            "rules", lambda: self._watchlist.rules, lambda: self._rules_version
+            "rules", lambda: self._watchlist.rules, lambda: self._watchlist.version
         )
 
     def positions(self) -> dict[TopicAndPartition, int]:
@@ -81,7 +85,7 @@ class Watchlist:
         """Match in this process. Commands first: a record produced after a command was acknowledged
         meets it."""
         context = self._context
-        self._catch_up()
+        self._watchlist.catch_up()
         found = False
         site = context.settings.site
         clock = at_minute(clock_limits(site), wall_clock.now_ms())
@@ -97,7 +101,7 @@ class Watchlist:
         publishes twice; the dispatcher raises each alarm once."""
         step = partial(self._context.metrics.step, self.name)
         with step("rules"):
-            self._catch_up()
+            self._watchlist.catch_up()
         if len(self._watchlist.rules):
             with step("action"):
                 self._match(frame)
@@ -108,10 +112,13 @@ class Watchlist:
         settings = self._context.settings
         bus, site = settings.bus, settings.site
         rules = self._rules.current(frame.sparkSession)
+        folder = tables_folder(site)
         clock = at_minute(clock_limits(site), wall_clock.now_ms())
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            found = _candidates_of_batches(batches, rules.value, site.zone, clock)
+            in_force = rules.value
+            open_tables(in_force.references, bus, folder)
+            found = _candidates_of_batches(batches, in_force, site.zone, clock)
             with worker_cache.publisher(bus, site.name) as publisher:
                 for candidate in found:
                     publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
@@ -125,10 +132,6 @@ class Watchlist:
         batch waits for no commit."""
         self._group.commit_soon(ends_of(offsets))
 
-    def _catch_up(self) -> None:
-        before = self._watchlist.generation
-        if self._watchlist.catch_up() or self._watchlist.generation != before:
-            self._rules_version += 1
 
 
 def _candidates_of_batches(

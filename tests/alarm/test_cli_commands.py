@@ -13,8 +13,8 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
+from alarm.asked_answer import UNDECIDED_STATUS
 from alarm.cli import watch_commands
-from alarm.command_request import UNDECIDED_STATUS
 from alarm.proposals_cli import shell_user
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.commands import WatchCommand

@@ -13,7 +13,7 @@ import httpx
 from playwright.sync_api import Page
 
 PAGES = (
-    "live", "map", "records", "alarms", "watch", "register", "latency", "quality", "bus", "cluster",
+    "live", "map", "records", "alarms", "watch", "lists", "register", "latency", "quality", "bus", "cluster",
     "metadata", "system", "proposals", "questions",
 )  # fmt: skip
 PATIENCE_MS = 30_000

@@ -10,6 +10,8 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 
 from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 
+from alarm.lists.base_tables import tables_folder  # noqa: E402
+from alarm.lists.stored_list_reader import StoredListReader  # noqa: E402
 from alarm.preview import preview_piece  # noqa: E402
 from bus.domain.policy import NO_POLICY, PolicySettings  # noqa: E402
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
@@ -30,6 +32,9 @@ asyncio.run(
         open_alarms=lambda: ListedAlarms(listed, told),
         read_picture=PictureStore(f"{data_dir}/pictures", "").serve,
         preview_rule=preview_piece,
+        open_lists=lambda: StoredListReader(
+            BusSettings(bootstrap_servers=bootstrap), tables_folder(SiteSettings(data_dir=data_dir))
+        ),
         read_processes=lambda: supervised(Path(data_dir)),
         policy=PolicySettings() if has_policy else NO_POLICY,
     )

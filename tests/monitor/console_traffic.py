@@ -19,9 +19,11 @@ from bus.contracts.topics import (
     DATA_VEHICLE,
     EVENT_ALARM,
     EVENT_INCIDENT,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
+from tests.alarm.lists.stored_list import records_of_list
 
 
 def make_topics(bootstrap: str, names: Iterable[str] = tuple(TOPICS)) -> None:
@@ -63,6 +65,13 @@ def send_records(
         )
     to.flush(20)
     return ids
+
+
+def send_list(to: Any, list_id: str, plates: Sequence[str], version: int) -> None:
+    """A list of plates as the decider writes it."""
+    for key, value in records_of_list(list_id, plates, version=version, tolerance="look-alikes"):
+        to.produce(STATE_LISTS, key=key, value=value)
+    to.flush(20)
 
 
 def send_events(to: Any, alarms: Iterable[Any] = (), incidents: Iterable[Any] = ()) -> None:

@@ -25,10 +25,12 @@ from bus.contracts.alarms import Candidate
 from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import application_group
 from bus.contracts.headers import RECEIVED_AT, RECORD_ID
+from bus.contracts.plate_lists import Tolerance
 from bus.contracts.topics import (
     DATA_FACE,
     DATA_VEHICLE,
     EVENT_CANDIDATE,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -42,6 +44,7 @@ from deploy.setup.jars import spark_connector_jars
 from ingest.store.hbase.columns import read_ledger
 from ingest.store.open import hbase_connection, open_store
 from ingest.store.port import RecordReader
+from tests.alarm.lists.stored_list import records_of_list
 
 INTO_HBASE = "executors into HBase"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
@@ -173,6 +176,15 @@ class DriverProcess:
 
     def _put(self, rule: DecidedRule) -> None:
         self.send(STATE_WATCHLIST, msgspec.json.encode(rule), key=rule.rule_id)
+        self.flush()
+
+    def put_list(
+        self, list_id: str, plates: Sequence[str], added: Sequence[str] = (), version: int = 1,
+        tolerance: Tolerance = "exact",
+    ) -> None:  # fmt: skip
+        """Put a list as the site's decider does, with a base and perhaps a change of it."""
+        for key, value in records_of_list(list_id, plates, added, version, tolerance):
+            self.send(STATE_LISTS, value, key=key)
         self.flush()
 
     def new_producer(self) -> None:

@@ -5,16 +5,20 @@ that no depth of brackets is a depth of calls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     NumericRange,
     OneOf,
+    OnList,
+    PlaceKind,
     Presence,
     RegularExpression,
     Resemblance,
@@ -32,6 +36,7 @@ from bus.domain.expressions.tree import (
     too_deep,
     too_many_nodes,
 )
+from bus.domain.polygons import Corner, polygon_fault, without_closing
 
 if TYPE_CHECKING:
     from lark import Token
@@ -48,6 +53,13 @@ class Placed(NamedTuple):
     column: int
     depth: int = 1
     size: int = 1
+
+
+class PlacedCorner(NamedTuple):
+    """Of a polygon, and where its text begins, from 1."""
+
+    corner: Corner
+    column: int
 
 
 class LeafCheck(NamedTuple):
@@ -150,6 +162,11 @@ class TreeBuilder:
         )
         return limited._replace(parts=usual.parts + limited.parts)
 
+    def listed(self, found: tuple[Token, Token]) -> LeafCheck:
+        """on a."""
+        text = _text(found[1])
+        return _of_one(found[1], lambda name: OnList(attribute=name, list_id=text))
+
     def compared(self, found: tuple[Token, Token]) -> LeafCheck:
         """> 1."""
         sign, number = found
@@ -204,6 +221,49 @@ class TreeBuilder:
         """During times of every day."""
         word, (begin, end), _, zone = found
         return self._window(word, TimeWindow(begin=begin, end=end, zone=str(zone or "")))
+
+    def names(self, found: list[Token]) -> list[Token]:
+        """One value, or some in brackets."""
+        return [token for token in found if token.type in ("STRING", "WORD")]
+
+    def in_district(self, found: tuple[Token, Token, list[Token]]) -> Placed:
+        """In district a."""
+        return self._place("district", found)
+
+    def on_road(self, found: tuple[Token, Token, list[Token]]) -> Placed:
+        """On road a."""
+        return self._place("road", found)
+
+    def at_checkpoint(self, found: tuple[Token, Token, list[Token]]) -> Placed:
+        """At checkpoint a."""
+        return self._place("checkpoint", found)
+
+    def at_device(self, found: tuple[Token, Token, list[Token]]) -> Placed:
+        """At device a."""
+        return self._place("device", found)
+
+    def corner(self, found: tuple[Token, Token]) -> PlacedCorner:
+        """120.16 30.25."""
+        east, north = found
+        return PlacedCorner((float(east), float(north)), _column(east))
+
+    def within(self, found: list[Token | PlacedCorner]) -> Placed:
+        """Within (120.16 30.25, …)."""
+        word, *others = found
+        placed = [one for one in others if isinstance(one, PlacedCorner)]
+        closed = [one.corner for one in placed]
+        area = InArea(corners=without_closing(closed))
+        fault = polygon_fault(area.corners)
+        if fault is not None:
+            at = placed[fault.corner].column if fault.corner >= 0 else _column(cast("Token", word))
+            raise ExpressionError(fault.text, fault.code, at)
+        return Placed(area, _column(cast("Token", word)))
+
+    def _place(self, kind: PlaceKind, found: tuple[Token, Token, list[Token]]) -> Placed:
+        word, _, names = found
+        for name in names:
+            _check_at(_column(name), self._kind, AtPlace(kind=kind, names=(_text(name),)))
+        return Placed(AtPlace(kind=kind, names=tuple(map(_text, names))), _column(word))
 
     def _window(self, word: Token, window: TimeWindow) -> Placed:
         _check_at(_column(word), self._kind, window)

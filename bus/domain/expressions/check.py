@@ -11,13 +11,16 @@ from difflib import get_close_matches
 from zoneinfo import ZoneInfo
 
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     RegularExpression,
     Resemblance,
     Substring,
@@ -32,7 +35,8 @@ from bus.domain.fuzzy_plate import LEAST_HIGHEST, MOST_HIGHEST, WHOLE_PLATE, pla
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import is_pattern
 from bus.domain.plates import ANY_RUN, MAX_PLATE_CHARACTERS, UNREAD
-from bus.domain.rule_values import PLATE, wanted
+from bus.domain.polygons import polygon_fault
+from bus.domain.rule_values import PLATE, normal, wanted
 
 MAX_TEXT_CHARACTERS = 100  # of a value, a part of one, a pattern with ? and *
 
@@ -54,6 +58,14 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
     """Raises `ExpressionError`."""
     if isinstance(leaf, TimeWindow):
         _check_window(leaf)
+        return
+    if isinstance(leaf, AtPlace):
+        _check_names(leaf)
+        return
+    if isinstance(leaf, InArea):
+        fault = polygon_fault(leaf.corners)
+        if fault is not None:
+            raise ExpressionError(fault.text, fault.code)
         return
     check_attribute(kind, leaf.attribute)
     match leaf:
@@ -80,6 +92,8 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
             compiled(leaf.pattern)
         case Resemblance():
             _check_resemblance(leaf)
+        case OnList():
+            _check_list(leaf)
         case NumericRange():
             _check_range(leaf)
 
@@ -139,6 +153,25 @@ def _check_resemblance(leaf: Resemblance) -> None:
         raise ExpressionError(
             f"{leaf.plate!r}: write resembles before {WHOLE_PLATE}", "resembled_plate"
         )
+
+
+def _check_names(leaf: AtPlace) -> None:
+    if not leaf.names:
+        raise ExpressionError(f"{leaf.kind}: at least one name", "no_value")
+    for name in leaf.names:
+        _check_text(name)
+        if not normal(name):
+            raise ExpressionError(f"{name!r} names nothing", "names_nothing")
+
+
+def _check_list(leaf: OnList) -> None:
+    if leaf.attribute != PLATE:
+        raise ExpressionError(
+            f"lists are of plates; write {PLATE} on …, and of {leaf.attribute} in, like or"
+            " contains",
+            "lists_of_plates",
+        )
+    _check_text(leaf.list_id)
 
 
 def _check_range(leaf: NumericRange) -> None:

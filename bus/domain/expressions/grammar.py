@@ -12,6 +12,11 @@ GRAMMAR = r"""
     | NAME NOT test -> negated_comparison
     | DURING days [times] [IN ZONE] -> window_of_days
     | DURING times [IN ZONE] -> window_of_times
+    | IN DISTRICT names -> in_district
+    | ON ROAD names -> on_road
+    | AT CHECKPOINT names -> at_checkpoint
+    | AT DEVICE names -> at_device
+    | WITHIN LPAR corner (COMMA corner)* RPAR -> within
 test: IN LPAR value (COMMA value)* RPAR -> one_of
     | EQUAL value -> equal
     | UNEQUAL value -> unequal
@@ -19,11 +24,14 @@ test: IN LPAR value (COMMA value)* RPAR -> one_of
     | CONTAINS value -> contains
     | MATCHES value -> matches
     | RESEMBLES value [UP TO NUMBER] -> resembles
+    | ON value -> listed
     | SIGN NUMBER -> compared
     | BETWEEN [ABOVE] NUMBER AND [BELOW] NUMBER -> between
     | IS PRESENT -> present
     | IS ABSENT -> absent
 ?value: STRING | WORD
+names: value | LPAR value (COMMA value)* RPAR
+corner: NUMBER NUMBER
 days: day_range (COMMA day_range)*
 day_range: DAY [DASH DAY]
 times: TIME DASH TIME
@@ -36,6 +44,7 @@ LIKE: "like"i
 CONTAINS: "contains"i
 MATCHES: "matches"i
 RESEMBLES: "resembles"i
+ON: "on"i
 UP: "up"i
 TO: "to"i
 BETWEEN: "between"i
@@ -45,6 +54,12 @@ IS: "is"i
 PRESENT: "present"i
 ABSENT: "absent"i
 DURING: "during"i
+AT: "at"i
+DISTRICT: "district"i
+ROAD: "road"i
+CHECKPOINT: "checkpoint"i
+DEVICE: "device"i
+WITHIN: "within"i
 DAY: /(mon|tue|wed|thu|fri|sat|sun)/i
 LPAR: /[(（]/
 RPAR: /[)）]/

@@ -7,12 +7,15 @@ from __future__ import annotations
 from typing import TypeAlias, TypeGuard
 
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     OneOf,
+    OnList,
     RegularExpression,
     Resemblance,
     Substring,
@@ -42,7 +45,7 @@ def is_indexed(tree: Expression, *, negated: bool = False) -> bool:
 def _has_index(leaf: Leaf) -> bool:
     if isinstance(leaf, TextLeaf):
         return is_plate_pattern(leaf) or bool(indexed_run(leaf))
-    return isinstance(leaf, OneOf | Resemblance)
+    return isinstance(leaf, OneOf | Resemblance | OnList | AtPlace | InArea)
 
 
 def is_plate_pattern(leaf: Leaf) -> TypeGuard[Wildcard]:

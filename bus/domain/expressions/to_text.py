@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from bus.contracts.expressions import (
     USUAL_HIGHEST_PRICE,
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Leaf,
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -23,6 +27,7 @@ from bus.contracts.expressions import (
 from bus.domain.expressions.leaf_text import number_text
 
 _is_word = re.compile(r"[\w.·/-]+").fullmatch
+_BEFORE = {"district": "in", "road": "on", "checkpoint": "at", "device": "at"}
 _WHOLE_DAY = ("00:00", "24:00")
 
 
@@ -62,12 +67,24 @@ def _leaf_text(leaf: Leaf, zone: str) -> str:
         case Resemblance(attribute=name, plate=plate, highest_price=highest):
             limit = "" if highest == USUAL_HIGHEST_PRICE else f" up to {number_text(highest)}"
             return f"{name} resembles {quoted(plate)}{limit}"
+        case OnList(attribute=name, list_id=list_id):
+            return f"{name} on {_value(list_id)}"
         case Presence(attribute=name):
             return f"{name} is present"
         case NumericRange():
             return f"{leaf.attribute} {_range(leaf)}"
+        case AtPlace(kind=kind, names=names):
+            words = ", ".join(map(_value, names))
+            return f"{_BEFORE[kind]} {kind} {words if len(names) == 1 else f'({words})'}"
+        case InArea(corners=corners):
+            return f"within ({corners_text(corners)})"
         case TimeWindow():
             return _window(leaf, zone)
+
+
+def corners_text(corners: Iterable[tuple[float, float]]) -> str:
+    """Of a polygon, longitude before latitude."""
+    return ", ".join(f"{number_text(east)} {number_text(north)}" for east, north in corners)
 
 
 def quoted(text: str) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Negation,
     OneOf,
     RegularExpression,
@@ -23,7 +25,7 @@ MAX_NODES = 1_000
 MAX_DEPTH = 32  # functions below call themselves as often
 MAX_VALUES_OF_TREE = 1_000  # each is a cell of an index
 MAX_REGULAR_EXPRESSIONS = 20  # of one rule; each is a program of RE2 in every worker
-
+MAX_CORNERS = 5_000  # of all polygons of one rule
 MAX_RESEMBLANCES = 50  # of one rule, as many as `match` may have
 
 
@@ -67,13 +69,15 @@ def attributes_of_tree(tree: Expression) -> tuple[str, ...]:
 
 def check_size(tree: Expression) -> None:
     """Raises `ExpressionError`."""
-    values = patterns = resemblances = 0
+    values = patterns = resemblances = corners = 0
     for number, (node, depth) in enumerate(nodes_of(tree), start=1):
         if number > MAX_NODES:
             raise too_many_nodes()
         if depth > MAX_DEPTH:
             raise too_deep()
         values += len(node.values) if isinstance(node, OneOf) else 0
+        values += len(node.names) if isinstance(node, AtPlace) else 0
+        corners += len(node.corners) if isinstance(node, InArea) else 0
         patterns += isinstance(node, RegularExpression)
         resemblances += isinstance(node, Resemblance)
     if values > MAX_VALUES_OF_TREE:
@@ -86,6 +90,11 @@ def check_size(tree: Expression) -> None:
             f"more than {MAX_REGULAR_EXPRESSIONS} regular expressions; write like or contains, or"
             " make several rules of it",
             "too_many_patterns",
+        )
+    if corners > MAX_CORNERS:
+        raise ExpressionError(
+            f"more than {MAX_CORNERS} corners of polygons in all; make several rules of it",
+            "too_many_corners",
         )
     if resemblances > MAX_RESEMBLANCES:
         raise ExpressionError(

@@ -23,7 +23,9 @@ TAKEN_SHARE = 0.98
 
 def want_plate(product: Product) -> None:
     """From now on the wanted car is looked for."""
-    product.databus("watch", "add", "--id", "bench", "--match", f"plate_number={WANTED_PLATE}")
+    product.databus(
+        "watch", "add", "--id", "bench", "--match", f"plate_number={WANTED_PLATE}", "--quiet", "0"
+    )
 
 
 def start_devices(

@@ -9,6 +9,8 @@ a test compares both with the topics and the tables that there are.
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -18,8 +20,10 @@ import msgspec
 
 from bus.client.model import ConsumedRecord
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
+from bus.contracts.plate_lists import is_chunk_key
 from bus.contracts.topics import (
     CONTROL_ACCOUNTS,
+    CONTROL_LISTS,
     CONTROL_MIRROR_CONFIRMED,
     CONTROL_MIRROR_TAILS,
     CONTROL_REGISTER,
@@ -33,7 +37,9 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_STATISTICS,
+    EVENT_SUPPRESSED,
     EVENT_VIDEO_PROGRESS,
+    STATE_LISTS,
     STATE_WATCHLIST,
 )
 from bus.contracts.version_floor import FLOOR_KEY
@@ -55,13 +61,17 @@ class Merge(Enum):
 
 class StateKind(NamedTuple):
     """One kind of state: a topic with one partition. `version` of a record of a state: larger is
-    newer. `after_fence`: whether the former primary's last words are carried, too."""
+    newer; `UNVERSIONED` of one whose key never has another value, which no floor takes.
+    `after_fence`: whether the former primary's last words are carried, too."""
 
     name: str
     topic: str
     merge: Merge
     version: Callable[[ConsumedRecord], int | None] = lambda _: None
     after_fence: bool = False
+
+
+UNVERSIONED = sys.maxsize
 
 
 class _Versioned(msgspec.Struct):
@@ -84,12 +94,25 @@ def _stated_version_or_time(record: ConsumedRecord) -> int | None:
     return _stated_version(record) or _time(record)
 
 
+def _text(key: bytes) -> str:
+    return key.decode("utf-8", "replace")
+
+
+def _version_of_list(record: ConsumedRecord) -> int | None:
+    """Chunks of lines are carried in their place before the record that names them."""
+    if is_chunk_key(_text(record.key or b"")):
+        return None if record.value is None else UNVERSIONED
+    return _stated_version(record)
+
+
 STATE = (
     StateKind("rules", STATE_WATCHLIST, Merge.NEWEST, _stated_version),
+    StateKind("lists of plates", STATE_LISTS, Merge.NEWEST, _version_of_list),
     StateKind("register", CONTROL_REGISTER, Merge.NEWEST, _stated_version_or_time),
     StateKind("statistics orders", CONTROL_STATISTICS, Merge.NEWEST, _time),
     StateKind("accounts", CONTROL_ACCOUNTS, Merge.NEWEST, _stated_version),
     StateKind("alarms", EVENT_ALARM, Merge.ONCE),
+    StateKind("further passages", EVENT_SUPPRESSED, Merge.ONCE),
     StateKind("incidents", EVENT_INCIDENT, Merge.ONCE),
     StateKind("notified", EVENT_NOTIFIED, Merge.ONCE, after_fence=True),
     StateKind("acknowledgements", EVENT_ACKNOWLEDGED, Merge.ONCE, after_fence=True),
@@ -97,6 +120,7 @@ STATE = (
 
 NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     CONTROL_WATCHLIST: "a request is decided at its own site; state.watchlist is carried",
+    CONTROL_LISTS: "a request is decided at its own site; state.lists is carried",
     CONTROL_VIDEO: "an order names a film on a disk of its own site",
     CONTROL_MIRROR_CONFIRMED: "the mirror itself writes it at both sites",
     CONTROL_MIRROR_TAILS: "which rows of this site's own store came from records that were cut "
@@ -109,6 +133,9 @@ NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     "positions": "where this site's recorder stands on this site's topics",
     "rules": "filled from state.watchlist at each site",
     "alarms": "filled from event.alarm at each site",
+    "rule_minutes": "how many alarms of a minute this site has to notify itself",
+    "digested_alarms": "those of them that wait for their digest",
+    "suppressed": "filled from event.suppressed at each site",
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",
     "shadow_incidents": "what this site would have to notify of its own if it became the primary",
@@ -133,14 +160,14 @@ NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 
 
-def _text(key: bytes) -> str:
-    return key.decode("utf-8", "replace")
-
-
 class _Known(NamedTuple):
     version: int
     origin: MirrorOrigin | None
-    value: bytes | None
+    digest: bytes  # of the value: five million lines of lists are some sixty megabytes
+
+
+def _digest(value: bytes | None) -> bytes:
+    return hashlib.blake2b(value or b"", digest_size=16).digest()
 
 
 class NewestOfKeys:
@@ -168,7 +195,7 @@ class NewestOfKeys:
         before = self._known.get(record.key)
         if before is None or version >= before.version:
             origin = parse_origin(record.header(MIRROR_ORIGIN))
-            self._known[record.key] = _Known(version, origin, record.value)
+            self._known[record.key] = _Known(version, origin, _digest(record.value))
             self._compare(record.key)
 
     def is_due(self, record: ConsumedRecord, cluster_id: str) -> bool:
@@ -192,7 +219,7 @@ class NewestOfKeys:
         # Two edits within a millisecond: the later one of the same log.
         is_later = known.origin is not None and known.origin.offset < record.offset
         from_there = known.origin is not None and known.origin.cluster_id == cluster_id
-        return is_later and from_there and known.value != record.value
+        return is_later and from_there and known.digest != _digest(record.value)
 
     def not_named(self) -> list[bytes]:
         """Keys of the other site that the primary, read from its start to its end, does not name
@@ -222,7 +249,7 @@ class NewestOfKeys:
 
     def _forget(self, key: bytes) -> None:
         known = self._known.get(key)
-        if known is not None and known.version <= self.floor:
+        if known is not None and (known.version <= self.floor or known.version == UNVERSIONED):
             del self._known[key]
             self.newer_there.discard(key)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -25,6 +25,9 @@ from ingest.senders.simulator.settings import CitySettings
 from ingest.senders.simulator.traffic import HOUR_MS, Pass, Traffic
 from ingest.senders.simulator.watched_cars import WatchedCars
 from ingest.senders.simulator.world import CityWorld
+
+OTHER_LANE_MS = 40
+"""So much later the camera of a second lane sees the same car."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class RecordGenerator:
         edge_sender: str = "", city_offset_ms: int | None = None,
     ) -> None:  # fmt: skip
         self.world = world
-        self.watched_cars = WatchedCars(world)
+        weekday = datetime.fromtimestamp(start_ms / 1000, zone).weekday()
+        self.watched_cars = WatchedCars(world, weekday)
         self.faults = FaultSchedule(world, start_ms=start_ms, enabled=settings.misfortunes)
         self._settings = settings
         self._run = run
@@ -69,6 +73,8 @@ class RecordGenerator:
         for seen in self._traffic.until(end_ms):
             if seen.at_ms >= not_before_ms:
                 yield self._make(seen)
+                if self.watched_cars.is_seen_twice(seen.vehicle):
+                    yield self._make(replace(seen, at_ms=seen.at_ms + OTHER_LANE_MS))
 
     def _make(self, seen: Pass) -> GeneratedRecord:
         n, camera = self._next_n, seen.camera

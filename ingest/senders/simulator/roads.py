@@ -39,7 +39,7 @@ class Crossing:
     @property
     def district_id(self) -> str:
         """The district of this part of the grid."""
-        return names.DISTRICTS[_district(self.row, self.column)][0]
+        return names.DISTRICTS[district_number(self.row, self.column)][0]
 
 
 @dataclass(slots=True)
@@ -102,7 +102,8 @@ def _crossable(row: int, column: int) -> bool:
     return row != names.RIVER_AFTER_ROW or column in names.BRIDGE_COLUMNS
 
 
-def _district(row: int, column: int) -> int:
+def district_number(row: int, column: int) -> int:
+    """Of this part of the grid; an index into `names.DISTRICTS`."""
     if row > names.RIVER_AFTER_ROW:
         return 5 if column < 6 else 6
     if column >= 10:
@@ -117,18 +118,20 @@ def _district(row: int, column: int) -> int:
 
 
 def _join(graph: RoadGraph, a: Crossing, b: Crossing) -> None:
-    speed = RING_METRES_PER_SECOND if _is_ring(a, b) else STREET_METRES_PER_SECOND
-    seconds = _metres(a, b) / speed
+    speed = RING_METRES_PER_SECOND if is_ring(a, b) else STREET_METRES_PER_SECOND
+    seconds = metres(a, b) / speed
     graph.seconds[a.index][b.index] = graph.seconds[b.index][a.index] = seconds
 
 
-def _is_ring(a: Crossing, b: Crossing) -> bool:
+def is_ring(a: Crossing, b: Crossing) -> bool:
+    """Whether the way between them is one of the four outer roads."""
     last_row, last_column = len(names.WEST_EAST) - 1, len(names.NORTH_SOUTH) - 1
     same_row = a.row == b.row and a.row in (0, last_row)
     return same_row or (a.column == b.column and a.column in (1, last_column))
 
 
-def _metres(a: Crossing, b: Crossing) -> float:
+def metres(a: Crossing, b: Crossing) -> float:
+    """Of the straight way between two crossings."""
     north = (a.latitude - b.latitude) * METRES_PER_DEGREE
     east = (a.longitude - b.longitude) * METRES_PER_DEGREE * math.cos(math.radians(a.latitude))
     return math.hypot(north, east)

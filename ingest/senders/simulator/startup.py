@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bus.client.kafka.command_client import (
@@ -13,15 +14,19 @@ from bus.client.kafka.command_client import (
     CommandNotAcknowledged,
     CommandUnanswered,
 )
-from bus.contracts.commands import CommandAnswer, WatchCommand
+from bus.client.kafka.send_all import send_all
+from bus.contracts.commands import Command, CommandAnswer
+from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.meters import Sent
+from bus.contracts.topics import STATE_LISTS, TOPICS
+from bus.errors import BusError
 from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
 from ingest.senders.simulator.bus_uplink import BusUplink
-from ingest.senders.simulator.described_car import DescribedCarRule
 from ingest.senders.simulator.ground_truth import truth_files
+from ingest.senders.simulator.listed_car import ListedCarsRule
 from ingest.senders.simulator.recovery import UnfinishedRun, unfinished_runs
-from ingest.senders.simulator.watched_cars import WatchRule
+from ingest.senders.simulator.watched_cars import CityRule
 
 log = logging.getLogger(__name__)
 
@@ -32,16 +37,36 @@ PAUSE_S = 0.5  # the topics may not have been made yet
 async def put_watch_rules(
     site: SiteSettings,
     bus: BusSettings,
-    rules: Sequence[WatchRule | DescribedCarRule],
+    rules: Sequence[CityRule],
     stopping: asyncio.Event,
 ) -> None:
     """Returns when the rules are in force: a record sent afterwards must meet them."""
     client = CommandClient(bus, site.name, "city-commands")
     try:
         for rule in rules:
+            if isinstance(rule, ListedCarsRule):
+                await _send_chunks(bus, site, rule, stopping)
             await _put(client, rule, stopping)
     finally:
         await asyncio.to_thread(client.close)
+
+
+async def _send_chunks(
+    bus: BusSettings, site: SiteSettings, rule: ListedCarsRule, stopping: asyncio.Event
+) -> None:
+    """Acknowledged before its command: the decider takes a list whose chunks it knows."""
+    headers = ((SCHEMA, TOPICS[STATE_LISTS].schema), (SITE, site.name))
+    send = partial(
+        send_all, bus, "city-lists", STATE_LISTS, list(rule.chunks()), headers=headers,
+        timeout_s=ANSWER_S, what="chunks of a list",
+    )  # fmt: skip
+    while not stopping.is_set():
+        try:
+            await asyncio.to_thread(send)
+            return
+        except BusError as error:
+            log.warning("list %s: %s; again", rule.list_id, error)
+        await asyncio.sleep(PAUSE_S)
 
 
 def send_owed_counters(bus: BusUplink, directory: Path, this_run: str) -> None:
@@ -53,7 +78,7 @@ def send_owed_counters(bus: BusUplink, directory: Path, this_run: str) -> None:
 
 
 async def _put(
-    client: CommandClient, rule: WatchRule | DescribedCarRule, stopping: asyncio.Event
+    client: CommandClient, rule: CityRule, stopping: asyncio.Event
 ) -> None:
     """A command that was refused is another one the next time: what refused it may be over."""
     command = rule.command(wall_clock.now_ms())
@@ -65,20 +90,20 @@ async def _put(
             log.error(
                 "the rule %s waits for an approval; a city by itself needs --set "
                 "policy.requires_approval=false: no alarm is raised by this rule yet",
-                command.rule_id,
+                command.key,
             )
             return
         if answer is not None:
-            log.warning("watch command %s: %s; again", command.rule_id, answer.text)
+            log.warning("watch command %s: %s; again", command.key, answer.text)
             command = rule.command(wall_clock.now_ms())
         await asyncio.sleep(PAUSE_S)
 
 
-def _answer(client: CommandClient, command: WatchCommand) -> CommandAnswer | None:
+def _answer(client: CommandClient, command: Command) -> CommandAnswer | None:
     try:
         return client.request(command, ANSWER_S)
     except (CommandNotAcknowledged, CommandUnanswered) as error:
-        log.warning("watch command %s: %s; again", command.rule_id, error)
+        log.warning("watch command %s: %s; again", command.key, error)
         return None
 
 

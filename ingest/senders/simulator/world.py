@@ -4,14 +4,27 @@ The same seed gives the same city."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from bus.contracts.register import Checkpoint, Device, District, Register, Road
+import msgspec
+
+from bus.contracts.register import (
+    Checkpoint,
+    Device,
+    District,
+    Register,
+    Road,
+    RoadPiece,
+)
 from ingest.senders.simulator import names
-from ingest.senders.simulator.roads import Crossing, RoadGraph, build_roads
+from ingest.senders.simulator.roads import Crossing, RoadGraph, build_roads, is_ring, metres
+from ingest.senders.simulator.street_blocks import Cell, outline
 
 SMART_EVERY = 3  # every third camera recognises by itself (W-6); two thirds hang behind servers
+STREET_LIMIT_KMH, RING_LIMIT_KMH = 50, 70
+LANES = ("1", "2", "3")
 CAMERAS_PER_CROSSING = 2  # one over each of the two streets
 
 
@@ -47,10 +60,10 @@ def build_world(seed: int, site: str = "main") -> CityWorld:
     )
     register = Register(
         site=site,
-        districts=tuple(District(district_id=i, name=n, name_en=e) for i, n, e in names.DISTRICTS),
+        districts=tuple(_districts(graph)),
         checkpoints=tuple(place.checkpoints),
         devices=tuple(place.devices),
-        roads=tuple(_roads(graph)),
+        roads=tuple(_roads(graph, [cameras[0].checkpoint_id for cameras in streets])),
     )
     return CityWorld(seed, graph, register, streets, entrances)
 
@@ -93,6 +106,7 @@ class _Places:
         return checkpoint
 
     def _cameras(self, checkpoint: Checkpoint, kind: str, count: int) -> tuple[Device, ...]:
+        """Of two over a crossing the first sees the street from north to south."""
         return tuple(self._camera(checkpoint, kind, number) for number in range(1, count + 1))
 
     def _camera(self, checkpoint: Checkpoint, kind: str, number: int) -> Device:
@@ -103,19 +117,50 @@ class _Places:
             checkpoint_id=checkpoint.checkpoint_id,
             kind=kind,
             recognizer_ip="" if smart else f"{network}.0.254",
+            bearing=90.0 * (number - 1) if kind == "vehicle" else None,
+            lanes=LANES if kind == "vehicle" else (),
         )
         self.devices.append(device)
         return device
 
 
-def _roads(graph: RoadGraph) -> Iterator[Road]:
-    """Every street as lines; one that the river cuts becomes several."""
-    for row, (name, name_en) in enumerate(names.WEST_EAST):
-        chain = [c for c in graph.crossings if c.row == row]
-        yield from _stretches(graph, name, name_en, chain)
-    for column, (name, name_en) in enumerate(names.NORTH_SOUTH):
-        chain = [c for c in graph.crossings if c.column == column]
-        yield from _stretches(graph, name, name_en, chain)
+def _districts(graph: RoadGraph) -> Iterator[District]:
+    """Each with the blocks around its crossings."""
+    cells: dict[str, list[Cell]] = {}
+    for crossing in graph.crossings:
+        cells.setdefault(crossing.district_id, []).append((crossing.row, crossing.column))
+    for district_id, name, name_en in names.DISTRICTS:
+        area = outline(cells.get(district_id, ()))
+        yield District(district_id=district_id, name=name, name_en=name_en, area=area)
+
+
+def _roads(graph: RoadGraph, checkpoints: Sequence[str]) -> Iterator[Road]:
+    """Every street as lines, each with all pieces of the street; one that the river cuts becomes
+    several. `checkpoints`: by crossing."""
+    streets = [
+        *((words, [c for c in graph.crossings if c.row == row])
+          for row, words in enumerate(names.WEST_EAST)),
+        *((words, [c for c in graph.crossings if c.column == column])
+          for column, words in enumerate(names.NORTH_SOUTH)),
+    ]  # fmt: skip
+    for (name, name_en), chain in streets:
+        pieces = tuple(_pieces(graph, chain, checkpoints))
+        for road in _stretches(graph, name, name_en, chain):
+            yield msgspec.structs.replace(road, pieces=pieces)
+
+
+def _pieces(
+    graph: RoadGraph, chain: Sequence[Crossing], checkpoints: Sequence[str]
+) -> Iterator[RoadPiece]:
+    """From each crossing to the next one, both ways."""
+    for a, b in pairwise(chain):
+        if b.index in graph.seconds[a.index]:
+            limit_kmh = RING_LIMIT_KMH if is_ring(a, b) else STREET_LIMIT_KMH
+            for begin, end in ((a, b), (b, a)):
+                yield RoadPiece(
+                    begin=checkpoints[begin.index], end=checkpoints[end.index],
+                    length_m=round(metres(a, b), 1), limit_kmh=limit_kmh,
+                )  # fmt: skip
 
 
 def _stretches(graph: RoadGraph, name: str, name_en: str, chain: list[Crossing]) -> Iterator[Road]:

@@ -42,11 +42,11 @@ export default {
     this.$el.setAttribute("aria-label", this.label);
     this.map = L.map(this.$el, { preferCanvas: true, attributionControl: false, fadeAnimation: false, zoomSnap: 0.25, center: [0, 0], zoom: 2 });
     L.control.scale({ imperial: false }).addTo(this.map);
-    this.marks = new Map(); this.states = new Map(this.waiting || []); this.roads = []; this.districts = []; this.track_ = null;
+    this.marks = new Map(); this.states = new Map(this.waiting || []); this.roads = []; this.districts = []; this.areas = []; this.shown = []; this.track_ = null; this.drawing = null;
     this.chosen = null; // the hidden name that was tapped
     this.map.on("zoomend", this.names);
     this.map.on("zoomend moveend resize tooltipopen tooltipclose", this.arrange);
-    this.map.on("click", (event) => this.tap({ x: event.originalEvent.clientX, y: event.originalEvent.clientY }));
+    this.map.on("click", (event) => this.drawing ? this.corner(event.latlng) : this.tap({ x: event.originalEvent.clientX, y: event.originalEvent.clientY }));
     // The map says that a zoom has ended by its own clock; names may still be on their way to their places by the browser's.
     for (const kind of ["transitionend", "transitioncancel"]) this.map.getPane("tooltipPane").addEventListener(kind, this.arrange);
     this.themes = new MutationObserver(this.repaint);
@@ -64,7 +64,11 @@ export default {
       if (!reply.ok) return;
       const register = await reply.json();
       const name = (thing) => (this.language === "en" ? thing.name_en : thing.name) || thing.name;
+      for (const district of register.districts) for (const part of district.area || []) {
+        this.areas.push(L.polygon(part, { weight: 1, fill: false, dashArray: "4 4", interactive: false }).addTo(this.map));
+      }
       for (const road of register.roads) {
+        if ((road.line || []).length < 2) continue;
         const line = L.polyline(road.line, { weight: 3, interactive: false }).addTo(this.map);
         const at = Math.max(1, Math.floor(road.line.length / 2)); // between two crossings, where no mark stands
         const [a, b] = [road.line[at - 1], road.line[at] || road.line[at - 1]];
@@ -76,7 +80,10 @@ export default {
         const mark = new Mark([point.latitude, point.longitude], { radius: 6, weight: 2, state: "unknown" });
         mark.label = name(point); mark.id = point.checkpoint_id;
         mark.bindTooltip(() => [mark.label, this.words[mark.options.state] || "", ...this.stopsAt(mark.id)].map(escape).join(" · "));
-        mark.on("click", () => { this.picked = mark.id; this.$emit("pick", mark.id); });
+        mark.on("click", (event) => {
+          if (this.drawing) { L.DomEvent.stopPropagation(event); this.corner(mark.getLatLng()); return; }
+          this.picked = mark.id; this.$emit("pick", mark.id);
+        });
         mark.addTo(this.map); this.marks.set(mark.id, mark);
       }
       for (const district of register.districts) {
@@ -142,6 +149,8 @@ export default {
       mark.setStyle({ color: main, fillColor: hollow ? colour("--ground") : main, fillOpacity: 1, weight: mark.options.state === "unknown" ? 1 : 2 });
     },
     repaint() {
+      this.areas.forEach((area) => area.setStyle({ color: colour("--soft") }));
+      this.shown.forEach((shape) => shape.setStyle({ color: colour("--accent") || colour("--good") }));
       this.roads.forEach(({ line }) => line.setStyle({ color: colour("--line"), opacity: 1 }));
       this.marks.forEach((mark) => this.paint(mark));
       if (this.track_) this.track_.line.setStyle({ color: colour("--critical") });
@@ -189,6 +198,34 @@ export default {
       this.retell(mark);
       if (this.track_.labels.length > this.track_.most) { this.track_.labels.shift().remove(); this.track_.stops.shift(); }
       this.arrange();
+    },
+    /* What a rule names: polygons as [latitude, longitude], and rings around checkpoints. */
+    showPlaces(areas, ids) {
+      this.whenReady(() => {
+        this.shown.forEach((shape) => shape.remove());
+        const polygons = areas.map((corners) => L.polygon(corners, { weight: 3, fillOpacity: 0.12, interactive: false }));
+        const rings = ids.map((id) => this.marks.get(id)).filter(Boolean)
+          .map((mark) => L.circleMarker(mark.getLatLng(), { radius: 11, weight: 2, fill: false, interactive: false }));
+        this.shown = [...polygons, ...rings].map((shape) => shape.addTo(this.map));
+        this.repaint();
+      });
+    },
+    /* A polygon corner by corner; each change is told with all of them, as [longitude, latitude]. */
+    draw(on) {
+      this.whenReady(() => {
+        this.drawing?.line.remove();
+        this.drawing = on ? { corners: [], line: L.polygon([], { color: colour("--critical"), weight: 3, fillOpacity: 0.1, interactive: false }).addTo(this.map) } : null;
+        this.map.doubleClickZoom[on ? "disable" : "enable"]();
+        this.$el.classList.toggle("drawing", Boolean(on));
+        this.drawn();
+      });
+    },
+    corner(at) { this.drawing.corners.push(at); this.drawn(); },
+    undo() { if (this.drawing) { this.drawing.corners.pop(); this.drawn(); } },
+    drawn() {
+      const corners = this.drawing?.corners || [];
+      this.drawing?.line.setLatLngs(corners);
+      this.$emit("drawn", corners.map(({ lng, lat }) => [Number(lng.toFixed(6)), Number(lat.toFixed(6))]));
     },
     clear() {
       if (!this.track_) return;

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import nicegui
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
@@ -37,6 +38,33 @@ class CityMap(Element, component="city_map.js", esm={"nicegui-leaflet": str(_LEA
                 await handler(event.args)
 
         self.on("pick", picked)
+
+    def on_drawn(self, handler: Callable[[list[tuple[float, float]]], object]) -> None:
+        """Hear all corners of the polygon that is drawn, [longitude, latitude], with each
+        change."""
+
+        def drawn(event: GenericEventArguments) -> None:
+            try:
+                handler(msgspec.convert(event.args, list[tuple[float, float]]))
+            except msgspec.ValidationError:
+                return  # whoever may send here may send anything
+
+        self.on("drawn", drawn)
+
+    def draw(self, *, on: bool) -> None:
+        """Begin a polygon, or give it up."""
+        self.run_method("draw", on)
+
+    def undo(self) -> None:
+        """Take the last corner of the polygon back."""
+        self.run_method("undo")
+
+    def show_places(
+        self, areas: Sequence[Sequence[tuple[float, float]]], ids: Sequence[str]
+    ) -> None:
+        """Polygons, as [latitude, longitude], and rings around checkpoints, instead of the former
+        ones."""
+        self.run_method("showPlaces", areas, ids)
 
     def set_states(self, states: Sequence[tuple[str, str]]) -> None:
         """Checkpoint id and state of those that changed."""

@@ -27,7 +27,9 @@ from monitor.console.rows import (
     Row,
     body_facts,
     clock_text,
+    further_facts,
     key_text,
+    listed_facts,
     picture_caption,
     place_field,
     written_plate,
@@ -219,6 +221,8 @@ class DetailPanel:
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
+                *listed_facts(row["listed"], t),
+                *further_facts(row, t),
             ]
         )
         with ui.element("div").classes("bar"):
@@ -228,6 +232,8 @@ class DetailPanel:
                 on_click=lambda: self.open(record=row["record_id"]),
             ).classes("header-button")
             link(t("detail.trajectory"), "map", target=row["rule_id"])
+            if row["latitude"] is not None:
+                link(t("detail.on_map"), "map", checkpoint=row["checkpoint_id"])
             plate_links(self._view, row["plate_number"], row["kind"])
             alarm_evidence_link(self._view, row["alarm_id"])
         if row["body"] is not None:

@@ -8,11 +8,11 @@ import msgspec
 from nicegui import ui
 from nicegui.events import GenericEventArguments
 
-from bus.contracts.commands import USUAL_KIND, WatchCommand
+from bus.contracts.commands import USUAL_KIND, USUAL_QUIET_S, WatchCommand
 from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
-from bus.domain.rule_check import RuleError
+from bus.domain.rule_check import MAX_QUIET_S, RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import parse_time
@@ -23,6 +23,7 @@ from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.pages.watch_preview import RulePreview
+from monitor.console.place_picker import PlacePicker
 from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import Row, column, rule_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
@@ -69,16 +70,24 @@ class RuleForm:
                 ).style("width: 110px")  # fmt: skip
                 self._plates = ui.input(t("watch.plate")).style("width: 300px")
                 self._until = moment_field(t, t("watch.until")).style("width: 250px")
+                self._quiet = ui.number(
+                    t("watch.quiet_s"), value=USUAL_QUIET_S, min=0, max=MAX_QUIET_S, precision=0
+                ).style("width: 150px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
                 self._emergency = ui.number(
                     t("watch.emergency_hours"), min=1, precision=0,
                     max=view.services.questions.policy.emergency_hours,
                 ).style("width: 150px")  # fmt: skip
             self._where = ExpressionField(view)
+            picker = PlacePicker(view, self._where.add)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
                 ui.button(
                     t("watch.more"), color=None, icon="add", on_click=self._add_feature
+                ).classes("header-button")
+                ui.button(
+                    t("places.open"), color=None, icon="place",
+                    on_click=lambda: picker.show(self._where.tree_or_none()),
                 ).classes("header-button")
                 ui.button(
                     t("watch.preview"), color=None, icon="history", on_click=self._show_preview
@@ -91,6 +100,7 @@ class RuleForm:
             self._severity,
             self._plates,
             self._until,
+            self._quiet,
             self._note,
             self._emergency,
         ):
@@ -189,6 +199,7 @@ class RuleForm:
             note=self._note.value or "",
             severity=self._severity.value,
             valid_until_ms=parse_time(self._until.value or "", view.services.site.tz),
+            quiet_s=USUAL_QUIET_S if self._quiet.value is None else int(self._quiet.value),
             emergency_hours=int(self._emergency.value or 0),
             reason=said.reason,
             case=said.case,
@@ -209,6 +220,7 @@ class RuleForm:
         self._preview.clear()
         for field in (self._name, self._plates, self._until, self._note):
             field.set_value("")
+        self._quiet.set_value(USUAL_QUIET_S)
         self._emergency.set_value(None)
         self._where.clear()
         for row in list(self._rows):

@@ -29,6 +29,8 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
+    CONTROL_LISTS,
+    CONTROL_REGISTER,
     CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ACKNOWLEDGED,
@@ -37,6 +39,8 @@ from bus.contracts.topics import (
     EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
+    EVENT_SUPPRESSED,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -50,11 +54,13 @@ from deploy.servers.databus import RunningBroker, start_broker
 from ingest.pictures.alarm_copies import AlarmCopies
 from ingest.pictures.store import PictureStore
 from ingest.store.port import PageRequest, StoreUnavailable
+from tests.alarm.lists.stored_list import records_of_list
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
-    CONTROL_WATCHLIST, STATE_WATCHLIST, EVENT_COMMAND, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT,
-    EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, EVENT_COMMAND, EVENT_CANDIDATE,
+    EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
+    CONTROL_REGISTER,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
@@ -87,10 +93,19 @@ class DispatchWorld:
             producer.send(topic, msgspec.json.encode(message), key=key)
         assert producer.close() == 0
 
-    def put_rule(self, rule_id: str = "r", op: str = "put", version: int = 1) -> None:
-        command = {"rule_id": rule_id, "op": op, "version": version,
+    def put_rule(
+        self, rule_id: str = "r", op: str = "put", version: int = 1, quiet_s: int = 0
+    ) -> None:
+        """Each of the candidates is an alarm, unless a quiet time is asked for."""
+        command = {"rule_id": rule_id, "op": op, "version": version, "quiet_s": quiet_s,
                    "match": {"plate_number": ["浙AWL999"]}}  # fmt: skip
         self.send(STATE_WATCHLIST, rule_id, [msgspec.convert(command, DecidedRule)])
+
+    def put_list(self, list_id: str, plates: Sequence[str], version: int = 1) -> None:
+        producer = Producer(self.bus, client_id="test")
+        for key, value in records_of_list(list_id, plates, version=version):
+            producer.send(STATE_LISTS, value, key=key)
+        assert producer.close() == 0
 
     def candidates(self, numbers: Sequence[int]) -> None:
         self.send(EVENT_CANDIDATE, "r", [candidate(number) for number in numbers])

@@ -32,15 +32,15 @@ def alarm(number: int, raised_at_ms: int = NOW_MS) -> Alarm:
 def test_of_a_batch_only_what_is_new_is_left_and_each_once() -> None:
     """In its order, the first of those with the same id."""
     raised = RaisedAlarms()
-    raised.add("r:1", NOW_MS)
+    raised.add(alarm(1), NOW_MS)
     batch = [alarm(2, 5), alarm(1), alarm(3), alarm(2, 6)]
-    assert raised.new_of(batch) == [alarm(2, 5), alarm(3)]
+    assert raised.new_of(batch, {}).raised == [alarm(2, 5), alarm(3)]
 
 
 def test_an_alarm_is_remembered_as_long_as_its_record_can_come_again() -> None:
     """A week on the data topic and a day as a candidate; then its hour goes."""
     raised = RaisedAlarms()
-    raised.add("r:1", NOW_MS)
+    raised.add(alarm(1), NOW_MS)
     assert raised.forget(NOW_MS + REMEMBERED_MS) == 0
     assert "r:1" in raised
     raised.forget(NOW_MS + REMEMBERED_MS + HOUR_MS)
@@ -52,7 +52,7 @@ def test_there_is_a_bound_and_the_oldest_hour_goes_first() -> None:
     """A rule that matches everything must not fill the memory; how many went is told."""
     raised = RaisedAlarms(limit=10)
     for number in range(15):
-        raised.add(f"r:{number}", NOW_MS + number * HOUR_MS // 4)
+        raised.add(alarm(number), NOW_MS + number * HOUR_MS // 4)
     assert raised.forget(NOW_MS + DAY_MS) == 8
     assert len(raised) == 7
     assert "r:8" in raised
@@ -65,7 +65,7 @@ def test_what_topics_keep_longer_is_remembered_longer() -> None:
     assert repeated_ms({DATA_FACE: DAY_MS, EVENT_CANDIDATE: 2 * DAY_MS}) == 9 * DAY_MS
     assert repeated_ms({DATA_VEHICLE: -1}) == FOR_EVER_MS + DAY_MS
     raised = RaisedAlarms(remembered_ms=31 * DAY_MS)
-    raised.add("r:1", NOW_MS)
+    raised.add(alarm(1), NOW_MS)
     raised.forget(NOW_MS + 30 * DAY_MS)
     assert "r:1" in raised
 

@@ -89,7 +89,7 @@ def test_a_file_of_an_earlier_version_is_taken_on(tmp_path: Path, version: int) 
     operations.close()
     with closing(sqlite3.connect(path)) as db:
         db.executescript(
-            "DROP TABLE picture_copies; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms;"
+            "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms; DROP TABLE picture_copies; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms;"
             "DROP TABLE said_acknowledged; DROP TABLE shadow_incidents; DROP TABLE open_incidents; DROP INDEX alarms_by_time; DROP INDEX incidents_closed;"
             "ALTER TABLE incidents DROP COLUMN closed_at_ms; PRAGMA user_version = 2;"
         )

@@ -45,7 +45,7 @@ from monitor.live.rule_table import RuleTable
 HOUR_MS = DAY_MS // 24
 REMOVED_DAYS = 400
 BEGIN_MS = 1_800_000_000_000
-RULES, REGISTER, TAILS = TABLES
+RULES, _LISTS, REGISTER, TAILS = TABLES
 InForce = dict[str, str]
 """By key, what it says."""
 

@@ -16,14 +16,18 @@ from alarm.rules.explain import explain, true_branch
 from alarm.rules.fuzzy_plates import resembled
 from alarm.rules.index_cells import ANY_RECORD
 from alarm.rules.planner import cells_of
+from alarm.rules.references import References
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -37,17 +41,26 @@ from bus.domain.expressions.parse import parse
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.time_window import is_within
 from bus.domain.expressions.tree import with_zone
+from bus.domain.look_alikes import folded_alike
 from bus.domain.misreading_prices import measured_prices
 from bus.domain.plates import readings, wanted_vehicle
 from bus.domain.reading_price import confidence_bands, reading_price
+from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_values import values_of, wanted
+from tests.alarm.lists.made_lists import made_list
+from tests.alarm.rules.made_places import REGISTER, is_there
 from tests.alarm.rules.test_fuzzy_plates import rules_and_readings
 from tests.bus.domain.expressions.trees import KIND, ZONE, moments, records, trees
+from tests.bus.domain.plates_one_edit_apart import is_one_edit_apart
 
 MATCHES = (
     {"plate_number": ["浙A12", "*A1?"]}, {"vehicle_color": ["白", "白色"]}, {"plate_number": ["浙A12"], "vehicle_color": ["AB"]},
     {"plate_number": ["~浙A8D345", "~2:浙AD12345", "浙A12", "~浙"]},
 )  # fmt: skip
+LISTED = {
+    "stolen": ("exact", ("浙A8D345", "浙A12", "AB")), "wanted 2": ("look-alikes", ("浙A80345", "ABB1")),
+    "own": ("distance 1", ("浙A8D34", "浙AD12345", "浙AB")),
+}  # fmt: skip
 MONDAY_NOON_MS = 1_772_424_000_000  # 2026-03-02 12:00 in Shanghai
 
 
@@ -64,6 +77,26 @@ def met(rules: RuleSet, times_ms: Sequence[int] = (), **message: object) -> list
     return [rule.rule_id for rule in found]
 
 
+@pytest.fixture(scope="module", name="references")
+def _references(tmp_path_factory: pytest.TempPathFactory) -> References:
+    """Lists in force; of "gone" there is none."""
+    path = tmp_path_factory.mktemp("lists")
+    lists = {
+        list_id: made_list(path, list_id, plates, tolerance=tolerance)
+        for list_id, (tolerance, plates) in LISTED.items()
+    }
+    return References(lists, RegisteredPlaces(REGISTER))
+
+
+def is_listed(list_id: str, plate: str) -> bool:
+    """By a walk over the list."""
+    tolerance, plates = LISTED[list_id]
+    if tolerance == "look-alikes":
+        return folded_alike(plate) in map(folded_alike, plates)
+    is_near = tolerance == "distance 1" and any(is_one_edit_apart(plate, one) for one in plates)
+    return plate in plates or is_near
+
+
 def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
     """Three values, from the top, with nothing prepared."""
     match tree:
@@ -76,6 +109,8 @@ def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[in
         case Disjunction(parts=parts):
             answers = [plain(part, attributes, times_ms) for part in parts]
             return True if True in answers else None if None in answers else False
+        case AtPlace() | InArea():
+            return is_there(tree, attributes)
         case Presence(attribute=name):
             return name in attributes
         case TimeWindow():
@@ -100,6 +135,9 @@ def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[in
             for read in readings(attributes["plate_number"])
         )
     known = values_of(tree.attribute, attributes[tree.attribute])
+    if isinstance(tree, OnList):
+        is_answered = known and tree.list_id in LISTED
+        return any(is_listed(tree.list_id, one) for one in known) if is_answered else None
     return any(_accepts(tree, value) for value in known) if known else None
 
 
@@ -118,11 +156,16 @@ def _accepts(leaf: Expression, value: str) -> bool:
 
 @given(st.lists(trees, min_size=1, max_size=6), st.lists(records, max_size=4), moments)
 def test_the_index_finds_what_a_plain_reading_of_every_rule_finds(
-    written: list[Expression], seen: list[dict[str, object]], times_ms: list[int]
+    references: References,
+    written: list[Expression],
+    seen: list[dict[str, object]],
+    times_ms: list[int],
 ) -> None:
     """After a journey to an executor; explained in the same way, and gone without a trace."""
     commands = [put(f"r{number}", tree) for number, tree in enumerate(written)]
-    rules = pickle.loads(pickle.dumps(compile_rules(commands)))
+    rules = pickle.loads(pickle.dumps(compile_rules(commands, references)))
+    for list_id in LISTED:
+        rules.matcher.drop(f"list/{list_id}")
     for message in seen:
         attributes = attributes_of(KIND, message)
         expected = {
@@ -132,16 +175,18 @@ def test_the_index_finds_what_a_plain_reading_of_every_rule_finds(
         found = met(rules, times_ms, **message)
         assert found == [rule_id for rule_id, answer in expected.items() if answer]
         for rule_id, tree in zip(expected, written, strict=True):
-            assert explain(tree, attributes, times_ms)[0].answer is expected[rule_id]
+            assert explain(tree, attributes, times_ms, references)[0].answer is expected[rule_id]
     for command in commands:
         rules.matcher.drop(command.rule_id)
     assert rules.matcher.index == {}
 
 
 @given(trees)
-def test_what_is_said_to_be_served_by_an_index_is_served_by_one(tree: Expression) -> None:
+def test_what_is_said_to_be_served_by_an_index_is_served_by_one(
+    references: References, tree: Expression
+) -> None:
     """The word of the check, which knows no matcher, and the planner's cells."""
-    assert is_indexed(tree) is (cells_of(tree) != ANY_RECORD)
+    assert is_indexed(tree) is (cells_of(tree, references) != ANY_RECORD)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from alarm.rules import compile_rules, condition, ruleset, verdict
 from alarm.rules.condition import RuleCondition
 from alarm.rules.index_cells import IndexCells
 from alarm.rules.matcher import Matcher, Rule
+from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.commands import WatchCommand
 from bus.contracts.topics import DATA_VEHICLE
 from bus.domain.rule_values import values_of
@@ -45,12 +46,14 @@ class Expression:
         return any(self.pattern.fullmatch(value) for value in values)
 
 
-def with_expressions(command: WatchCommand) -> RuleCondition:
+def with_expressions(
+    command: WatchCommand, references: References = NO_REFERENCES
+) -> RuleCondition:
     """As `condition_of` would be with one more form."""
     for name, values in command.match.items():
         if values and values[0].startswith(SIGN):
             return Expression(name, re.compile(values[0].removeprefix(SIGN)))
-    return condition.condition_of(command)
+    return condition.condition_of(command, references)
 
 
 def put(rule_id: str, *values: str, name: str = "plate_number") -> WatchCommand:

@@ -5,11 +5,20 @@ from __future__ import annotations
 import math
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.contracts.register import Checkpoint, Device, District, Register, Road
+from bus.contracts.register import (
+    Checkpoint,
+    Device,
+    District,
+    Register,
+    Road,
+    RoadPiece,
+)
+from bus.contracts.register_entry import RegisterEntry
 from bus.domain.register_changes import (
     changes,
     entries_of,
@@ -25,6 +34,22 @@ NAMES = st.text(
     st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Zs")), min_size=1, max_size=8
 )
 DEGREES = st.floats(-90, 90)
+PLACES = st.tuples(st.floats(-80, 80), st.floats(-80, 80))
+POLYGONS = st.builds(
+    lambda at, size: (at, (at[0] + size, at[1]), (at[0] + size, at[1] + size)), PLACES,
+    st.floats(0.001, 5),
+)  # fmt: skip
+LANES = st.lists(st.sampled_from(("1", "2", "左转", "a b")), unique=True, max_size=3).map(tuple)
+
+
+def _pieces(places: list[str]) -> st.SearchStrategy[tuple[RoadPiece, ...]]:
+    if len(places) < 2:
+        return st.just(())
+    piece = st.builds(
+        RoadPiece, begin=st.just(places[0]), end=st.just(places[1]),
+        length_m=st.floats(1, 10_000), limit_kmh=st.integers(0, 120),
+    )  # fmt: skip
+    return st.lists(piece, max_size=2).map(tuple)
 
 
 @st.composite
@@ -36,7 +61,11 @@ def registers(draw: st.DrawFn) -> Register:
     roads = draw(st.lists(NAMES, unique=True, max_size=2))
     made = Register(
         site=draw(NAMES),
-        districts=tuple(District(district_id=d, name=draw(NAMES), name_en="") for d in districts),
+        districts=tuple(
+            District(district_id=d, name=draw(NAMES), name_en="",
+                     area=tuple(draw(st.lists(POLYGONS, max_size=2))))
+            for d in districts
+        ),
         checkpoints=tuple(
             Checkpoint(
                 checkpoint_id=c, name=draw(NAMES), name_en="", latitude=draw(DEGREES),
@@ -48,11 +77,16 @@ def registers(draw: st.DrawFn) -> Register:
             Device(
                 camera_ip=ip, kind=draw(st.sampled_from(["vehicle", "face"])),
                 recognizer_ip=draw(st.just("") | NAMES), checkpoint_id=draw(st.sampled_from(places)),
+                area=draw(st.just(()) | POLYGONS), lanes=draw(LANES),
+                bearing=draw(st.none() | st.floats(0, 359)),
             )
             for ip in cameras
         ),
         roads=tuple(
-            Road(name=r, name_en="", line=((draw(DEGREES), draw(DEGREES)), (1.5, 2.5)))
+            Road(
+                name=r, name_en="", line=((draw(DEGREES), draw(DEGREES)), (1.5, 2.5)),
+                pieces=draw(_pieces(places)),
+            )
             for r in roads
         ),
     )  # fmt: skip
@@ -102,7 +136,7 @@ device,10.0.0.1,,,c1,,,face
     read = read_file(text.encode(), "csv")
     assert [(one.line, one.text) for one in read.faults] == [
         (4, "latitude: 'north' is no number of degrees"),
-        (5, "kind is one of site, district, checkpoint, device, road, not 'lamp'"),
+        (5, "kind is one of site, district, checkpoint, device, road, piece, not 'lamp'"),
         (7, "device/10.0.0.1 stands in line 6 already: keep one of the two"),
     ]
     assert all(one.text_zh for one in read.faults)
@@ -192,3 +226,61 @@ def test_half_a_character_is_a_fault_and_no_crash() -> None:
     )
     read = read_file(data, "geojson")
     assert [one.text for one in faults(read.entries)] == ["district_id holds half a character"]
+
+
+SHAPES = {
+    "kind,id,name,area\ndistrict,d,D,30 120; 30 121; 31 121 | 30 120; 30 121": "3 to 1000 corners",
+    "kind,id,name,area\ndistrict,d,D,30 120; 31 121; 31 120; 30 121": "crosses or touches itself",
+    "kind,id,name,area\ndistrict,d,D,30 120; 30 121; 30 121; 31 121": "the same corner twice",
+    "kind,id,name,area\ndistrict,d,D,30 120; 30 121; 120 30": "is no place",
+    "kind,id,checkpoint,device_kind,bearing\ndevice,d,c,vehicle,360": "none of 0 to 360",
+    "kind,id,checkpoint,device_kind,bearing\ndevice,d,c,vehicle,north": "no number of degrees",
+    "kind,id,checkpoint,device_kind,area\ndevice,d,c,vehicle,30 1;30 2;31 2|1 1;1 2;2 2": "one polygon",
+    "kind,id,line\nroad,r,30 120": "two places at least",
+    "kind,id\nroad,r": "two places at least",
+    "kind,id,checkpoint,to,length_m\npiece,r,c,c2,100": "which this file does not have",
+    "kind,id,line,checkpoint,to,length_m\nroad,r,30 1;30 2,,,\npiece,r,,c,gone,100": "which there is not",
+    "kind,id,line,checkpoint,to,length_m\nroad,r,30 1;30 2,,,\npiece,r,,c,c,100": "begins and ends at",
+    "kind,id,line,checkpoint,to,length_m\nroad,r,30 1;30 2,,,\npiece,r,,c,c2,0": "metres long",
+    "kind,id,line,checkpoint,to,length_m\nroad,r,30 1;30 2,,,\npiece,r,,c,c2,far": "no number of metres",
+    "kind,id,line,checkpoint,to,length_m,limit_kmh\nroad,r,30 1;30 2,,,,\npiece,r,,c,c2,9,250": "up to 200",
+    "kind,id,line,checkpoint,to,length_m,limit_kmh\nroad,r,30 1;30 2,,,,\npiece,r,,c,c2,9,x": "whole number",
+}
+
+
+@pytest.mark.parametrize("text", SHAPES)
+def test_a_shape_that_cannot_be_meant_is_told_in_both_languages(text: str) -> None:
+    """A rule would say another thing of it than the register, or nothing."""
+    there = [
+        Checkpoint(checkpoint_id=one, name="", name_en="", district_id="w", latitude=1, longitude=1)
+        for one in ("c", "c2")
+    ]
+    west = District(district_id="w", name="W", name_en="")
+    before = entries_of(Register(districts=(west,), checkpoints=tuple(there)))
+    [found] = plan_import(read_file(text.encode(), "csv"), before, before, replace=False).faults
+    assert SHAPES[text] in found.text
+    assert found.text_zh
+
+
+def test_an_entry_of_the_version_before_is_read_and_one_of_this_version_by_it() -> None:
+    """Of a rolling upgrade: what a reader does not know it passes over."""
+    before = b'{"kind":"road","id":"r","road":{"name":"r","name_en":"","line":[[1,2],[3,4]]}}'
+    road = msgspec.json.decode(before, type=RegisterEntry).road
+    assert road == Road(name="r", name_en="", line=((1, 2), (3, 4)))
+    newer = b'{"kind":"road","id":"r","road":{"name":"r","name_en":"","line":[],"lights":3}}'
+    assert msgspec.json.decode(newer, type=RegisterEntry).road == Road(name="r", name_en="")
+
+
+def test_a_district_of_a_map_keeps_the_outer_ring_of_each_part() -> None:
+    """A ring ends where it begins; a hole is not kept."""
+    square = [[0, 0], [4, 0], [4, 4], [0, 4], [0, 0]]
+    hole = [[1, 1], [2, 1], [2, 2], [1, 1]]
+    far = [[10, 10], [11, 10], [11, 11], [10, 10]]
+    feature = {"properties": {"id": "d", "name": "D"}, "geometry": {
+        "type": "MultiPolygon", "coordinates": [[square, hole], [far]]}}  # fmt: skip
+    text = msgspec.json.encode({"type": "FeatureCollection", "features": [feature]})
+    read = read_file(text, "geojson")
+    assert not read.faults
+    district = read.entries["district/d"].district
+    assert district is not None
+    assert district.area == (((0, 0), (0, 4), (4, 4), (4, 0)), ((10, 10), (10, 11), (11, 11)))

@@ -13,15 +13,20 @@ import msgspec
 import pytest
 
 from alarm.dispatch.operations import BatchChanges, OperationsStore
+from alarm.lists.lists_topic import read_lists
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
+from bus.client.kafka.send_all import send_all
+from bus.client.model import KeyedValue
 from bus.client.register_writer import send_entries
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule, WatchCommand
+from bus.contracts.plate_lists import ListLine, ListRecord, base_key, change_key
 from bus.contracts.proposals import EmergencyTarget, SettledProposal, WatchProposal, key_of
 from bus.contracts.register import Device, Register, decode_register, encode_register
-from bus.contracts.topics import CONTROL_REGISTER, STATE_WATCHLIST, TOPICS
+from bus.contracts.topics import CONTROL_REGISTER, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
+from bus.domain.list_chunks import base_chunks, chunk_value
 from bus.domain.register_changes import entries_of
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
@@ -233,8 +238,8 @@ def test_what_cannot_be_saved_or_read_is_said(tmp_path: Path):
     with pytest.raises(OperatorError, match="exists"):
         backup(settings, tmp_path / "saved")
     manifest = json.loads((tmp_path / "saved" / MANIFEST).read_text())
-    (tmp_path / "saved" / MANIFEST).write_text(json.dumps({**manifest, "format": 3}))
-    with pytest.raises(OperatorError, match="has format 3"):
+    (tmp_path / "saved" / MANIFEST).write_text(json.dumps({**manifest, "format": 4}))
+    with pytest.raises(OperatorError, match="has format 4"):
         restore(settings, tmp_path / "saved")
     manifest["files"][0]["name"] = "../../etc/passwd"
     (tmp_path / "saved" / MANIFEST).write_text(json.dumps(manifest))
@@ -255,7 +260,7 @@ def two_buses(tmp_path: Path) -> Iterator[list[RunningBroker]]:
     running = [start_broker(tmp_path / name) for name in ("bus", "new-bus")]
     for one in running:
         admin = Admin(site(tmp_path, one.bootstrap).bus, client_id="test")
-        admin.ensure_topics([TOPICS[CONTROL_REGISTER], TOPICS[STATE_WATCHLIST]])
+        admin.ensure_topics([TOPICS[CONTROL_REGISTER], TOPICS[STATE_WATCHLIST], TOPICS[STATE_LISTS]])
         admin.close()
     yield running
     for one in running:
@@ -324,6 +329,43 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
     send_entries(after.site, after.bus, entries, "", "test", lambda _, at_ms: at_ms)
     put_back(after, threading.Event())
     assert read_control(after).register == changed, "a register that is there is not replaced"
+
+
+@pytest.mark.slow  # two broker processes
+def test_lists_of_plates_come_back_with_their_lines_on_a_bus_that_was_lost(
+    two_buses: list[RunningBroker], tmp_path: Path
+):
+    """With their changes, under their versions; one that was ended on the new bus stays so."""
+    lost, new = two_buses
+    before, after = site(tmp_path / "var", lost.bootstrap), site(tmp_path / "again", new.bootstrap)
+    send_list(before, "stolen", 10, 25_000, changed="沪B12345")
+    send_list(before, "ended", 10, 3)
+    assert backup(before, tmp_path / "saved").warnings == []
+    restore(after, tmp_path / "saved")
+    end = ListRecord(list_id="ended", op="remove", version=20)
+    send_all(after.bus, "test", STATE_LISTS, [KeyedValue(b"ended", msgspec.json.encode(end))],
+             headers=[], timeout_s=10, what="records")  # fmt: skip
+    put_back(after, threading.Event())
+    put_back(after, threading.Event())
+    stored = read_lists(after.bus, "test", wanted=None)
+    assert list(stored.in_force) == ["stolen"]
+    record = stored.in_force["stolen"]
+    lines = list(stored.lines(record))
+    assert (record.version, len(lines), lines[-1].plate) == (10, 25_001, "沪B12345")
+
+
+def send_list(settings: Settings, list_id: str, version: int, count: int, changed: str = "") -> None:
+    """As an importer and the decider write one."""
+    chunks = list(base_chunks(ListLine(n, f"浙A{n:05d}") for n in range(count)))
+    change = chunk_value(version, [ListLine(0, changed)] if changed else [])
+    record = ListRecord(
+        list_id=list_id, op="put", version=version, base="b", name=list_id,
+        chunks=tuple(one.named for one in chunks), changes=(change.named,) if changed else (),
+    )  # fmt: skip
+    values = [KeyedValue(base_key(list_id, "b", one.named.number).encode(), one.value) for one in chunks]
+    values.append(KeyedValue(change_key(list_id, "b", version).encode(), change.value))
+    values.append(KeyedValue(list_id.encode(), msgspec.json.encode(record)))
+    send_all(settings.bus, "test", STATE_LISTS, values, headers=[], timeout_s=30, what="records")
 
 
 def test_without_a_bus_the_backup_says_what_it_holds_of_the_rules(tmp_path: Path):

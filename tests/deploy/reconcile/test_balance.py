@@ -8,7 +8,14 @@ import pytest
 
 from deploy.errors import OperatorError
 from deploy.reconcile.accepted import accept, read_accepted
-from deploy.reconcile.balance import AlarmTotals, Difference, FlowTotals, GroundTruth, balance
+from deploy.reconcile.balance import (
+    AlarmTotals,
+    Difference,
+    FlowTotals,
+    GroundTruth,
+    PassageTotals,
+    balance,
+)
 from deploy.reconcile.report import print_reconciliation
 
 GOOD = FlowTotals(
@@ -206,3 +213,29 @@ def test_people_read_why_records_were_rejected(capsys: pytest.CaptureFixture[str
     account = balance([changed(rejected=rejected)], AlarmTotals())
     print_reconciliation(account, as_json=False)
     assert "rejected of vehicle: 3 all-unreadable, 2 not-json" in capsys.readouterr().out
+
+
+def test_what_fell_into_a_quiet_time_is_expected_and_no_alarm_of_its_own() -> None:
+    """Each expected record is an alarm, or one stands for it; both are figures of the account."""
+    passages = PassageTotals(suppressed={"r:2": "r:1"})
+    account = balance([GOOD], AlarmTotals(
+        expected={"r:1", "r:2"}, raised=["r:1"], city_rules={"r"}, passages=passages,
+    ))  # fmt: skip
+    assert account.balanced
+    assert (account.alarms_raised, account.alarms_suppressed) == (1, 1)
+
+
+@pytest.mark.parametrize(("passages", "says"), [
+    (PassageTotals(suppressed={"r:1": "r:9"}), "raised and suppressed as well"),
+    (PassageTotals(suppressed={"r:2": "r:9"}), "suppressed for an alarm that was not raised"),
+    (PassageTotals(suppressed={"r:2": "r:1"}, too_far=["r:2"]), "outside of the quiet time"),
+    (PassageTotals(suppressed={"r:2": "r:1"}, too_near=["r:1"]), "within the quiet time"),
+    (PassageTotals(suppressed={"r:2": "r:1", "r:3": "r:1"}), "raised and not expected"),
+    (PassageTotals(), "expected and not raised"),
+])  # fmt: skip
+def test_a_passage_that_was_suppressed_wrongly_is_a_fault(passages: PassageTotals, says: str) -> None:
+    """Whatever is wrong with it is a sentence."""
+    account = balance([GOOD], AlarmTotals(
+        expected={"r:1", "r:2"}, raised=["r:1"], city_rules={"r"}, passages=passages,
+    ))  # fmt: skip
+    assert any(says in fault for fault in account.faults)

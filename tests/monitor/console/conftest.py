@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 from console_browser import PATIENCE_MS, ConsoleProcess, OpenPage, now_ms
 from console_city import alarms, fill_store, incidents
-from console_traffic import make_topics, producer, send_events, send_proposal, send_records
+from console_traffic import (
+    make_topics,
+    producer,
+    send_events,
+    send_list,
+    send_proposal,
+    send_records,
+)
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from deploy.documentation.screenshots import FLAGS
@@ -29,6 +36,7 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     make_topics(broker.bootstrap)
     to = producer(broker.bootstrap)
     send_events(to, alarms(started_ms), incidents(started_ms))
+    send_list(to, "stolen", [f"浙S{number:05}" for number in range(250)], version=started_ms)
     send_records(to, now_ms=started_ms, count=40, seed=4)
     send_proposal(to, started_ms)
     asked = question_about(Asker(account="li", reason="stolen", case="K-1"), "search", {"plate": "浙A12345"})

@@ -43,6 +43,7 @@ EN, ZH = texts("en"), texts("zh")
 # How a property of a schema is shown: by which group of texts. `op` is never shown.
 GROUP_OF_PROPERTY = {
     "kind": ("kind", "incident"), "severity": ("severity",), "state": ("state",), "type": ("tree",), "days": ("day",),
+    "tolerance": ("tolerance",),
 }  # fmt: skip
 # The register's entries are shown by what they hold, on no page by their kind; answers to commands as
 # sentences.

@@ -92,7 +92,7 @@ def test_a_text_is_read_as_it_is_meant(text: str, tree: Expression) -> None:
 @pytest.mark.parametrize(
     ("text", "column", "words"),
     [
-        ("", 1, "expected: (, an attribute, during, not"),
+        ("", 1, "expected: (, an attribute, at, during, in, not, on, within"),
         ("lane_id = 1 and", 16, "the end is not expected"),
         ("lane_id == 1", 10, "expected: a text in quotation marks, a value"),
         ("lane_id = 1 2", 13, "expected: and, or, the end"),
@@ -121,6 +121,14 @@ def test_a_text_is_read_as_it_is_meant(text: str, tree: Expression) -> None:
         ("during mon in Mars/Base", 1, "there is no time zone"),
         ("lane_id = 1 or (lane_id = 1 and lane_id = 2)", 17, "contradicts itself"),
         ("lane_id = 1 and not lane_id in (1, 2)", 1, "contradicts itself"),
+        ("lane_id = 1 and in city 杭州", 20, "expected: district"),
+        ("at gate 1", 4, "expected: checkpoint, device"),
+        ("on road", 8, "expected: (, a text in quotation marks, a value"),
+        ("within (120 30, 121 30)", 1, "3 to 1000 corners, not 2"),
+        ("within (120 30, 121 30, 121)", 28, "expected: a number"),
+        ("within (120 30, 121 30, 30 121)", 25, "longitude, then latitude"),
+        ("within (120 30, 121 30, 121 30, 120 31)", 25, "the same corner twice"),
+        ("within (120 30, 121 31, 121 30, 120 31)", 9, "crosses or touches itself"),
         ("lane_id = \x00", 11, "is no value that was read"),
         ("\x00", 1, "not expected here"),
         ("lane_id = \ud800", 11, "no text in UTF-8"),

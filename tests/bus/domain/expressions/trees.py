@@ -5,12 +5,15 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from bus.contracts.expressions import (
+    AtPlace,
     Conjunction,
     Disjunction,
     Expression,
+    InArea,
     Negation,
     NumericRange,
     OneOf,
+    OnList,
     Presence,
     RegularExpression,
     Resemblance,
@@ -30,6 +33,12 @@ texts = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB1 ·-", min_siz
 wild = st.one_of(texts, st.text(alphabet="浙AB12?*", min_size=1, max_size=6))
 RESEMBLED = ("浙A8D345", "浙 a·8d345", "ABC-8D3", "浙AD12345")
 MISREAD = ("浙A8D345", "浙A80345", "浙A8?345", "浙A8D34", "浙A8-345", "A80345", "ABC803", "浙AD1234")
+LIST_IDS = ("stolen", "wanted 2", "own", "gone")
+NAMES = {
+    "district": ("330191", "老城区", "Lake side", "nowhere"), "road": ("中山路", "Line Rd", "gone"),
+    "checkpoint": ("c1", "C3", "and", "c9"), "device": ("10.0.0.1", "10.0.0.4", "10.9.9.9"),
+}  # fmt: skip
+CORNERS = tuple((120 + x / 10, 30 + y / 10) for x in range(5) for y in range(5))
 regular = st.one_of(
     st.sampled_from((
         "(a+)+$", "浙A.*", "[^B]*B", "AB{1,2}", "A?BB", "AB+", "(AB|白色)", "a|浙A12", "白.", r"\d+B?",
@@ -40,7 +49,21 @@ regular = st.one_of(
 numbers = st.one_of(st.integers(-3, 100), st.floats(-100, 100, allow_nan=False))
 ends = st.one_of(st.none(), numbers)
 clocks = st.sampled_from(("00:00", "06:30", "12:00", "22:00", "23:59"))
+places = st.sampled_from(sorted(NAMES)).flatmap(
+    lambda kind: st.builds(
+        AtPlace, kind=st.just(kind),
+        names=st.lists(st.sampled_from(NAMES[kind]), min_size=1, max_size=2, unique=True).map(tuple),
+    )
+)
+areas = st.builds(
+    InArea,
+    corners=st.one_of(
+        st.lists(st.sampled_from(CORNERS), min_size=3, max_size=5).map(tuple),
+        st.just(((119.95, 29.95), (120.45, 29.95), (120.45, 30.45), (119.95, 30.45))),
+    ),
+)
 leaves = st.one_of(
+    places, areas,
     st.builds(OneOf, attribute=attributes, values=st.lists(texts, min_size=1, max_size=3).map(tuple)),
     st.builds(Wildcard, attribute=attributes, pattern=wild),
     st.builds(Substring, attribute=attributes, text=texts),
@@ -52,6 +75,7 @@ leaves = st.one_of(
         Resemblance, attribute=st.just("plate_number"), plate=st.sampled_from(RESEMBLED),
         highest_price=st.one_of(st.sampled_from((0.5, 0.7, 1.0, 2.0)), st.floats(0.5, 2)),
     ),
+    st.builds(OnList, attribute=st.just("plate_number"), list_id=st.sampled_from(LIST_IDS)),
     st.builds(Presence, attribute=attributes),
     st.builds(
         TimeWindow,
@@ -81,11 +105,16 @@ def _groups(children: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expres
 
 trees = st.recursive(leaves.filter(is_taken), _groups, max_leaves=8).filter(is_taken)
 values = st.one_of(st.sampled_from(WORDS), st.text(alphabet="浙AB12", min_size=1, max_size=5))
-records = st.dictionaries(
+own_places = st.fixed_dictionaries({}, optional={
+    "卡口编号": st.sampled_from(("c1", "c2", "C3", "c4", "unknown")),
+    "抓拍设备地址": st.sampled_from(("10.0.0.1", "10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.9")),
+})  # fmt: skip
+own_values = st.dictionaries(
     st.sampled_from(("车牌号码", "车牌逐字置信度", "车辆颜色", "车辆品牌", "车速")),
     st.one_of(
         values, st.integers(-2, 100),
         st.sampled_from(("识别异常", "浙A?2345", "浙A-12345", "99,99,99,40,99,99,99", *MISREAD)),
     ),
 )
+records = st.builds(lambda one, other: one | other, own_values, own_places)
 moments = st.lists(st.integers(1_772_000_000_000, 1_774_000_000_000), max_size=2)

@@ -13,6 +13,7 @@ from alarm.dispatch.operations import OperationsStore
 from bus.client.model import ConsumedRecord
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
 from bus.contracts.topics import TOPICS, Flow
+from bus.contracts.version_floor import FLOOR_KEY
 from bus.notify.acknowledgements import Acknowledgements
 from bus.settings import SiteSettings
 from dr_mirror.state.plan.site_state import NOT_REPLICATED, STATE, Merge, NewestOfKeys
@@ -21,6 +22,7 @@ from monitor.questions.question import Asker, question_about
 from monitor.questions.question_log import QuestionLog
 
 RULES = next(kind for kind in STATE if kind.name == "rules")
+LISTS = next(kind for kind in STATE if kind.name == "lists of plates")
 REGISTER = next(kind for kind in STATE if kind.name == "register")
 
 
@@ -128,6 +130,27 @@ def test_two_edits_in_one_millisecond_end_with_the_later_one() -> None:
     carry(REGISTER, edits[:2], target)
     carry(REGISTER, edits, target)
     assert target[-1].value == edits[-1].value
+
+
+def test_lines_of_a_list_are_carried_before_the_record_that_names_them_and_only_once() -> None:
+    """Also where the floor is above the time at which they were written: a list may be old. What the
+    other site has removed it is not given again, but by a mirror that begins anew."""
+    chunk = record(LISTS.topic, "l/base/0", ["lines"], offset=1)
+    primary = [
+        record(LISTS.topic, FLOOR_KEY, {"version": 50}, offset=0), chunk,
+        record(LISTS.topic, "l", {"version": 60}, offset=2),
+        record(LISTS.topic, "l/base/1", None, offset=3),
+    ]  # fmt: skip
+    target: list[ConsumedRecord] = []
+    state = carry(LISTS, primary, target)
+    assert [one.key for one in target] == [FLOOR_KEY.encode(), b"l/base/0", b"l"]
+    assert not state.is_due(chunk, "A")
+    assert state.not_named() == []
+    carry(LISTS, primary, target)
+    assert len(target) == 3
+    target.append(record(LISTS.topic, "l/base/0", None, offset=3))
+    carry(LISTS, primary, target)
+    assert [one.key for one in target[4:]] == [b"l/base/0"]
 
 
 def test_what_came_from_another_site_is_not_carried_on() -> None:

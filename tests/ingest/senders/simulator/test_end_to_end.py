@@ -21,6 +21,7 @@ from bus.contracts.topics import (
     DATA_TOPICS,
     METER_SENT,
     QUARANTINE_RECORDS,
+    STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
@@ -95,7 +96,7 @@ def everything(bootstrap: str) -> Records:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "test"})
     partitions = [
         confluent_kafka.TopicPartition(topic, p, 0)
-        for topic in (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, STATE_WATCHLIST)
+        for topic in (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, STATE_WATCHLIST, STATE_LISTS)
         for p in range(TOPICS[topic].partitions)
     ]
     left = sum(consumer.get_watermark_offsets(p, BOUND_S)[1] for p in partitions)
@@ -175,8 +176,10 @@ def test_what_arrives_is_what_the_truth_says_and_the_rules_came_first(
     assert_balanced(totals, records)
     assert newest_counters(records) == sum(totals.tried(topic) for topic in totals.topics)
     rules = [msgspec.json.decode(v) for topic, _, v in records if topic == STATE_WATCHLIST]
-    assert {rule["rule_id"] for rule in rules} == totals.rules
-    assert len(totals.rules) == 5
+    lists = [msgspec.json.decode(v) for topic, _, v in records if topic == STATE_LISTS and v[:1] == b"{"]
+    named = {rule["rule_id"] for rule in rules} | {f"list/{one['list_id']}" for one in lists}
+    assert named == totals.rules
+    assert len(totals.rules) == 8
     assert (tmp_path / "register.json").exists()
 
 

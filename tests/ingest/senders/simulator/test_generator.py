@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
 import pytest
 
-from alarm.rules import compile_rules
+from bus.domain.registered_places import RegisteredPlaces
 from ingest.normalise import Envelope, normalise
 from ingest.senders.simulator.generator import GeneratedRecord, RecordGenerator
 from ingest.senders.simulator.ground_truth import VALID
 from ingest.senders.simulator.settings import CitySettings
 from ingest.senders.simulator.world import build_world
 from ingest.store.port import RejectedRow
+from tests.ingest.senders.simulator.rules_of_city import rules_of
 
 ZONE = "Asia/Shanghai"
 START_MS = 1_700_000_000_000
@@ -81,9 +83,11 @@ def test_one_camera_lives_in_1970_and_its_records_are_valid(made: list[Generated
     assert len({r.line.camera_ip for r in old}) == 1
 
 
-def test_the_expected_alarms_are_those_of_the_real_rules(made: list[GeneratedRecord], seed: int) -> None:
+def test_the_expected_alarms_are_those_of_the_real_rules(
+    made: list[GeneratedRecord], seed: int, tmp_path: Path
+) -> None:
     watched = assembly(seed).watched_cars
-    rules = compile_rules([watch.command(1) for watch in watched.rules])
+    rules = rules_of(watched, tmp_path, RegisteredPlaces(build_world(seed).register))
     expected, found = [], []
     for record in made:
         if record.line.expected != VALID or record.line.kind != "vehicle":
@@ -94,7 +98,7 @@ def test_the_expected_alarms_are_those_of_the_real_rules(made: list[GeneratedRec
         found += [(record.line.n, rule) for rule in rules.match("vehicle", attributes, [START_MS])]
         expected += [(record.line.n, rule) for rule in record.line.alarms]
     assert sorted(expected) == sorted((n, _id(rule)) for n, rule in found)
-    assert len({rule for _, rule in expected}) == 5, "every watched car must have been seen"
+    assert len({rule for _, rule in expected}) == 7, "every watched car must have been seen"
 
 
 def test_ordinary_cars_never_bear_a_watched_cars_kind_of_plate(made: list[GeneratedRecord], seed: int) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
 
-from alarm.rules import compile_rules
 from bus.domain.plate_confusion_tables import HELD_OUT
+from bus.domain.registered_places import RegisteredPlaces
 from ingest.senders.simulator.generator import GeneratedRecord, RecordGenerator
 from ingest.senders.simulator.ground_truth import VALID
+from ingest.senders.simulator.listed_car import LINES, ListedCarsRule
 from ingest.senders.simulator.plate_misreader import PlateMisreader
 from ingest.senders.simulator.settings import CitySettings
 from ingest.senders.simulator.world import build_world
+from tests.ingest.senders.simulator.rules_of_city import rules_of
 
 START_MS = 1_700_000_000_000
 
@@ -64,10 +67,10 @@ def test_the_truth_has_the_plate_where_another_was_read(made: list[GeneratedReco
 
 @pytest.mark.slow
 def test_the_expected_alarms_are_those_of_the_real_rules(
-    city: RecordGenerator, made: list[GeneratedRecord]
+    city: RecordGenerator, made: list[GeneratedRecord], tmp_path: Path
 ) -> None:
     """Though a fifth of all plates are misread, those of watched cars, too."""
-    rules = compile_rules([watch.command(1) for watch in city.watched_cars.rules])
+    rules = rules_of(city.watched_cars, tmp_path, RegisteredPlaces(city.world.register))
     for record in made:
         attributes = rules.attributes("vehicle", msgspec.json.decode(record.body))
         found = [rule.rule_id for rule in rules.match("vehicle", attributes, [START_MS])]
@@ -83,3 +86,28 @@ def test_only_the_fuzzy_rule_finds_the_car_that_is_misread_and_not_its_lookalike
     assert alarms[cars.misread.read_as] == ("city-1-misread",)
     assert alarms[cars.misread.plate_number] == ("city-1-misread",)
     assert alarms[cars.lookalike.plate_number] == ()
+
+
+@pytest.mark.slow
+def test_only_the_list_finds_the_car_that_is_on_it_and_not_its_neighbour(
+    city: RecordGenerator, made: list[GeneratedRecord]
+) -> None:
+    cars = city.watched_cars
+    alarms = {plate_of(record): record.line.alarms for record in made}
+    assert alarms[cars.listed.plate_number] == ("list/city-1-listed",)
+    assert alarms[cars.listed.read_as] == ("list/city-1-listed",)
+    assert alarms[cars.unlisted.plate_number] == ()
+
+
+def test_the_list_has_thousands_of_plates_and_those_of_no_other_watched_car() -> None:
+    for seed in range(20):
+        world = build_world(seed)
+        city = RecordGenerator(
+            world, CitySettings(), ZoneInfo("Asia/Shanghai"), run="r", start_ms=START_MS
+        )
+        cars = city.watched_cars
+        [found] = [one for one in cars.rules if isinstance(one, ListedCarsRule)]
+        assert len(found.plates) == LINES
+        listed = {cars.listed.plate_number, cars.listed.read_as}
+        meant = {plate for plate in cars.plates if found.matches({"车牌号码": plate})}
+        assert meant == listed, seed

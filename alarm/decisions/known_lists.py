@@ -1,0 +1,96 @@
+"""What has been decided of lists of plates, and which chunks of lines stand there. Pure.
+
+In: records of `state.lists`. Out: of each list its newest record; of each chunk its hash and when
+it was written. Never: lines: five million are some sixty megabytes.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from bus.client.model import ConsumedRecord
+from bus.contracts.plate_lists import ListRecord, is_chunk_key
+from bus.domain.list_chunks import sha256_of
+from bus.domain.table_versions import TableVersions
+
+_decode = msgspec.json.Decoder(ListRecord).decode
+
+
+class ListState(Enum):
+    """Where a list is in its life."""
+
+    ABSENT = "absent"
+    IN_FORCE = "in force"
+    ENDED = "ended"
+
+
+class KnownChunk(NamedTuple):
+    """One that stands on the topic."""
+
+    sha256: str
+    written_ms: int
+
+
+NO_LIST = ListRecord(list_id="", op="remove")
+
+
+class KnownLists:
+    """Invariant: `lists` has the record with the greatest version of each list in `versions`;
+    `chunks` the last value of each key of a chunk, without those that a tombstone took."""
+
+    def __init__(self) -> None:
+        self.versions = TableVersions()
+        self.lists: dict[str, ListRecord] = {}
+        self.chunks: dict[str, KnownChunk] = {}
+
+    def get(self, list_id: str) -> ListRecord:
+        """`NO_LIST` of one that was never decided on, or was forgotten."""
+        return self.lists.get(list_id, NO_LIST)
+
+    def state_of(self, list_id: str) -> ListState:
+        """Where it is in its life."""
+        record = self.lists.get(list_id)
+        if record is None:
+            return ListState.ABSENT
+        return ListState.IN_FORCE if record.op == "put" else ListState.ENDED
+
+    @property
+    def in_force(self) -> dict[str, ListRecord]:
+        """By list id."""
+        return {key: record for key, record in self.lists.items() if record.op == "put"}
+
+    def apply(self, record: ConsumedRecord) -> None:
+        """The next one; what is not ours changes nothing."""
+        key = (record.key or b"").decode("utf-8", "replace")
+        if is_chunk_key(key):
+            if record.value is None:
+                self.chunks.pop(key, None)
+            else:
+                self.chunks[key] = KnownChunk(sha256_of(record.value), record.timestamp_ms)
+        elif record.value is None:
+            if self.versions.forget(key):
+                self.lists.pop(key, None)
+        elif (found := list_record_of(record)) is not None:
+            self.on_decided(found)
+
+    def on_decided(self, record: ListRecord) -> bool:
+        """One that is newer than what is known changes it; whether it was."""
+        if record.op == "floor":
+            self.versions.raise_floor(record.version)
+            return False
+        is_removal = record.op == "remove"
+        if not self.versions.accept(record.list_id, record.version, is_removal=is_removal):
+            return False
+        self.lists[record.list_id] = record
+        return True
+
+
+def list_record_of(record: ConsumedRecord) -> ListRecord | None:
+    """None of what is no record of a list."""
+    try:
+        return _decode(record.value or b"")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

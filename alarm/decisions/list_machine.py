@@ -1,0 +1,212 @@
+"""The state machine of a list of plates. Pure; how requests are decided on is `machine`'s.
+
+In: requests that name chunks of lines, or bring a few lines themselves. Out: the chunk of a change,
+then the list's record. Never: a record that names a chunk which is not there, is another one, or
+stood there so long unnamed that it may be taken away any time.
+
+| state    | put      | change   | remove  |
+|---|---|---|---|
+| absent   | in force | refused  | refused |
+| in force | in force | in force | ended   |
+| ended    | in force | refused  | refused |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from alarm.decisions.known_lists import KnownLists, ListState
+from alarm.decisions.machine import DecidedState, NewestDecision
+from alarm.decisions.requests import (
+    CommandRequest,
+    check_length,
+    check_lengths,
+    decode_request,
+)
+from bus.client.model import ConsumedRecord, KeyedValue
+from bus.contracts.command_codes import CHUNK_MISSING, MANY_REMOVED, NO_SUCH_LIST
+from bus.contracts.commands import ANY_VERSION
+from bus.contracts.plate_lists import ListCommand, ListRecord, base_key, change_key
+from bus.contracts.topics import CONTROL_LISTS, STATE_LISTS
+from bus.domain.command_error import CommandError
+from bus.domain.list_check import (
+    MAX_CHANGED_LINES,
+    MAX_CHANGES,
+    MAX_LINES,
+    MAX_LISTS,
+    check_base,
+    check_change,
+    check_list_id,
+    check_text,
+    removes_many,
+)
+from bus.domain.list_chunks import chunk_value
+
+MAX_CHUNK_AGE_MS = 30 * 60_000
+"""Of one that no list names yet. The site's recorder takes such a chunk away after an hour; it must
+not do so while the chunk is being named."""
+
+_decode = msgspec.json.Decoder(ListCommand).decode
+
+TRANSITIONS: Mapping[tuple[ListState, str], ListState | str] = MappingProxyType({
+    (ListState.ABSENT, "put"): ListState.IN_FORCE,
+    (ListState.ABSENT, "change"): NO_SUCH_LIST,
+    (ListState.ABSENT, "remove"): NO_SUCH_LIST,
+    (ListState.IN_FORCE, "put"): ListState.IN_FORCE,
+    (ListState.IN_FORCE, "change"): ListState.IN_FORCE,
+    (ListState.IN_FORCE, "remove"): ListState.ENDED,
+    (ListState.ENDED, "put"): ListState.IN_FORCE,
+    (ListState.ENDED, "change"): NO_SUCH_LIST,
+    (ListState.ENDED, "remove"): NO_SUCH_LIST,
+})  # fmt: skip
+"""A state and what is asked for: the next state, or the reason of the refusal."""
+_TEXT_FIELDS = (
+    "name", "owner", "source", "legal_ground", "date", "severity", "tolerance", "alarms",
+    "renewal_days", "base", "chunks",
+)  # fmt: skip
+_ASKER_FIELDS = ("author", "issuer", "account", "reason", "case")
+
+
+class ListMachine:
+    """See `DecisionMachine`."""
+
+    requests_topic = CONTROL_LISTS
+    state_topic = STATE_LISTS
+
+    def make_state(self) -> KnownLists:
+        """See `DecisionMachine.make_state`."""
+        return KnownLists()
+
+    def decode(self, record: ConsumedRecord, topic_id: str) -> CommandRequest[ListCommand]:
+        """See `decode_request`."""
+        return decode_request(record, topic_id, _decode)
+
+    def names(self, request: CommandRequest[ListCommand]) -> Iterable[str]:
+        """The list; what makes lists longer is judged beside all that are in force."""
+        yield f"list {request.command.list_id}"
+        if request.command.op != "remove":
+            yield "lines"
+
+    def newest(self, request: CommandRequest[ListCommand], state: KnownLists) -> NewestDecision:
+        """See `DecisionMachine.newest`."""
+        record = state.get(request.command.list_id)
+        return NewestDecision(
+            record.version, record.command_id, record.decided_by, record.decided_at_ms,
+            is_in_force=record.op == "put",
+        )  # fmt: skip
+
+    def follow(
+        self, request: CommandRequest[ListCommand], state: KnownLists, now_ms: int
+    ) -> DecidedState:
+        """See `DecisionMachine.follow`."""
+        command = request.command
+        check_lengths(request)
+        check_list_id(command.list_id)
+        check_length("author", command.author)
+        following = TRANSITIONS[state.state_of(command.list_id), command.op]
+        if isinstance(following, str):
+            raise CommandError("list_id", "no list of this id is in force", following)
+        before = state.get(command.list_id)
+        asked = _asked(request, state.versions.next_version(command.list_id, now_ms), now_ms)
+        if command.op == "remove":
+            return DecidedState(asked.version, (recorded_list(asked),))
+        if command.op == "change":
+            return _changed(command, before, asked, state)
+        return DecidedState(asked.version, (recorded_list(_put(command, before, asked, state)),))
+
+
+def _asked(request: CommandRequest[ListCommand], version: int, now_ms: int) -> ListRecord:
+    """Who asked and when it was decided; of a removal there is no more to say."""
+    asker = {name: getattr(request.command, name) for name in _ASKER_FIELDS}
+    return ListRecord(
+        list_id=request.command.list_id, op="remove", version=version, decided_at_ms=now_ms,
+        command_id=request.command_id, **asker,
+    )  # fmt: skip
+
+
+def recorded_list(record: ListRecord) -> KeyedValue:
+    """As it stands on `state.lists`."""
+    return KeyedValue(record.list_id.encode(), msgspec.json.encode(record))
+
+
+def _put(
+    command: ListCommand, before: ListRecord, asked: ListRecord, state: KnownLists
+) -> ListRecord:
+    """A base, or another text of the same one: its changes stay. Raises `CommandError`."""
+    check_text(command)
+    check_base(command)
+    text = {name: getattr(command, name) for name in _TEXT_FIELDS}
+    record: ListRecord = msgspec.structs.replace(asked, op="put", **text)
+    if before.op == "put" and (before.base, before.chunks) == (command.base, command.chunks):
+        return msgspec.structs.replace(
+            record, changes=before.changes, renewed_at_ms=before.renewed_at_ms
+        )
+    _check_chunks(command, state, asked.decided_at_ms - MAX_CHUNK_AGE_MS)
+    lines = record.base_lines
+    if before.op == "put":
+        if command.seen_version == ANY_VERSION:
+            raise CommandError(
+                "seen_version", "a new base names the version that it was compared with",
+                "no_seen_version",
+            )  # fmt: skip
+        _check_removal(command, max(command.removed_lines, before.base_lines - lines), before)
+    _check_room(command.list_id, lines, state)
+    return msgspec.structs.replace(record, renewed_at_ms=asked.decided_at_ms)
+
+
+def _check_chunks(command: ListCommand, state: KnownLists, oldest_ms: int) -> None:
+    """Raises `CommandError`."""
+    for chunk in command.chunks:
+        known = state.chunks.get(base_key(command.list_id, command.base, chunk.number))
+        if known is None or known.sha256 != chunk.sha256 or known.written_ms < oldest_ms:
+            raise CommandError(
+                "chunks", f"chunk {chunk.number} does not stand on the topic as it is named, or "
+                "was written too long ago: import the file again", CHUNK_MISSING,
+            )  # fmt: skip
+
+
+def _check_removal(command: ListCommand, removed: int, before: ListRecord) -> None:
+    """Raises `CommandError`."""
+    in_force = before.base_lines
+    if removes_many(removed, in_force) and not command.confirms_removal:
+        raise CommandError(
+            "confirms_removal", f"{removed} of {in_force} lines would go: say that this is meant",
+            MANY_REMOVED,
+        )  # fmt: skip
+
+
+def _check_room(list_id: str, lines: int, state: KnownLists) -> None:
+    """Raises `CommandError`."""
+    others = [record for key, record in state.in_force.items() if key != list_id]
+    if len(others) >= MAX_LISTS:
+        raise CommandError("list_id", f"{MAX_LISTS} lists are in force; end one", "too_many_lists")
+    total = lines + sum(one.base_lines + one.changed_lines for one in others)
+    if total > MAX_LINES:
+        raise CommandError(
+            "chunks", f"all lists together have at most {MAX_LINES} lines, with this {total}",
+            "too_many_lines",
+        )  # fmt: skip
+
+
+def _changed(
+    command: ListCommand, before: ListRecord, asked: ListRecord, state: KnownLists
+) -> DecidedState:
+    """The chunk of its lines, then the record that names it. Raises `CommandError`."""
+    check_change(command.put_lines, command.removed_plates)
+    _check_removal(command, len(command.removed_plates), before)
+    chunk = chunk_value(asked.version, command.put_lines, command.removed_plates)
+    changed = before.changed_lines + chunk.named.lines
+    if len(before.changes) >= MAX_CHANGES or changed > MAX_CHANGED_LINES:
+        raise CommandError(
+            "put_lines", f"{before.changed_lines} lines have changed since the list was imported: "
+            "import it again", "too_many_changes",
+        )  # fmt: skip
+    _check_room(command.list_id, before.base_lines + changed, state)
+    kept = {name: getattr(before, name) for name in (*_TEXT_FIELDS, "renewed_at_ms")}
+    changes = (*before.changes, chunk.named)
+    record = msgspec.structs.replace(asked, op="put", changes=changes, **kept)
+    key = change_key(command.list_id, before.base, asked.version).encode()
+    return DecidedState(asked.version, (KeyedValue(key, chunk.value), recorded_list(record)))

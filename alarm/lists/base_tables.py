@@ -1,0 +1,123 @@
+"""The tables of bases in the data directory: each built once on a machine, whoever needs it first.
+
+In: a list's record, its lines where they are needed. Out: `PlateTable`s, opened and checked; files
+`BASE.table`, or `BASE.near.table` with an index for distance 1. Never: a half file under that name;
+two builds of one table at once; a file taken away that a list in force names.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from alarm.lists.table import PlateTable, TableError, build_table
+from bus.contracts.plate_lists import ListLine, ListRecord
+from bus.files.lock_file import hold_lock_file
+from bus.runtime import wall_clock
+from bus.settings import SiteSettings
+
+log = logging.getLogger(__name__)
+
+LOCK_S = 60.0
+"""Five million lines are built in a third of it."""
+_LOCK_POLL_S = 0.05
+KEPT_S = 3600.0
+"""A file that no list names any more is kept so long: another process may still have to open it."""
+_ENDING, _NEAR = ".table", ".near"
+
+
+def tables_folder(site: SiteSettings) -> Path:
+    """Of this machine."""
+    return site.data_path / "lists"
+
+
+class TablesUnavailable(Exception):
+    """The file of a table can be neither opened nor built."""
+
+
+class BaseTables:
+    """The folder of a machine; any number of processes use it. Invariant: `_used` are the files
+    that were opened here and are not known to be named by no list; their time is that of the last
+    opening."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._used: set[Path] = set()
+
+    def path_of(self, record: ListRecord) -> Path:
+        """Where the table of its base is, or belongs."""
+        near = _NEAR if record.tolerance == "distance 1" else ""
+        return self._folder / f"{record.base}{near}{_ENDING}"
+
+    def open_or_build(
+        self, record: ListRecord, lines: Callable[[], Iterable[ListLine]]
+    ) -> PlateTable:
+        """`lines` is called where this process has to build it. Raises `TablesUnavailable`, and
+        what `lines` does."""
+        path = self.path_of(record)
+        self._used.add(path)
+        if (table := _opened(path)) is not None:
+            return table
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with _locked(path):
+                if (table := _opened(path)) is None:
+                    begin_s = time.monotonic()
+                    build_table(lines(), path, near=record.tolerance == "distance 1")
+                    table = PlateTable.open(path)
+                    log.info("%s: %d lines, built in %.1f s", path.name, len(table),
+                             time.monotonic() - begin_s)  # fmt: skip
+            return table
+        except (OSError, TableError) as error:
+            raise TablesUnavailable(f"{path}: {error}") from error
+
+    def delete_others(self, in_force: Iterable[ListRecord]) -> None:
+        """Files that no list has named for an hour, by whoever knew it last."""
+        named = {self.path_of(record) for record in in_force}
+        for path in self._used - named:
+            _touch(path)
+        self._used &= named
+        oldest_s = wall_clock.now_ms() / 1000 - KEPT_S
+        with suppress(OSError):
+            for path in self._folder.iterdir():
+                if path.with_name(path.name.removesuffix(".lock")) not in named:
+                    with suppress(OSError):
+                        if path.stat().st_mtime < oldest_s:
+                            path.unlink()
+
+
+def _opened(path: Path) -> PlateTable | None:
+    """None where there is none, or one that is damaged: that one is built again."""
+    if not path.exists():
+        return None
+    try:
+        _touch(path)
+        return PlateTable.open(path)
+    except TableError as error:
+        log.error("%s", error)
+        return None
+
+
+def _touch(path: Path) -> None:
+    with suppress(OSError):
+        os.utime(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """While another process builds it, wait. Raises OSError."""
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            file = hold_lock_file(path.with_name(f"{path.name}.lock"))
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LOCK_POLL_S)
+    with closing(file):
+        yield

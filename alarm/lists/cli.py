@@ -1,0 +1,328 @@
+"""The commands `lists`: put a file of plates into force, show lists, change lines, end one.
+
+A list counts as in force, or as ended, only when the site's decider has answered so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, cast
+
+import msgspec
+import typer
+from rich.table import Table
+
+from alarm.asked_answer import accepted, fail
+from alarm.lists.columns import NoPlateColumn, day_of
+from alarm.lists.excel_rows import ExcelUnreadable
+from alarm.lists.import_file import TooManyLines
+from alarm.lists.importer import ListImporter, outcome_of, put_command, read_list
+from alarm.lists.list_file import ListFileError
+from alarm.lists.lists_topic import CatchUpTimeout, read_lists
+from bus.cli.show import AsJson, Yes, screen
+from bus.contracts.plate_lists import (
+    SEVERITIES,
+    TOLERANCES,
+    ListCommand,
+    ListLine,
+    ListRecord,
+    Severity,
+    Tolerance,
+)
+from bus.domain.command_error import CommandError
+from bus.domain.list_check import (
+    MANY_CHANGED_LINES,
+    check_change,
+    is_list_plate,
+    removes_many,
+)
+from bus.domain.list_chunks import ListChunkError
+from bus.domain.list_import import ListDifference, ListImport, ListText
+from bus.domain.plates import wanted_vehicle
+from bus.errors import BusError
+
+CLIENT_ID = "lists"
+AUTHOR = "command line"
+READ_S = 10.0
+
+ListId = Annotated[str, typer.Argument(metavar="LIST", help="The list's id.")]
+Reason = Annotated[str, typer.Option(help="Why, for who asks later.")]
+Case = Annotated[str, typer.Option(help="The number of the case.")]
+_TOLERANCE_HELP = "exact; look-alikes: 0 and O, 8 and B … are one; distance 1: one misread sign."
+_ALARMS_HELP = "Each passing plate of the list is an alarm; no: rules refer to it only."
+
+
+def mount(app: typer.Typer) -> None:
+    """Add the group."""
+    lists = typer.Typer(
+        help="Lists of plates: import, change and end them.", no_args_is_help=True
+    )
+    lists.command("import")(import_list)
+    lists.command("show")(show_lists)
+    lists.command("add-line")(add_line)
+    lists.command("remove-line")(remove_line)
+    lists.command("end")(end_list)
+    app.add_typer(lists, name="lists")
+
+
+def import_list(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Excel.")],
+    list_id: Annotated[str, typer.Option("--list", help="The list's id; a new one makes a list.")],
+    name: Annotated[str | None, typer.Option(help="What operators read on the alarm.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Who answers for it.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where its lines come from.")] = None,
+    legal_ground: Annotated[str | None, typer.Option(help="What allows to look for them.")] = None,
+    date: Annotated[str | None, typer.Option(help="Of its lines, 2026-01-31.")] = None,
+    severity: Annotated[str | None, typer.Option(help="info, warning or critical.")] = None,
+    tolerance: Annotated[str | None, typer.Option(help=_TOLERANCE_HELP)] = None,
+    alarms: Annotated[bool | None, typer.Option(help=_ALARMS_HELP)] = None,
+    renewal_days: Annotated[
+        int | None, typer.Option(help="It is overdue when it was not imported within; 0: never.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Where refused lines go; else beside FILE.")
+    ] = None,
+    yes: Yes = False,
+    reason: Reason = "",
+    case: Case = "",
+    as_json: AsJson = False,
+) -> None:
+    """Put the plates of a file into force as a list, in the place of those that it has.
+
+    Options that are left out stay as they are. Columns are known by their headings (车牌, 备注,
+    日期; plate, note, date) or by what stands in them. Lines that are no plates are refused, and
+    stand in a report with the reasons.
+    """
+    _check_one_of("--severity", severity, SEVERITIES)
+    _check_one_of("--tolerance", tolerance, TOLERANCES)
+    text = ListText(
+        name=name, owner=owner, source=source, legal_ground=legal_ground, date=date,
+        severity=cast("Severity | None", severity), tolerance=cast("Tolerance | None", tolerance),
+        alarms=alarms, renewal_days=renewal_days,
+    )  # fmt: skip
+    place = report or file.with_name(f"{file.name}.refused.csv")
+    with _reading(), closing(_importer(ctx)) as importer:
+        read = read_list(file, place, _progress)
+        record, difference = importer.compare(list_id, read)
+        command = msgspec.structs.replace(
+            _put_command(list_id, record, text, difference),
+            author=AUTHOR, issuer=AUTHOR, reason=reason, case=case,
+        )  # fmt: skip
+        outcome = outcome_of(list_id, read, difference, command)
+        if dry_run:
+            _say(outcome, as_json=as_json)
+            return
+        command = _confirmed(command, record, difference, yes=yes)
+        if not as_json:
+            _say(outcome, as_json=False)
+        answer = accepted(ctx, lambda: importer.put(command, read, _progress), as_json=as_json)
+    _progress("", 0)
+    if as_json:
+        _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
+    else:
+        typer.echo(f"{list_id} is in force: {read.line_count} lines")
+
+
+def show_lists(
+    ctx: typer.Context,
+    list_id: Annotated[str, typer.Argument(metavar="LIST", help="One, in full.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the lists in force, as they were decided."""
+    with _reading():
+        in_force = read_lists(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S).in_force
+    if list_id and list_id not in in_force:
+        raise typer.BadParameter(f"no list {list_id} is in force; see: databus lists show")
+    records = [in_force[list_id]] if list_id else [one for _, one in sorted(in_force.items())]
+    if as_json:
+        for one in records:
+            typer.echo(json.dumps(_visible_fields(one), ensure_ascii=False))
+        return
+    if list_id:
+        for field, value in _visible_fields(records[0]).items():
+            typer.echo(f"{field.replace('_', ' ')}: {value}")
+        return
+    table = Table("list", "name", "lines", "changed", "tolerance", "severity", "put", "by")
+    for one in records:
+        put = datetime.fromtimestamp(one.renewed_at_ms / 1000, ctx.obj.site.tz)
+        table.add_row(
+            one.list_id, one.name, str(one.base_lines), str(one.changed_lines), one.tolerance,
+            one.severity, put.strftime("%Y-%m-%d %H:%M"), one.decided_by,
+        )  # fmt: skip
+    screen().print(table if records else "no list is in force")
+
+
+def add_line(
+    ctx: typer.Context,
+    list_id: ListId,
+    plate: Annotated[str, typer.Argument(help="As it is written.")],
+    note: Annotated[str, typer.Option(help="What operators read.")] = "",
+    date: Annotated[str, typer.Option(help="Since when, 2026-01-31.")] = "",
+    reason: Reason = "",
+    case: Case = "",
+    as_json: AsJson = False,
+) -> None:
+    """Put one plate on a list, or change its note and date."""
+    day = day_of(date) if date else ""
+    if day is None:
+        raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
+    line = ListLine(0, _plate(plate), note, day)
+    command = ListCommand(
+        list_id=list_id, op="change", put_lines=(line,), author=AUTHOR, issuer=AUTHOR,
+        reason=reason, case=case,
+    )  # fmt: skip
+    _change(ctx, command, f"{line.plate} is on {list_id}", as_json=as_json)
+
+
+def remove_line(
+    ctx: typer.Context,
+    list_id: ListId,
+    plates: Annotated[list[str], typer.Argument(metavar="PLATE…", help="As they are written.")],
+    yes: Yes = False,
+    reason: Reason = "",
+    case: Case = "",
+    as_json: AsJson = False,
+) -> None:
+    """Take plates off a list."""
+    wanted = tuple(dict.fromkeys(map(_plate, plates)))
+    with _reading(), closing(_importer(ctx)) as importer:
+        found = importer.in_force(list_id)
+        if found is None:
+            raise typer.BadParameter(f"no list {list_id} is in force; see: databus lists show")
+        record, stored = found
+        missing = set(wanted) - {line.plate for line in stored.lines(record)}
+    if missing:
+        fail(f"not on {list_id}: {', '.join(sorted(missing))}")
+    command = ListCommand(
+        list_id=list_id, op="change", removed_plates=wanted, author=AUTHOR, issuer=AUTHOR,
+        reason=reason, case=case, confirms_removal=yes, seen_version=record.version,
+    )  # fmt: skip
+    _change(ctx, command, f"{', '.join(wanted)} off {list_id}", as_json=as_json)
+
+
+def end_list(
+    ctx: typer.Context, list_id: ListId, reason: Reason = "", case: Case = "",
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """End a list: none of its plates is looked for any more."""
+    command = ListCommand(
+        list_id=list_id, op="remove", author=AUTHOR, issuer=AUTHOR, reason=reason, case=case
+    )
+    with closing(_importer(ctx)) as importer:
+        answer = accepted(ctx, lambda: importer.request(command), as_json=as_json)
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(answer), ensure_ascii=False))
+    else:
+        typer.echo(f"{list_id} is ended")
+
+
+def _change(ctx: typer.Context, command: ListCommand, done: str, *, as_json: bool) -> None:
+    try:
+        check_change(command.put_lines, command.removed_plates)
+    except CommandError as error:
+        raise typer.BadParameter(str(error)) from error
+    with _reading(), closing(_importer(ctx)) as importer:
+        answer = accepted(ctx, lambda: importer.request(command), as_json=as_json)
+        record = read_lists(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S).in_force.get(command.list_id)
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(answer), ensure_ascii=False))
+    else:
+        typer.echo(done)
+    if record is not None and record.changed_lines >= MANY_CHANGED_LINES:
+        typer.echo(f"{record.changed_lines} lines have changed since the list was imported: "
+                   "import it again soon", err=True)  # fmt: skip
+
+
+def _put_command(
+    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference
+) -> ListCommand:
+    """Raises `typer.BadParameter`."""
+    try:
+        return put_command(list_id, record, text, difference)
+    except CommandError as error:
+        option = "--list" if error.field == "list_id" else f"--{error.field.replace('_', '-')}"
+        raise typer.BadParameter(str(error), param_hint=option) from error
+
+
+def _confirmed(
+    command: ListCommand, record: ListRecord | None, difference: ListDifference, *, yes: bool
+) -> ListCommand:
+    """Where many lines go, somebody has to say that it is meant."""
+    if record is None or not removes_many(difference.removed, record.base_lines):
+        return command
+    question = f"{difference.removed} of {record.base_lines} lines go. Is this meant?"
+    if not yes and not (sys.stdin.isatty() and typer.confirm(question, err=True)):
+        fail(f"nothing is changed: {difference.removed} of {record.base_lines} lines would go; "
+             "if this is meant, say --yes")  # fmt: skip
+    return msgspec.structs.replace(command, confirms_removal=True)
+
+
+def _say(outcome: ListImport, *, as_json: bool) -> None:
+    _progress("", 0)
+    if as_json:
+        typer.echo(json.dumps(msgspec.to_builtins(outcome), ensure_ascii=False))
+        return
+    found = outcome.difference
+    typer.echo(f"{outcome.lines} lines: {found.added} added{_examples(found.added_plates)}, "
+               f"{found.removed} removed{_examples(found.removed_plates)}, "
+               f"{found.changed} changed{_examples(found.changed_plates)}")  # fmt: skip
+    if outcome.refused:
+        typer.echo(f"{outcome.refused} lines are refused; {outcome.report} says why")
+
+
+def _examples(plates: Sequence[str]) -> str:
+    return f" ({', '.join(plates)}{' …' if len(plates) > 1 else ''})" if plates else ""
+
+
+def _visible_fields(record: ListRecord) -> dict[str, object]:
+    """Without its chunks, which are the readers'."""
+    fields = msgspec.to_builtins(msgspec.structs.asdict(record))
+    hidden = ("chunks", "changes", "seen_version", "session", "signature", "op")
+    visible = {key: value for key, value in fields.items() if key not in hidden}
+    return visible | {"lines": record.base_lines, "changed_lines": record.changed_lines}
+
+
+def _plate(written: str) -> str:
+    plate = wanted_vehicle(written)
+    if not plate or not is_list_plate(plate):
+        raise typer.BadParameter(f"{written!r} is no plate", param_hint="PLATE")
+    return plate
+
+
+def _check_one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:
+    if value is not None and value not in allowed:
+        expected = ", ".join(allowed)
+        raise typer.BadParameter(f"{value!r}; expected one of: {expected}", param_hint=option)
+
+
+def _importer(ctx: typer.Context) -> ListImporter:
+    return ListImporter(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """What may be wrong with a file or the bus ends the program with a sentence."""
+    try:
+        yield
+    except (ListFileError, NoPlateColumn, TooManyLines, ExcelUnreadable) as error:
+        fail(f"nothing is imported: {error}")
+    except (CatchUpTimeout, BusError, ListChunkError) as error:
+        fail(f"the lists cannot be read or written: {error}")
+    except OSError as error:
+        fail(f"nothing is imported: {error}")
+
+
+def _progress(what: str, lines: int) -> None:
+    """On a terminal one line that is written over; an empty text ends it."""
+    if sys.stderr.isatty():
+        texts = {"read": "read", "send": "sending", "ask": "waiting for the answer:"}
+        text = f"{texts[what]} {lines} lines" if what else ""
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

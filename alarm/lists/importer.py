@@ -1,0 +1,178 @@
+"""Brings a file of plates into force: its chunks onto `state.lists`, then one request that names
+them.
+
+In: a file, what is said of the list. Out: what the file changes, and, unless that was all that was
+asked, the decider's answer; a report of what was refused. Never: a chunk before the whole file was
+read; a request before all chunks are acknowledged. Whatever ends it in between leaves the version
+before in force, and chunks that the site's recorder takes away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from alarm.lists.difference import NewLines
+from alarm.lists.list_file import ListFileError, lines_of
+from alarm.lists.lists_topic import read_lists
+from alarm.lists.refused_report import RefusedReport
+from alarm.lists.stored_lists import ListBase, StoredLists
+from bus.client.kafka.command_client import CommandClient, new_command_id
+from bus.client.kafka.send_all import send_all
+from bus.client.model import KeyedValue
+from bus.contracts.commands import CommandAnswer
+from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.plate_lists import ListCommand, ListLine, ListRecord, NamedChunk, base_key
+from bus.contracts.topics import STATE_LISTS, TOPICS
+from bus.domain.list_check import check_text
+from bus.domain.list_chunks import ChunkValue, base_chunks
+from bus.domain.list_import import ListDifference, ListImport, ListText
+from bus.settings import BusSettings
+
+READ_S = 30.0
+SEND_S = 120.0
+PROGRESS_LINES = 20_000
+
+OnProgress = Callable[[str, int], None]
+"""What is done, and of how many lines so far."""
+
+
+class ReadList(NamedTuple):
+    """A file that was read to its end. `refused`: how many lines of each reason; `report`: where
+    they stand, if there are any."""
+
+    chunks: list[ChunkValue]
+    lines: NewLines
+    line_count: int
+    refused: Counter[str]
+    report: Path
+
+
+def read_list(path: Path, report: Path, on_progress: OnProgress) -> ReadList:
+    """Read it whole; nothing is sent. Raises `ListFileError`, and what `lines_of` does."""
+    lines = NewLines()
+    with RefusedReport(report) as refused:
+        accepted = _accepted(path, lines, refused, on_progress)
+        chunks = list(base_chunks(accepted))
+        counts = refused.counts
+    if not chunks:
+        raise ListFileError(
+            f"no line of {path} is taken: {report} says why"
+            if counts else f"{path} has no line of a list"
+        )  # fmt: skip
+    return ReadList(chunks, lines, len(lines), counts, report)
+
+
+def _accepted(
+    path: Path, lines: NewLines, refused: RefusedReport, on_progress: OnProgress
+) -> Iterator[ListLine]:
+    for number, line in enumerate(lines_of(path), 1):
+        if isinstance(line, ListLine):
+            lines.add(line)
+            yield line
+        else:
+            refused.add(line)
+        if number % PROGRESS_LINES == 0:
+            on_progress("read", number)
+
+
+def put_command(
+    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference
+) -> ListCommand:
+    """Puts the list, or changes it: what is not said stays as it is. Raises `CommandError`."""
+    fields = {key: getattr(text, key) for key in text.__struct_fields__}
+    kept = fields if record is None else {key: getattr(record, key) for key in fields}
+    stated = {key: value for key, value in fields.items() if value is not None}
+    usual = {key: value for key, value in kept.items() if value is not None}
+    command = ListCommand(
+        list_id=list_id, op="put", removed_lines=difference.removed,
+        seen_version=0 if record is None else record.version,
+        **{"name": list_id, **usual, **stated},
+    )  # fmt: skip
+    check_text(command)
+    return command
+
+
+def outcome_of(
+    list_id: str, read: ReadList, difference: ListDifference, command: ListCommand
+) -> ListImport:
+    """What a file would change, before anything is asked for."""
+    refused = sum(read.refused.values())
+    return ListImport(
+        list_id=list_id, lines=read.line_count, refused=refused,
+        refused_reasons=dict(read.refused), report=str(read.report) if refused else "",
+        difference=difference, seen_version=command.seen_version,
+    )  # fmt: skip
+
+
+class ListImporter:
+    """Of one site. `close` it."""
+
+    def __init__(self, bus: BusSettings, site: str, client_id: str) -> None:
+        self._bus = bus
+        self._site = site
+        self._client_id = client_id
+        self._commands = CommandClient(bus, site, client_id)
+
+    def compare(self, list_id: str, read: ReadList) -> tuple[ListRecord | None, ListDifference]:
+        """The list in force, and what the file changes of it; once for each reading. Raises
+        `CatchUpTimeout`, `ListChunkError`, BusError."""
+        with_base = self.in_force(list_id)
+        if with_base is None:
+            return None, read.lines.compared_with(())
+        record, stored = with_base
+        return record, read.lines.compared_with(stored.lines(record))
+
+    def in_force(self, list_id: str) -> tuple[ListRecord, StoredLists] | None:
+        """A list with all its lines. Raises `CatchUpTimeout`, BusError."""
+        record = read_lists(self._bus, self._client_id, timeout_s=READ_S).in_force.get(list_id)
+        while record is not None:
+            wanted = frozenset([ListBase(list_id, record.base)])
+            stored = read_lists(self._bus, self._client_id, wanted, READ_S)
+            newer = stored.in_force.get(list_id)
+            if newer is None or newer.base == record.base:
+                return None if newer is None else (newer, stored)
+            record = newer  # somebody has put another base meanwhile
+        return None
+
+    def put(self, command: ListCommand, read: ReadList, on_progress: OnProgress) -> CommandAnswer:
+        """The chunks, then the request; `command` says the rest of it. Raises BusError,
+        `CommandNotAcknowledged`, `CommandUnanswered`."""
+        base = new_base([one.named for one in read.chunks])
+        values = (
+            KeyedValue(base_key(command.list_id, base, one.named.number).encode(), one.value)
+            for one in read.chunks
+        )
+        on_progress("send", read.line_count)
+        send_all(
+            self._bus, self._client_id, STATE_LISTS, values,
+            headers=[(SCHEMA, TOPICS[STATE_LISTS].schema), (SITE, self._site)],
+            timeout_s=SEND_S, what="chunks of the list",
+        )  # fmt: skip
+        on_progress("ask", read.line_count)
+        chunks = tuple(one.named for one in read.chunks)
+        return self.request(msgspec.structs.replace(command, base=base, chunks=chunks))
+
+    def request(self, command: ListCommand) -> CommandAnswer:
+        """Raises `CommandNotAcknowledged`, `CommandUnanswered`."""
+        named = command.command_id or new_command_id()
+        return self._commands.request(msgspec.structs.replace(command, command_id=named))
+
+    def close(self) -> None:
+        """End threads and connections."""
+        self._commands.close()
+
+
+def new_base(chunks: list[NamedChunk]) -> str:
+    """A name that no base has had: where the same lines are put again, tombstones of the former
+    chunks may still be on their way."""
+    digest = hashlib.sha256(uuid.uuid4().bytes)
+    for one in chunks:
+        digest.update(one.sha256.encode())
+    return digest.hexdigest()[:32]

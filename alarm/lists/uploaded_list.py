@@ -1,0 +1,80 @@
+"""Imports a file that somebody has sent to the console; fits `monitor.ports.ImportList` by shape.
+
+In: where the file lies, what is said of the list. Out: `ListImport`. Never: a file that stays: the
+report is read and goes, too.
+"""
+
+from __future__ import annotations
+
+import csv
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from alarm.lists.columns import NoPlateColumn
+from alarm.lists.excel_rows import ExcelUnreadable
+from alarm.lists.import_file import TooManyLines
+from alarm.lists.importer import ListImporter, outcome_of, put_command, read_list
+from alarm.lists.list_file import ListFileError
+from alarm.lists.lists_topic import CatchUpTimeout
+from bus.client.kafka.command_client import CommandNotAcknowledged
+from bus.domain.command_error import CommandError
+from bus.domain.list_check import check_list_id
+from bus.domain.list_import import ListImport, ListUpload, RefusedRow
+from bus.errors import BusError
+from bus.settings import BusSettings, SiteSettings
+
+CLIENT_ID = "console-import"
+ISSUER = "console"
+SHOWN_REFUSED = 1_000
+
+
+def import_uploaded(site: SiteSettings, bus: BusSettings, upload: ListUpload) -> ListImport:
+    """One after the other is enough. Raises `CommandError` for what is wrong with the file or the
+    words, `CommandNotAcknowledged` while the bus is away, `CommandUnanswered`."""
+    check_list_id(upload.list_id)
+    report = upload.path.with_name(f"{upload.path.name}.refused.csv")
+    try:
+        with closing(ListImporter(bus, site.name, CLIENT_ID)) as importer:
+            return _import(importer, upload, report)
+    except (ListFileError, NoPlateColumn, TooManyLines, ExcelUnreadable) as error:
+        text = str(error).replace(str(upload.path), "the file").replace(str(report), "the report")
+        raise CommandError("file", text, "file") from error
+    except (CatchUpTimeout, BusError, OSError) as error:
+        raise CommandNotAcknowledged(str(error)) from error
+    finally:
+        report.unlink(missing_ok=True)
+
+
+def _import(importer: ListImporter, upload: ListUpload, report: Path) -> ListImport:
+    read = read_list(upload.path, report, lambda *_: None)
+    record, difference = importer.compare(upload.list_id, read)
+    command = msgspec.structs.replace(
+        put_command(upload.list_id, record, upload.text, difference),
+        author=upload.account, account=upload.account, issuer=ISSUER, reason=upload.reason,
+        case=upload.case, confirms_removal=upload.confirms_removal,
+    )  # fmt: skip
+    if upload.seen_version >= 0:
+        command = msgspec.structs.replace(command, seen_version=upload.seen_version)
+    outcome = outcome_of(upload.list_id, read, difference, command)
+    outcome = msgspec.structs.replace(outcome, report="", refused_lines=_refused_rows(report))
+    if upload.is_dry_run:
+        return outcome
+    answer = importer.put(command, read, lambda *_: None)
+    return msgspec.structs.replace(outcome, answer=answer)
+
+
+def _refused_rows(report: Path) -> list[RefusedRow]:
+    """The first ones."""
+    found: list[RefusedRow] = []
+    if not report.exists():
+        return found
+    with report.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file)
+        next(rows, None)
+        for line, text, reason, reason_zh in rows:
+            found.append(RefusedRow(line=int(line), text=text, reason=reason, reason_zh=reason_zh))
+            if len(found) == SHOWN_REFUSED:
+                break
+    return found

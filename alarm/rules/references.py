@@ -1,0 +1,68 @@
+"""What rules refer to and that does not stand in them. Picklable: Spark sends it to executors.
+
+In: what is in force of it. Out: what a leaf needs. Never: how it is read from the bus. A leaf that
+refers to something that is not there is met by no record, and so is its negation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from alarm.rules.plate_lists import PlateList
+from bus.contracts.expressions import AtPlace, Expression, InArea, OnList
+from bus.domain.expressions.tree import nodes_of
+from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
+
+
+class Reference(NamedTuple):
+    """To one thing, by its id."""
+
+    what: Literal["list", "places"]
+    id: str
+
+
+PLACES = Reference("places", "")
+"""To the register: a change of it concerns every rule that names a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """All that is in force of what rules may refer to."""
+
+    lists: Mapping[str, PlateList] = field(default_factory=dict)
+    """By the list's id."""
+    places: RegisteredPlaces = field(default_factory=lambda: NO_PLACES)
+
+    def changed_since(self, before: References) -> frozenset[Reference]:
+        """What is there now and was not, is not any more, or is otherwise."""
+        ids = self.lists.keys() | before.lists.keys()
+        changed = {
+            Reference("list", one) for one in ids if self.lists.get(one) != before.lists.get(one)
+        }
+        return frozenset(changed if self.places == before.places else changed | {PLACES})
+
+    def only(self, named: frozenset[Reference]) -> References:
+        """Of all this only what is named: a rule holds what it refers to."""
+        if not named:
+            return NO_REFERENCES
+        ids = [reference.id for reference in named if reference.what == "list"]
+        lists = {one: self.lists[one] for one in ids if one in self.lists}
+        return References(lists, self.places if PLACES in named else NO_PLACES)
+
+
+NO_REFERENCES = References()
+
+
+def references_of(tree: Expression | None) -> frozenset[Reference]:
+    """All that a tree refers to."""
+    if tree is None:
+        return frozenset()
+    found = set()
+    for node, _ in nodes_of(tree):
+        if isinstance(node, OnList):
+            found.add(Reference("list", node.list_id))
+        elif isinstance(node, AtPlace | InArea):
+            found.add(PLACES)
+    return frozenset(found)

@@ -1,0 +1,126 @@
+"""Which lists of plates may be asked for: one answer for decider, console, API and command line.
+Pure.
+
+In: a request. Out: `CommandError`, or nothing. Never: what stands on the topics: that is the
+decider's (`alarm.decisions.list_machine`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import date
+
+from bus.contracts.plate_lists import ListCommand, ListLine, NamedChunk
+from bus.contracts.version_floor import FLOOR_KEY
+from bus.domain.command_error import CommandError
+from bus.domain.list_chunks import CHUNK_LINES
+from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, plate_key
+from bus.domain.rule_check import MAX_NAME_CHARACTERS
+
+MAX_LISTS = 100  # in force
+MAX_LINES = 5_000_000  # of all lists in force together
+MAX_CHUNKS = 1_000  # of a base; those of long notes have fewer lines
+MAX_CHANGED_AT_ONCE = 1_000  # lines of one change: it is decided and matched at once
+MAX_CHANGES = 1_000  # since a base: each record of the list names them all
+MAX_CHANGED_LINES = 50_000  # since a base: they are held in memory beside it
+MANY_CHANGED_LINES = 10_000  # from here on people are told that a new base is due
+MAX_NOTE_CHARACTERS = 200
+MAX_TEXT_CHARACTERS = 200
+MAX_RENEWAL_DAYS = 3_660
+LARGEST_REMOVED_SHARE = 0.2  # a file that lacks more is often half of one
+
+_LEAST_CHARACTERS = 5
+_is_list_id = re.compile(r"[A-Za-z0-9\u4e00-\u9fff][A-Za-z0-9\u4e00-\u9fff._-]{0,63}").fullmatch
+_is_base = re.compile(r"[0-9a-f]{32}").fullmatch
+_is_sha256 = re.compile(r"[0-9a-f]{64}").fullmatch
+_is_tail_of_province = re.compile(r"[A-Z][A-Z0-9港澳学警挂领试超]+").fullmatch
+_TEXTS = ("owner", "source", "legal_ground")
+
+
+def check_list_id(list_id: str) -> None:
+    """Raises `CommandError`."""
+    if _is_list_id(list_id) is None or list_id == FLOOR_KEY:
+        raise CommandError(
+            "list_id", "write 1 to 64 letters, digits, dots, hyphens or underlines", "list_id"
+        )
+
+
+def check_text(command: ListCommand) -> None:
+    """What is said of a list, without its lines. Raises `CommandError`."""
+    check_list_id(command.list_id)
+    if not 0 < len(command.name) <= MAX_NAME_CHARACTERS:
+        raise CommandError("name", f"1 to {MAX_NAME_CHARACTERS} characters", "name_length")
+    for field in _TEXTS:
+        if len(getattr(command, field)) > MAX_TEXT_CHARACTERS:
+            raise CommandError(field, f"at most {MAX_TEXT_CHARACTERS} characters", "text_length")
+    _check_date("date", command.date)
+    if not 0 <= command.renewal_days <= MAX_RENEWAL_DAYS:
+        raise CommandError("renewal_days", f"0 (never) to {MAX_RENEWAL_DAYS} days", "renewal_days")
+
+
+def check_base(command: ListCommand) -> None:
+    """How a request names the chunks of its base. Raises `CommandError`."""
+    if _is_base(command.base) is None:
+        raise CommandError("base", "a base is named by 32 hexadecimal digits", "base")
+    if not 0 < len(command.chunks) <= MAX_CHUNKS:
+        raise CommandError("chunks", f"a base has 1 to {MAX_CHUNKS} chunks", "chunks")
+    for number, chunk in enumerate(command.chunks):
+        if chunk.number != number or not _is_named(chunk):
+            raise CommandError(
+                "chunks", f"chunk {number} needs its number, SHA-256 and 1 to {CHUNK_LINES} lines",
+                "chunks",
+            )  # fmt: skip
+
+
+def _is_named(chunk: NamedChunk) -> bool:
+    return 0 < chunk.lines <= CHUNK_LINES and _is_sha256(chunk.sha256) is not None
+
+
+def check_change(lines: Sequence[ListLine], removed: Sequence[str]) -> None:
+    """The lines of a change. Raises `CommandError`."""
+    if not 0 < len(lines) + len(removed) <= MAX_CHANGED_AT_ONCE:
+        raise CommandError(
+            "put_lines", f"1 to {MAX_CHANGED_AT_ONCE} lines at once; more are an import",
+            "line_count",
+        )  # fmt: skip
+    plates = [line.plate for line in lines] + list(removed)
+    if len(set(plates)) < len(plates):
+        twice = next(plate for plate in plates if plates.count(plate) > 1)
+        raise CommandError("put_lines", f"{twice[:20]!r} stands twice", "plate_twice")
+    for plate in plates:
+        if plate_key(plate) != plate or not is_list_plate(plate):
+            raise CommandError("put_lines", f"{plate[:20]!r} is no plate as lists write one",
+                               "plate")  # fmt: skip
+    for line in lines:
+        if len(line.note) > MAX_NOTE_CHARACTERS:
+            raise CommandError("put_lines", f"a note has at most {MAX_NOTE_CHARACTERS} characters",
+                            "note_length")  # fmt: skip
+        _check_date("put_lines", line.date)
+
+
+def _check_date(field: str, text: str) -> None:
+    if text and not is_date(text):
+        raise CommandError(field, f"{text[:20]!r} is no date; write YYYY-MM-DD", "date")
+
+
+def is_list_plate(key: str) -> bool:
+    """Whether a plate in its one spelling may stand on a list: short numbers, telephone numbers and
+    words have such a spelling, too."""
+    if key[:1] in PROVINCES and key:
+        return len(key) in PROVINCE_LENGTHS and _is_tail_of_province(key[1:]) is not None
+    has_digit = any(one.isdigit() for one in key)
+    return len(key) >= _LEAST_CHARACTERS and has_digit and not key.isdigit()
+
+
+def is_date(text: str) -> bool:
+    """Whether it is a day as lists write one."""
+    try:
+        return len(text) == len("2026-01-31") and date.fromisoformat(text) is not None
+    except ValueError:
+        return False
+
+
+def removes_many(removed: int, in_force: int) -> bool:
+    """Whether so many lines go that somebody has to say that this is meant."""
+    return removed > LARGEST_REMOVED_SHARE * in_force

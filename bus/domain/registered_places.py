@@ -1,0 +1,231 @@
+"""Places that rules name, as the register has them. Pure; it can be pickled.
+
+In: a register, a leaf that asks for a place. Out: the checkpoints and devices that lie there, of
+which an index makes its cells, so that a record costs no look at a polygon. Never: a guess: of a
+record whose place the register does not know there is no answer.
+
+A record's place is that of its checkpoint; where the register does not know that, of its device's
+checkpoint. Of a polygon that is drawn a device with an area of its own is asked for that area. A
+road is the checkpoints at the ends of its pieces; one without pieces those beside its line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+from bus.contracts.expressions import AtPlace, InArea, PlaceKind
+from bus.contracts.register import Checkpoint, Place, Polygon, Register, Road
+from bus.domain.polygons import Corner, box_of, do_overlap, is_within
+from bus.domain.rule_values import normal
+
+BESIDE_M = 30.0
+"""From the line of a road that has no pieces to a checkpoint that stands at it."""
+_METRES_PER_DEGREE = 111_320.0
+MAX_FOUND = 1_000
+"""Places that are remembered; all that 1,000 rules name."""
+NOWHERE: frozenset[str] = frozenset()
+
+
+class PlaceSets(NamedTuple):
+    """What lies at a place, ids and addresses in comparable form. `known_checkpoints` and
+    `known_devices` have a place at all; `devices_first`: of these the checkpoint does not count.
+    `missing`: names that the register does not have."""
+
+    checkpoints: frozenset[str]
+    devices: frozenset[str]
+    known_checkpoints: frozenset[str]
+    known_devices: frozenset[str]
+    devices_first: frozenset[str] = NOWHERE
+    missing: tuple[str, ...] = ()
+
+    def has(self, checkpoint: str, device: str) -> bool | None:
+        """Whether a record of them was made there; None where that is not known."""
+        found = self._of_known(checkpoint, device)
+        return None if found is False and self.missing else found
+
+    def _of_known(self, checkpoint: str, device: str) -> bool | None:
+        if device in self.devices_first:
+            return device in self.devices
+        if checkpoint in self.known_checkpoints:
+            return checkpoint in self.checkpoints
+        return device in self.devices if device in self.known_devices else None
+
+
+class RegisteredPlaces:
+    """Look-ups in one register. Two are equal where their registers are."""
+
+    def __init__(self, register: Register) -> None:
+        self.register = register
+        self._found: dict[AtPlace | InArea, PlaceSets] = {}
+
+    def __eq__(self, other: object) -> bool:
+        """By the register."""
+        if not isinstance(other, RegisteredPlaces):
+            return NotImplemented
+        return self.register is other.register or self.register == other.register
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type[RegisteredPlaces], tuple[Register]]:
+        """Look-ups are made where they are first needed."""
+        return RegisteredPlaces, (self.register,)
+
+    def find(self, leaf: AtPlace | InArea) -> PlaceSets:
+        """What lies there now; found once, for matching, index and explanation."""
+        found = self._found.get(leaf)
+        if found is None:
+            if len(self._found) >= MAX_FOUND:
+                self._found.clear()
+            found = self._found[leaf] = self._find(leaf)
+        return found
+
+    def _find(self, leaf: AtPlace | InArea) -> PlaceSets:
+        if isinstance(leaf, InArea):
+            return self._within(leaf)
+        found = [self._named(leaf.kind, name) for name in leaf.names]
+        missing = tuple(
+            name for name, ids in zip(leaf.names, found, strict=True) if ids is None
+        )
+        ids = NOWHERE.union(*(one for one in found if one is not None))
+        if leaf.kind == "device":
+            devices = frozenset(self._checkpoint_of)
+            return PlaceSets(NOWHERE, ids, NOWHERE, devices, devices, missing)
+        return self._sets(ids, missing=missing)
+
+    def describe(self, checkpoint: str, device: str) -> str:
+        """Where a record was made, for people; empty where that is not known."""
+        known = checkpoint if checkpoint in self._checkpoints else self._checkpoint_of.get(device)
+        found = self._checkpoints.get(known or "")
+        if found is None:
+            return ""
+        district = found.district_id
+        names = (one.name for one in self.register.districts if one.district_id == district)
+        return ", ".join(filter(None, (found.name or found.checkpoint_id, next(names, ""))))
+
+    def checkpoint_ids(self, comparable: frozenset[str]) -> list[str]:
+        """As the register writes them."""
+        return [one.checkpoint_id for name, one in self._checkpoints.items() if name in comparable]
+
+    def _sets(
+        self,
+        checkpoints: frozenset[str],
+        areas: Mapping[str, bool] | None = None,
+        missing: tuple[str, ...] = (),
+    ) -> PlaceSets:
+        """`areas`: of devices with an area of their own, whether that counts."""
+        by_area = areas or {}
+        devices = {
+            device for device, place in self._checkpoint_of.items() if place in checkpoints
+        } - by_area.keys()
+        devices |= {device for device, is_met in by_area.items() if is_met}
+        return PlaceSets(
+            checkpoints, frozenset(devices), frozenset(self._checkpoints),
+            frozenset(self._checkpoint_of), frozenset(by_area), missing,
+        )  # fmt: skip
+
+    def _within(self, leaf: InArea) -> PlaceSets:
+        box = box_of(leaf.corners)
+        checkpoints = frozenset(
+            name
+            for name, at in self._checkpoints.items()
+            if box.has(at.longitude, at.latitude)
+            and is_within(leaf.corners, at.longitude, at.latitude)
+        )
+        areas = {
+            normal(one.camera_ip): do_overlap(leaf.corners, _corners(one.area))
+            for one in self.register.devices
+            if one.area
+        }
+        return self._sets(checkpoints, areas)
+
+    def _named(self, kind: PlaceKind, name: str) -> frozenset[str] | None:
+        """Checkpoints, or devices, of that name; None where there is none."""
+        if kind != "road":
+            return self._by_name[kind].get(normal(name))
+        roads = self._roads.get(normal(name))
+        return None if roads is None else NOWHERE.union(*map(self._of_road, roads))
+
+    @cached_property
+    def _checkpoints(self) -> Mapping[str, Checkpoint]:
+        return {normal(one.checkpoint_id): one for one in self.register.checkpoints}
+
+    @cached_property
+    def _checkpoint_of(self) -> Mapping[str, str]:
+        """Of devices whose place is known."""
+        found = (
+            (normal(one.camera_ip), normal(one.checkpoint_id)) for one in self.register.devices
+        )
+        return {device: place for device, place in found if place in self._checkpoints}
+
+    @cached_property
+    def _by_name(self) -> Mapping[PlaceKind, Mapping[str, frozenset[str]]]:
+        districts: dict[str, set[str]] = {}
+        for one in self.register.districts:
+            own = {
+                name for name, at in self._checkpoints.items() if at.district_id == one.district_id
+            }
+            _note(districts, (one.district_id, one.name, one.name_en), own)
+        checkpoints: dict[str, set[str]] = {}
+        for name, at in self._checkpoints.items():
+            _note(checkpoints, (at.checkpoint_id, at.name, at.name_en), {name})
+        devices: dict[str, set[str]] = {device: {device} for device in self._checkpoint_of}
+        tables: dict[PlaceKind, dict[str, set[str]]] = {
+            "district": districts, "checkpoint": checkpoints, "device": devices,
+        }  # fmt: skip
+        return {
+            kind: {name: frozenset(ids) for name, ids in table.items()}
+            for kind, table in tables.items()
+        }
+
+    @cached_property
+    def _roads(self) -> Mapping[str, list[Road]]:
+        found: dict[str, list[Road]] = {}
+        for road in self.register.roads:
+            for name in {normal(road.name), normal(road.name_en)} - {""}:
+                found.setdefault(name, []).append(road)
+        return found
+
+    def _of_road(self, road: Road) -> set[str]:
+        ends = {normal(end) for piece in road.pieces for end in (piece.begin, piece.end)}
+        if road.pieces:
+            return ends & self._checkpoints.keys()
+        return {
+            name
+            for name, at in self._checkpoints.items()
+            if is_beside(road.line, at.latitude, at.longitude)
+        }
+
+
+NO_PLACES = RegisteredPlaces(Register())
+
+
+def _corners(polygon: Polygon) -> list[Corner]:
+    return [(longitude, latitude) for latitude, longitude in polygon]
+
+
+def is_beside(line: Iterable[Place], latitude: float, longitude: float) -> bool:
+    """Whether a place is at most `BESIDE_M` from a line."""
+    shrink = math.cos(math.radians(latitude))
+    places = [
+        ((east - longitude) * shrink * _METRES_PER_DEGREE, (north - latitude) * _METRES_PER_DEGREE)
+        for north, east in line
+    ]
+    return any(_distance_m(*begin, *end) <= BESIDE_M for begin, end in pairwise(places))
+
+
+def _distance_m(x: float, y: float, to_x: float, to_y: float) -> float:
+    """From the origin to a stretch."""
+    along_x, along_y = to_x - x, to_y - y
+    length = along_x**2 + along_y**2
+    share = 0.0 if length == 0 else max(0.0, min(1.0, -(x * along_x + y * along_y) / length))
+    return math.hypot(x + share * along_x, y + share * along_y)
+
+
+def _note(table: dict[str, set[str]], names: Iterable[str], ids: Iterable[str]) -> None:
+    """Under each of its names; of two things of one name both are meant."""
+    for name in {normal(one) for one in names} - {""}:
+        table.setdefault(name, set()).update(ids)

@@ -1,0 +1,1 @@
+"""What alarms cost and how soon they come: `./databus bench alarms`."""

@@ -1,0 +1,104 @@
+"""A car that is looked for within an area: passes anywhere else are none of the rule's, and at
+these hours it is not looked for in its district at all.
+
+Expected alarms are computed here, not with `alarm.rules`, as in `watched_cars`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bus.client.kafka.command_client import new_command_id
+from bus.contracts.commands import WatchCommand
+from bus.contracts.expressions import (
+    AtPlace,
+    Conjunction,
+    Expression,
+    InArea,
+    Substring,
+    TimeWindow,
+)
+from bus.domain.expressions.time_window import WEEKDAYS
+from ingest.senders.simulator import names
+from ingest.senders.simulator.population import Vehicle
+from ingest.senders.simulator.record_builder import Message
+from ingest.senders.simulator.roads import Crossing
+from ingest.senders.simulator.street_blocks import block
+from ingest.senders.simulator.world import CityWorld
+
+ROWS, COLUMNS = range(1, 5), range(2, 8)
+"""Of the crossings in the area: a part of three districts."""
+_SERIAL_CHARACTERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class AreaCarRule:
+    """A part of a plate at a place. `checkpoints`: whose records it is about; empty: none, since it
+    is another day."""
+
+    rule_id: str
+    name: str
+    serial: str
+    where: Expression
+    checkpoints: frozenset[str]
+
+    @property
+    def plate(self) -> str:
+        """For the run's account."""
+        return f"*{self.serial}*"
+
+    def command(self, version: int) -> WatchCommand:
+        """What an operator would put on the watch list."""
+        return WatchCommand(
+            rule_id=self.rule_id, op="put", version=version, name=self.name, severity="warning",
+            where=self.where, author=names.RULE_AUTHOR, issuer=names.RULE_AUTHOR,
+            command_id=new_command_id(),
+        )  # fmt: skip
+
+    def matches(self, message: Message) -> bool:
+        """Whether this record must raise the alarm."""
+        plate = message.get("车牌号码")
+        return (
+            isinstance(plate, str)
+            and plate.isalnum()
+            and self.serial in plate
+            and message.get("卡口编号") in self.checkpoints
+        )
+
+
+def way_of(world: CityWorld) -> tuple[int, ...]:
+    """The crossings between which it drives: it begins within the area, and leaves it again and
+    again."""
+    around = [
+        crossing for crossing in world.graph.crossings
+        if crossing.row <= ROWS.stop and crossing.column <= COLUMNS.stop + 1
+    ]  # fmt: skip
+    around.sort(key=lambda one: not _is_within(one))
+    return tuple(crossing.index for crossing in around)
+
+
+def _is_within(crossing: Crossing) -> bool:
+    return crossing.row in ROWS and crossing.column in COLUMNS
+
+
+def rules_of(world: CityWorld, vehicle: Vehicle, weekday: int) -> tuple[AreaCarRule, ...]:
+    """In the area at any hour; in the district of its first crossing on a day that is three days
+    from `weekday`, 0 for Monday."""
+    serial = vehicle.plate_number[-_SERIAL_CHARACTERS:]
+    part = Substring(attribute="plate_number", text=serial)
+    there = [crossing for crossing in world.graph.crossings if _is_within(crossing)]
+    area = InArea(corners=tuple((east, north) for north, east in block(ROWS, COLUMNS)))
+    districts = {one.district_id: one.name for one in world.register.districts}
+    district = AtPlace(kind="district", names=(districts[there[0].district_id],))
+    other_day = TimeWindow(days=(WEEKDAYS[(weekday + 3) % 7],), zone="Asia/Shanghai")
+    return (
+        AreaCarRule(
+            f"city-{world.seed}-area", f"区域内车辆 car within an area *{serial}", serial,
+            Conjunction(parts=(part, area)),
+            frozenset(world.street_cameras[one.index][0].checkpoint_id for one in there),
+        ),
+        AreaCarRule(
+            f"city-{world.seed}-hours", f"其他时段车辆 car at another hour *{serial}", serial,
+            Conjunction(parts=(part, district, other_day)), frozenset(),
+        ),
+    )  # fmt: skip
