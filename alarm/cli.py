@@ -14,6 +14,7 @@ import msgspec
 import typer
 from rich.table import Table
 
+from alarm.alarm_life_cli import FILTERS, SINCE_HELP, STATE_HELP, add_life_commands
 from alarm.asked_answer import fail
 from alarm.command_request import CLIENT_ID, print_lines, request_answer
 from alarm.dispatch.reader import OperationsReader
@@ -44,6 +45,7 @@ from bus.contracts.commands import (
 )
 from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.accepted_readings import accepted_plates, accepted_readings
+from bus.domain.alarm_life import no_state
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import WIRE_KEYS
@@ -86,6 +88,7 @@ def mount(app: typer.Typer) -> None:
     alarms = typer.Typer(help="Alarms that were raised.", no_args_is_help=True)
     alarms.command("list")(list_alarms)
     alarms.command("ack")(acknowledge)
+    add_life_commands(alarms)
     app.add_typer(alarms, name="alarms")
 
 
@@ -262,23 +265,37 @@ def list_alarms(
     severity: Annotated[str, typer.Option(help="info, warning or critical.")] = "",
     rule_id: Annotated[str, typer.Option("--rule", help="A rule's id.")] = "",
     plate: Annotated[str, typer.Option(help="A plate; * is any characters, ? is one.")] = "",
+    state: Annotated[str, typer.Option(help=STATE_HELP)] = "",
+    owner: Annotated[str, typer.Option(help="The account that has it in hand.")] = "",
+    since: Annotated[str, typer.Option(help=SINCE_HELP)] = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show the newest alarms."""
+    """Show the newest alarms, with who has them in hand."""
+    since_ms = wall_clock.now_ms() - duration_ms(since, "--since") if since else 0
     try:
         reader = OperationsReader(ctx.obj.dispatcher.operations_path(ctx.obj.site))
         page = PageRequest(limit=limit)
-        found, _ = reader.alarms(page=page, severity=severity, rule_id=rule_id, plate=plate)
+        found, _ = reader.alarms(
+            page=page, severity=severity, rule_id=rule_id, plate=plate, owner=owner,
+            stage=state and _one_of("--state", state, FILTERS), changed_from_ms=since_ms,
+        )  # fmt: skip
+        states = reader.alarm_states([one.alarm_id for one in found])
         reader.close()
     except StoreError as error:
         fail(f"no alarms can be read: {error}")
     if as_json:
-        print_lines(found)
+        for alarm in found:
+            life = states.get(alarm.alarm_id) or no_state(alarm.alarm_id)
+            both = {**msgspec.structs.asdict(alarm), "life": msgspec.structs.asdict(life)}
+            typer.echo(json.dumps(msgspec.to_builtins(both), ensure_ascii=False))
         return
-    table = Table("raised", "severity", "rule", "plate", "checkpoint", "after", "further")
+    table = Table(
+        "alarm", "raised", "severity", "rule", "plate", "checkpoint", "after", "further", "state"
+    )
     for alarm in found:
-        table.add_row(*_row(ctx, alarm))
+        life = states.get(alarm.alarm_id) or no_state(alarm.alarm_id)
+        table.add_row(alarm.alarm_id, *_row(ctx, alarm), f"{life.stage} {life.owner}".strip())
     screen().print(table if found else "no alarms")
 
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
 from bus.contracts.plate_lists import ListLine
@@ -35,11 +36,20 @@ class AlarmReader(Protocol):
         checkpoint_id: str = "",
         raised_from_ms: int = 0,
         raised_until_ms: int = 0,
+        stage: str = "",
+        owner: str = "",
+        changed_from_ms: int = 0,
     ) -> tuple[Sequence[Alarm], str]:
         """Alarms, newest first, and the cursor of the next page (empty at the end)."""
 
     def alarm(self, alarm_id: str) -> Alarm | None:
         """One alarm."""
+
+    def alarm_states(self, alarm_ids: Sequence[str]) -> dict[str, AlarmState]:
+        """Of those of a page that somebody has acted on."""
+
+    def verdicts(self) -> Sequence[RuleVerdicts]:
+        """Of each rule whose alarms somebody has judged."""
 
     def incidents(
         self, *, page: PageRequest, open_only: bool = False

@@ -14,7 +14,7 @@ from alarm.decisions.answered_commands import AnsweredCommands
 from alarm.decisions.requests import MAX_ID_CHARACTERS, CommandRequest, CommandT
 from bus.client.compacted_state import TopicState
 from bus.client.model import ConsumedRecord, KeyedValue
-from bus.contracts.command_codes import NOT_PRIMARY, STALE
+from bus.contracts.command_codes import BY_SOMEBODY, NOT_PRIMARY, STALE
 from bus.contracts.commands import ANY_VERSION, CommandAnswer
 from bus.domain.command_error import CommandError
 
@@ -125,12 +125,12 @@ def _accepted(
 def _refused(
     request: CommandRequest[CommandT], newest: NewestDecision, error: CommandError, now_ms: int
 ) -> CommandAnswer:
-    is_stale = error.code == STALE
+    is_told = error.code in BY_SOMEBODY
     return CommandAnswer(
         command_id=request.command_id, topic=request.topic, offset=request.offset,
         key=request.command.key[:MAX_ID_CHARACTERS], state="refused", code=error.code,
         field=error.field[:MAX_ID_CHARACTERS], text=str(error)[:MAX_TEXT_CHARACTERS],
-        version=newest.version if is_stale and newest.is_in_force else 0,
-        changed_by=newest.decided_by if is_stale else "",
-        changed_at_ms=newest.decided_at_ms if is_stale else 0, answered_at_ms=now_ms,
+        version=newest.version if is_told and newest.is_in_force else 0,
+        changed_by=newest.decided_by if is_told else "",
+        changed_at_ms=newest.decided_at_ms if is_told else 0, answered_at_ms=now_ms,
     )  # fmt: skip

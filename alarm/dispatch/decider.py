@@ -20,6 +20,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from alarm.decisions.alarm_machine import AlarmMachine
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.list_machine import ListMachine
 from alarm.decisions.machine import DecisionMachine, decide
@@ -61,9 +62,12 @@ AWAY_S = 2.0  # between two attempts while the bus is away
 ANSWER_S = 5.0  # of the group, as of the one of candidates
 
 
-def machines_of(policy: PolicySettings) -> Mapping[str, DecisionMachine[Any, Any]]:
+def machines_of(
+    policy: PolicySettings, alarms: AlarmMachine
+) -> Mapping[str, DecisionMachine[Any, Any]]:
     """By their topics, `REQUEST_TOPICS`, which have one partition each."""
-    return {one.requests_topic: one for one in (RuleMachine(policy), ListMachine())}
+    machines = (RuleMachine(policy), ListMachine(), alarms)
+    return {one.requests_topic: one for one in machines}
 
 
 class CommandDecider:
@@ -79,7 +83,7 @@ class CommandDecider:
         metrics: DispatcherMetrics,
         policy: PolicySettings,
     ) -> None:
-        self._machines = machines_of(policy)
+        self._machines = machines_of(policy, AlarmMachine(lambda: self._role.site_epoch))
         self._places = tuple(TopicPartition(topic, 0) for topic in self._machines)
         self._site = site
         self._bus = bus
@@ -107,7 +111,9 @@ class CommandDecider:
         with (
             closing(Admin(self._bus, client_id=CLIENT_ID)) as self._admin,
             closing(TopicFollower(self._bus, self._machines).start()) as self._followed,
-            closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as self._role,
+            closing(
+                SiteRole(self._bus, f"{CLIENT_ID}-role", asks_epoch=True).start()
+            ) as self._role,
             Consumer(
                 self._bus, client_id=CLIENT_ID, group=DECIDER, timeout_s=ANSWER_S,
                 overrides={**MEMBERSHIP, **FOLLOWS_LEADERS},

@@ -16,6 +16,14 @@ from typing import IO, Any
 import msgspec
 
 from alarm.dispatch import passages, restored, rule_minutes, shadow
+from alarm.dispatch.alarm_state_table import (
+    AlarmStateTable,
+    StateChange,
+    mark_all_unpublished,
+    note_alarm,
+    note_takes,
+    put_states,
+)
 from alarm.dispatch.picture_queue import PictureQueue
 from alarm.dispatch.replicated_incidents import (
     ReplicatedIncident,
@@ -61,6 +69,7 @@ class BatchChanges(msgspec.Struct, frozen=True, kw_only=True):
     foreign_alarms: Sequence[Alarm] = ()  # raised there
     foreign_incidents: Sequence[ReplicatedIncident] = ()
     foreign_notified: Sequence[Notified] = ()  # by that site
+    alarm_states: Sequence[StateChange] = ()  # in the order of their topic
     notified: Sequence[Notified] = ()  # by this site, as the topic says
     acknowledged: Sequence[Acknowledged] = ()  # here or there: it is on the topic
     notify_since_ms: int = 0  # what was raised or opened earlier is stored, and told nobody
@@ -88,6 +97,7 @@ class OperationsStore:
             prepare(self._db)
             self.restored_at_ms = restored.restored_at_ms(self._db)
         self.pictures = PictureQueue(self._transaction)
+        self.alarm_states = AlarmStateTable(self._transaction)
 
     def apply(self, changes: BatchChanges) -> list[Alarm]:
         """Write everything; the alarms that are new."""
@@ -145,6 +155,8 @@ class OperationsStore:
         )
         notified = [one.alarm_id for one in changes.foreign_notified]
         shadow.mark_notified(self._db, notified, changes.now_ms)
+        put_states(self._db, changes.alarm_states)
+        note_takes(self._db, changes.acknowledged)
         self._mark_acknowledged_published(changes.acknowledged)
         if self.restored_at_ms:
             restored.note_notified(self._db, changes.notified)
@@ -234,6 +246,7 @@ class OperationsStore:
         )  # fmt: skip
         if not inserted.rowcount:
             return False
+        note_alarm(self._db, alarm.alarm_id, alarm.rule_id)
         self.pictures.add(self._db, inserted.lastrowid or 0, alarm)
         return True
 
@@ -323,6 +336,7 @@ def mark_restored(path: Path, at_ms: int) -> None:
         prepare(db)
         with immediate_transaction(db):
             restored.mark_restored(db, at_ms)
+            mark_all_unpublished(db)
         db.execute("PRAGMA journal_mode = DELETE")  # one file, as it is moved into its place
 
 

@@ -16,14 +16,28 @@ import msgspec
 
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import DeliveryReport, Producer, RecordHeaders
+from bus.contracts.alarm_states import AlarmRequest, AlarmState
 from bus.contracts.alarms import Acknowledged, Incident, Notified
 from bus.contracts.headers import SCHEMA
-from bus.contracts.topics import EVENT_ACKNOWLEDGED, EVENT_INCIDENT, EVENT_NOTIFIED, TOPICS
+from bus.contracts.topics import (
+    CONTROL_ALARM,
+    EVENT_ACKNOWLEDGED,
+    EVENT_INCIDENT,
+    EVENT_NOTIFIED,
+    STATE_ALARM,
+    TOPICS,
+)
 from bus.settings import BusSettings
 
 DELIVERY_TIMEOUT_S = 3.0
 
 Event = TypeVar("Event", bound=msgspec.Struct)
+
+
+class StateTombstone(msgspec.Struct, frozen=True):
+    """Of an alarm whose state `state.alarm` is to forget."""
+
+    alarm_id: str
 
 
 class EventSender(Generic[Event]):
@@ -32,7 +46,14 @@ class EventSender(Generic[Event]):
     Invariant: a key is in `_in_flight` from `send` until its delivery has failed or is taken.
     """
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        encode: Callable[[Event], bytes | None] = msgspec.json.encode,
+    ) -> None:
+        """`encode`: None makes a tombstone."""
+        self._encode = encode
         self._producer = producer
         self._topic = topic
         self._schema = TOPICS[topic].schema.encode()
@@ -54,7 +75,7 @@ class EventSender(Generic[Event]):
                     continue
                 self._in_flight.add(key)
             is_queued = self._producer.try_send(
-                self._topic, msgspec.json.encode(event), key=key,
+                self._topic, self._encode(event), key=key,
                 headers=[(SCHEMA, self._schema), *headers.get(key, ())],
                 on_delivery=self._on_delivery(key, event),
             )  # fmt: skip
@@ -100,6 +121,11 @@ class PublishedEvents:
         self.acknowledged = EventSender[Acknowledged](self._producer, EVENT_ACKNOWLEDGED)
         self.incidents = EventSender[Incident](self._producer, EVENT_INCIDENT)
         self.ends = EventSender[Incident](self._producer, EVENT_INCIDENT)
+        self.alarm_requests = EventSender[AlarmRequest](self._producer, CONTROL_ALARM)
+        self.alarm_states = EventSender[AlarmState](self._producer, STATE_ALARM)
+        self.alarm_tombstones = EventSender[StateTombstone](
+            self._producer, STATE_ALARM, encode=lambda _: None
+        )
 
     def close(self) -> None:
         """Nothing is waited for."""

@@ -14,7 +14,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from alarm.dispatch import passages
+from alarm.dispatch.alarm_state_queries import (
+    has_states,
+    state_conditions,
+    states_of,
+    verdicts,
+)
 from alarm.dispatch.schema import HAS_PASSAGES, version_of
+from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
@@ -55,9 +62,12 @@ class OperationsReader:
         checkpoint_id: str = "",
         raised_from_ms: int = 0,
         raised_until_ms: int = 0,
+        stage: str = "",
+        owner: str = "",
+        changed_from_ms: int = 0,
     ) -> tuple[list[Alarm], str]:
         """Alarms and the cursor of the next page; in `plate`, `*` stands for any characters and `?`
-        for one."""
+        for one. `changed_from_ms`: somebody has acted on it since then, or it was raised."""
         where: list[tuple[str, object]] = [
             ("severity = ?", severity),
             ("rule_id = ?", rule_id),
@@ -68,6 +78,10 @@ class OperationsReader:
         conditions = [(sql, [value]) for sql, value in where if value]
         if plate:  # the keys of earlier versions are in another form
             conditions.append(fits_form("plate_form(plate_key)", plate))
+        if stage or owner or changed_from_ms:
+            conditions += state_conditions(
+                stage, owner, changed_from_ms, has_table=has_states(self._db)
+            )
         found, cursor = self._page(Alarm, "alarms", page, conditions)
         return self._with_passages(found), cursor
 
@@ -83,6 +97,17 @@ class OperationsReader:
         """All further passages by rule and record, those behind such a pair."""
         with sqlite_errors(self._path):
             return passages.page_of(self._db, behind, limit)
+
+    def alarm_states(self, alarm_ids: Sequence[str]) -> dict[str, AlarmState]:
+        """Of those that somebody has acted on; of `MAX_PAGE` at once."""
+        with sqlite_errors(self._path):
+            return states_of(self._db, alarm_ids[:MAX_PAGE]) if has_states(self._db) else {}
+
+    def verdicts(self) -> list[RuleVerdicts]:
+        """Of each rule whose alarms somebody has judged: how many there are, and how many were
+        false."""
+        with sqlite_errors(self._path):
+            return verdicts(self._db) if has_states(self._db) else []
 
     def incidents(
         self, *, page: PageRequest, open_only: bool = False

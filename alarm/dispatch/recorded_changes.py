@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
+from alarm.dispatch.alarm_state_table import StateChange
 from alarm.dispatch.decide import raised
 from alarm.dispatch.operations import BatchChanges
 from alarm.dispatch.replicated_incidents import ReplicatedIncident
@@ -24,8 +25,10 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
+    STATE_ALARM,
     STATE_WATCHLIST,
 )
+from bus.domain.alarm_life import alarm_state
 from bus.domain.table_versions import TableVersions
 from ingest.store.port import Position
 from ingest.store.positions import valid_positions
@@ -35,6 +38,7 @@ log = logging.getLogger(__name__)
 RECORDER = "recorder"
 RECORDED_TOPICS = (
     EVENT_ALARM, EVENT_SUPPRESSED, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    STATE_ALARM,
 )  # fmt: skip
 READ = (*RECORDED_TOPICS, STATE_WATCHLIST)
 # The watch list is read from its beginning: it is a state.
@@ -56,6 +60,7 @@ def changes_of(
         log.error("%s", reason)
     return BatchChanges(
         commands=_commands(messages, newest),
+        alarm_states=_alarm_states(messages),
         alarms=found.alarms,
         suppressed=[*found.suppressed, *foreign.suppressed],
         incidents=found.incidents,
@@ -93,6 +98,21 @@ def _commands(messages: Iterable[ConsumedRecord], newest: TableVersions) -> list
             newest.forget(rule_id_of(one))
         elif (command := command_of(one)) is not None and accepted(command, newest):
             found.append(command)
+    return found
+
+
+def _alarm_states(messages: Iterable[ConsumedRecord]) -> list[StateChange]:
+    """What is not ours is passed over."""
+    found = []
+    for one in messages:
+        if one.topic != STATE_ALARM:
+            continue
+        if one.value is None:
+            found.append(StateChange((one.key or b"").decode("utf-8", "replace"), None))
+        elif (state := alarm_state(one.value)) is not None:
+            found.append(StateChange(state.alarm_id, state))
+        else:
+            log.error("the record %s@%d is no state of an alarm", one.topic, one.offset)
     return found
 
 

@@ -64,7 +64,9 @@ class RecorderEvents:
             log.warning("the other site hears later who has taken what in hand: %s", error)
             return
         known = operations.published_acknowledged() if taken else set()
-        events.acknowledged.send((one.id, one) for one in taken if one.id not in known)
+        new = [one for one in taken if one.id not in known]
+        operations.alarm_states.note_takes(new)
+        events.acknowledged.send((one.id, one) for one in new)
 
     def note_unread(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 
 from alarm.dispatch import passages
+from alarm.dispatch.alarm_state_table import delete_states, end_states
 from bus.domain.retention import NEVER_MS, RetentionSettings, past_before_ms
 from bus.notify.notice_table import CLOSED, OPEN
 
@@ -17,6 +18,8 @@ SLICE = 500  # rows of each table; some milliseconds
 
 def forget(db: sqlite3.Connection, keep: RetentionSettings, now_ms: int) -> int:
     """Delete a slice, with the notices about it; how many alarms and incidents."""
+    alone_before_ms = past_before_ms(keep.alarms_days or keep.removed_days, now_ms)
+    end_states(db, alone_before_ms, now_ms, SLICE)
     return _alarms(db, past_before_ms(keep.alarms_days, now_ms)) + _incidents(
         db, past_before_ms(keep.incidents_days, now_ms)
     )
@@ -33,6 +36,7 @@ def _alarms(db: sqlite3.Connection, before_ms: int) -> int:
     passages.forget_of(db, [name for _, name in rows])
     passages.forget_before(db, before_ms, SLICE)
     db.executemany("DELETE FROM notices WHERE subject = ?", [(name,) for _, name in rows])
+    delete_states(db, [name for _, name in rows])
     db.executemany("DELETE FROM picture_copies WHERE alarm = ?", ids)
     db.executemany("DELETE FROM outbox WHERE id = ?", ids)
     db.executemany("DELETE FROM alarms WHERE id = ?", ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from alarm.dispatch.alarm_state_table import ALARM_STATES
 from alarm.dispatch.passages import SUPPRESSED
 from alarm.dispatch.picture_queue import PICTURE_COPIES
 from alarm.dispatch.replicated_incidents import OPEN_INCIDENTS, OPEN_INCIDENTS_FROM_5
@@ -17,6 +18,7 @@ from ingest.store.port import StoreError
 VERSION = 8
 HAS_PASSAGES = 8
 """Since this version it counts what fell into quiet times."""
+FIRST_WITH_STATES = 8
 
 PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -58,6 +60,7 @@ CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed'
 {RESTORED}
 {SUPPRESSED}
 {RULE_MINUTES}
+{ALARM_STATES}
 """
 _FROM_1 = f"""
 ALTER TABLE notices RENAME TO notices_1;
@@ -97,7 +100,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     to_5 = _TO_5[found] + _SINCE_5 if found in _TO_5 else ""
     to_6 = to_5 + OPEN_INCIDENTS_FROM_5 if found < 6 else ""
     to_7 = to_6 + RESTORED if found < 7 else ""
-    change = to_7 + SUPPRESSED + RULE_MINUTES if found else _TABLES
+    change = to_7 + SUPPRESSED + RULE_MINUTES + ALARM_STATES if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
+from alarm.dispatch.alarm_state_events import AlarmStateEvents, acknowledgement_of
 from alarm.dispatch.metrics import DispatcherMetrics
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.published_events import PublishedEvents
@@ -22,11 +23,12 @@ from alarm.dispatch.retention import SLICE
 from alarm.dispatch.site_takeover import SiteTakeover
 from alarm.settings import DispatcherSettings
 from bus.client.kafka.config import FOLLOWS_LEADERS
-from bus.client.kafka.consumer import Consumer
+from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.site_role import SiteRole
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, ConsumedRecord, TopicPartition
 from bus.contracts.alarms import Acknowledged
+from bus.contracts.topics import STATE_ALARM
 from bus.domain.retention import RetentionSettings
 from bus.domain.table_versions import TableVersions
 from bus.notify.acknowledgements import KEEP_MS, Acknowledgements, AcknowledgementsUnavailable
@@ -64,6 +66,7 @@ class TopicRecording:
         self._metrics = metrics
         self._takeover = SiteTakeover(site.name, notices.give_up_ms, acknowledged, metrics)
         self._events = RecorderEvents(acknowledged)
+        self._alarm_states = AlarmStateEvents()
         self._forget_at_s = self._crowds_at_s = 0.0
 
     def run(
@@ -83,7 +86,10 @@ class TopicRecording:
         ):
             role.wait_until_known(ROLE_TIMEOUT_S)
             self._takeover.begin()
+            operations.alarm_states.note_takes(self._acknowledged_since(0))
             positions = starting_positions(stored, cluster)
+            if positions.get(TopicPartition(STATE_ALARM, 0)) == BEGINNING:
+                operations.alarm_states.mark_all_unpublished()  # but for what is read there
             consumer.assign(positions)
             while not self._stopping.is_set():
                 if renewed := topics.renewed(cluster, READ):
@@ -112,9 +118,20 @@ class TopicRecording:
         )
 
     def _store(self, operations: OperationsStore, changes: BatchChanges) -> None:
-        self._note_acknowledged(changes.acknowledged)
+        since_ms = changes.now_ms - KEEP_MS
+        taken = [acknowledgement_of(one.state) for one in changes.alarm_states]
+        self._note_acknowledged(
+            [*changes.acknowledged, *(one for one in taken if one and one.at_ms > since_ms)]
+        )
         operations.apply(changes)
         self._takeover.on_changes(changes)
+
+    def _acknowledged_since(self, at_ms: int) -> list[Acknowledged]:
+        """As the file says. Raises StoreUnavailable."""
+        try:
+            return self._acknowledged.since(at_ms)
+        except AcknowledgementsUnavailable as error:
+            raise StoreUnavailable(str(error)) from error
 
     def _note_acknowledged(self, taken: Iterable[Acknowledged]) -> None:
         """In the file that all processes of the site share. Raises StoreUnavailable."""
@@ -146,6 +163,10 @@ class TopicRecording:
             if operations.notify_crowds(wall_clock.now_ms()):
                 wake()
         self._events.publish_due(operations, events)
+        is_primary = role.is_known and role.secondary_since_ms is None
+        self._alarm_states.publish_due(
+            operations, events, is_at_end=is_at_end, is_primary=is_primary
+        )
         self._forget(operations)
 
     def _forget(self, operations: OperationsStore) -> None:

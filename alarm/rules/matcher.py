@@ -102,16 +102,19 @@ class Matcher:
         found: set[str] = set()
         for signature, cells in self.index.get(kind, {}).items():
             own: Iterable[object]
-            if len(signature) == 1:
-                own = _own_values(signature[0], attributes)
-            else:
+            if len(signature) != 1:
                 own = product(*(_own_values(key, attributes) for key in signature))
-            for cell in filter(cells.__contains__, own):
-                holders = cells[cell]
-                if isinstance(holders, str):
-                    found.add(holders)
-                else:
-                    found |= holders
+            elif isinstance(key := signature[0], str):
+                own = values_of(key, attributes.get(key, ""))
+            else:
+                own = key.of(attributes)
+            for cell in own:
+                if cell in cells:
+                    holders = cells[cell]
+                    if isinstance(holders, str):
+                        found.add(holders)
+                    else:
+                        found |= holders
         return found
 
     def match(

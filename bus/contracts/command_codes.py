@@ -32,3 +32,17 @@ CHUNK_MISSING = "chunk_missing"
 """The lines of a list are not on its topic, or stand there so long that they may go any time."""
 MANY_REMOVED = "many_removed"
 """Of lines: somebody has to say that it is meant."""
+
+# Of an alarm.
+ALREADY_TAKEN = "already_taken"
+"""Somebody else has it in hand."""
+NOT_TAKEN = "not_taken"
+NOT_JUDGED = "not_judged"
+IS_CLOSED = "is_closed"
+NOT_CLOSED = "not_closed"
+NO_SUCH_ALARM = "no_such_alarm"
+
+OTHER_STAGE = frozenset({ALREADY_TAKEN, NOT_TAKEN, NOT_JUDGED, IS_CLOSED, NOT_CLOSED})
+"""The alarm is at another point of its life."""
+BY_SOMEBODY = frozenset({STALE, ALREADY_TAKEN, IS_CLOSED})
+"""Refusals that say who has decided before, and when."""

@@ -10,6 +10,7 @@ import msgspec
 
 from bus.contracts import topics
 from bus.contracts.account_snapshot import SealedAccounts
+from bus.contracts.alarm_states import AlarmRequest, AlarmState
 from bus.contracts.alarms import (
     Acknowledged,
     Alarm,
@@ -31,12 +32,14 @@ FOLDER = Path(__file__).parent / "schemas"
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     topics.CONTROL_WATCHLIST: WatchCommand,
+    topics.CONTROL_ALARM: AlarmRequest,
     topics.CONTROL_LISTS: ListCommand,
     topics.CONTROL_REGISTER: RegisterEntry,
     topics.CONTROL_ACCOUNTS: SealedAccounts,
     topics.CONTROL_MIRROR_CONFIRMED: MirrorConfirmed,
     topics.CONTROL_MIRROR_TAILS: DivergedRange,
     topics.STATE_WATCHLIST: DecidedRule,
+    topics.STATE_ALARM: AlarmState,
     topics.STATE_LISTS: ListRecord,
     topics.EVENT_CANDIDATE: Candidate,
     topics.EVENT_ALARM: Alarm,

@@ -20,6 +20,7 @@ DATA_FACE = "data.face"
 DATA_VIDEO = "data.video"
 CONTROL_WATCHLIST = "control.watchlist"
 CONTROL_LISTS = "control.lists"
+CONTROL_ALARM = "control.alarm"
 CONTROL_REGISTER = "control.register"
 CONTROL_STATISTICS = "control.statistics"
 CONTROL_VIDEO = "control.video"
@@ -28,6 +29,7 @@ CONTROL_MIRROR_CONFIRMED = "control.mirror-confirmed"
 CONTROL_MIRROR_TAILS = "control.mirror-tails"
 STATE_WATCHLIST = "state.watchlist"
 STATE_LISTS = "state.lists"
+STATE_ALARM = "state.alarm"
 EVENT_CANDIDATE = "event.candidate"
 EVENT_ALARM = "event.alarm"
 EVENT_SUPPRESSED = "event.suppressed"
@@ -168,6 +170,13 @@ _ALL = (
     Topic(STATE_WATCHLIST, Flow.STATE, "watch-rule/1", "the rule id", 1, _ONE, -1,
           "the newest decision per key is the state, so it is compacted and never cut by age",
           _commands("a rule each, and one for the version floor")),
+    Topic(CONTROL_ALARM, Flow.CONTROL, "alarm-request/1", "the alarm id", 1,
+          "requests are decided in the order of their log", 30 * DAY_MS, "as control.watchlist"),
+    Topic(STATE_ALARM, Flow.STATE, "alarm-state/1", "the alarm id", 1, _ONE, -1,
+          "the newest decision per key is the state, so it is compacted and never cut by age",
+          LiveKeys("the life of an alarm each, of those that somebody has acted on",
+                   "200,000 alarms: on more the decider refuses to decide",
+                   "the site's recorder, when it deletes the alarm ([retention] alarms_days)")),
     Topic(CONTROL_LISTS, Flow.CONTROL, "plate-list/1", "the list id", 1,
           "requests are decided in the order of their log", 30 * DAY_MS,
           "who asked for what is kept as long as the answer"),
@@ -232,5 +241,5 @@ TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 
 DATA_TOPICS: tuple[str, ...] = tuple(topic.name for topic in _ALL if topic.flow is Flow.DATA)
 
-REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST, CONTROL_LISTS)
+REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST, CONTROL_LISTS, CONTROL_ALARM)
 """Those whose records a decider answers."""

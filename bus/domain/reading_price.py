@@ -8,6 +8,7 @@ cost: three of seven characters are another plate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import inf
 
 from bus.domain.misreading_prices import LEAST_OF_PLACE, UNSAID, MisreadingPrices, price_band
@@ -15,6 +16,8 @@ from bus.domain.plates import HYPHEN
 
 MOST_EDITS = 2
 _FULL_SURE = 100.0
+_KEPT = 8_192
+"""What readers say of a character: a hundred numbers of some seventy characters."""
 _TWO_OF_PLACE = 2 * LEAST_OF_PLACE
 """What is cheaper leaves no character of as long a text out, and puts none in."""
 
@@ -96,10 +99,21 @@ def confidence_bands(text: str, read: str) -> Bands:
     if not text or len(parts) != len(read):
         return unsaid
     try:
-        numbers = [float(part.rpartition(HYPHEN)[2]) for part in parts]
+        numbers = [_number(part) for part in parts]
     except ValueError:
         return unsaid
     scale = 1.0 if max(numbers) <= 1 else _FULL_SURE
     if not all(0 <= number <= scale for number in numbers):
         return unsaid
-    return tuple(price_band(number / scale) for number in numbers)
+    return tuple([_band(number, scale) for number in numbers])
+
+
+@lru_cache(maxsize=_KEPT)
+def _number(part: str) -> float:
+    """Raises `ValueError`."""
+    return float(part.rpartition(HYPHEN)[2])
+
+
+@lru_cache(maxsize=_KEPT)
+def _band(number: float, scale: float) -> int:
+    return price_band(number / scale)

@@ -18,6 +18,7 @@ import typer
 from alarm.proposals_cli import CaseOption, ReasonOption
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.register import Register
+from bus.domain.alarm_life import no_state
 from deploy.open_stores import open_operations, open_records, picture_reader
 from deploy.product.shell_question import note_question
 from deploy.roles.run import console_settings
@@ -110,6 +111,7 @@ def _of_alarm(settings: Settings, alarm_id: str, register: Register) -> FoundEvi
     """With the alarm's own copy of the record, also where the store has none."""
     with closing(open_operations(settings)) as reader:
         alarm = reader.alarm(alarm_id)
+        states = reader.alarm_states([alarm_id])
     if alarm is None:
         raise typer.BadParameter(f"no alarm {alarm_id}", param_hint="--alarm")
     try:
@@ -118,7 +120,8 @@ def _of_alarm(settings: Settings, alarm_id: str, register: Register) -> FoundEvi
         stored = []
     zone = settings.site.tz
     source = of_alarm(alarm, stored[0] if stored else None, register, zone)
-    return FoundEvidence(evidence_alarm(alarm, zone), [source])
+    state = states.get(alarm_id) or no_state(alarm_id)
+    return FoundEvidence(evidence_alarm(alarm, zone, state), [source])
 
 
 def _rows(settings: Settings, question: Query, limit: int) -> list[RecordRow]:

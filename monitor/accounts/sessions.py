@@ -90,6 +90,11 @@ class SessionStore:
         # The account's roles of now: a role taken away is away at once.
         return ConsolePrincipal(name=name, roles=frozenset(account.roles), session=id_hash)
 
+    def began_ms(self, id_hash: str) -> int:
+        """When somebody logged in; 0 where there is no such session any more."""
+        rows = self._database.read("SELECT expires_at_ms FROM sessions WHERE id_hash = ?", id_hash)
+        return int(rows[0][0]) - self._lifetime_ms if rows else 0
+
     def close(self, id_hash: str) -> None:
         """End one session."""
         with self._database.transaction() as connection:

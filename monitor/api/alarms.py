@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
+from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import Alarm
 from ingest.store.port import PageRequest
 from monitor.api.access import VIEW, json_response
+from monitor.api.alarm_life import state_of, states_of
+from monitor.api.alarm_requests import add_alarm_requests
+from monitor.api.alarm_views import life_detail, life_fields
 from monitor.api.asking import asking
 from monitor.api.export import EXPORT_PAGE, Export, add_exports
-from monitor.api.incidents import acknowledged
-from monitor.api.parameters import Cursor, SeverityName, ShortText, moment
+from monitor.api.parameters import Cursor, SeverityName, ShortText, StageName, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import Row, alarm_detail, alarm_row
 from monitor.questions.question import Asker, PersonQuestion, QuestionKind, question_about
@@ -42,6 +45,9 @@ TABLE_COLUMNS = (
     "record_id",
     "further_passages",
     "acknowledged_by",
+    "stage",
+    "owner",
+    "verdict",
     "picture_url",
 )
 
@@ -55,6 +61,16 @@ class AlarmQuestion(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_id: str = ""
     raised_from_ms: int = 0
     raised_until_ms: int = 0
+    stage: str = ""
+    owner: str = ""
+    changed_from_ms: int = 0
+
+
+class AlarmRow(NamedTuple):
+    """An alarm, and how far it is in its life."""
+
+    alarm: Alarm
+    state: AlarmState
 
 
 def add_alarms(router: APIRouter, services: ConsoleServices) -> None:
@@ -63,6 +79,7 @@ def add_alarms(router: APIRouter, services: ConsoleServices) -> None:
     _add_search(router, services, question)
     _add_exports(router, services, question)
     _add_alarm(router, services)
+    add_alarm_requests(router, services)
 
 
 def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
@@ -75,6 +92,9 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
         checkpoint: ShortText = "",
         since: Annotated[str, Query(alias="from")] = "",
         until: str = "",
+        stage: StageName = "",
+        owner: ShortText = "",
+        changed: str = "",
     ) -> AlarmQuestion:
         return AlarmQuestion(
             severity=severity,
@@ -83,6 +103,9 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
             checkpoint_id=checkpoint,
             raised_from_ms=moment("from", since, zone),
             raised_until_ms=moment("until", until, zone),
+            stage=stage,
+            owner=owner,
+            changed_from_ms=moment("changed", changed, zone),
         )
 
     return question
@@ -102,12 +125,14 @@ def about_alarms(who: Asker, kind: QuestionKind, question: AlarmQuestion) -> Per
     return question_about(who, kind, msgspec.structs.asdict(question))
 
 
-def _alarm_view(services: ConsoleServices, who: Mapping[str, str]) -> Callable[[Alarm], Row]:
-    """How a list shows an alarm. `who` has it in hand, by the alarm's id."""
+async def alarm_rows(services: ConsoleServices, alarms: Sequence[Alarm]) -> list[Row]:
+    """As lists show them, with their life. Raises `QueryUnavailable`."""
     register, zone = services.register.read(), services.site.tz
-    return lambda alarm: (
-        alarm_row(alarm, register, zone) | {"acknowledged_by": who.get(alarm.alarm_id, "")}
-    )
+    states = await states_of(services, alarms)
+    return [
+        alarm_row(alarm, register, zone) | life_fields(states[alarm.alarm_id], zone)
+        for alarm in alarms
+    ]
 
 
 def _add_search(
@@ -122,8 +147,8 @@ def _add_search(
     ) -> Response:
         asked, page = about_alarms(asker, "alarms", q), PageRequest(limit=limit, cursor=cursor)
         rows, following = await alarm_page(services, asked, q, page)
-        show = _alarm_view(services, await acknowledged(services))
-        return json_response({"rows": [show(row) for row in rows], "cursor": following})
+        shown = await alarm_rows(services, rows)
+        return json_response({"rows": shown, "cursor": following})
 
 
 def _add_exports(
@@ -133,14 +158,22 @@ def _add_exports(
 
     async def export(
         q: AlarmQuestion = Depends(question), asker: Asker = Depends(asking(services))
-    ) -> Export[Alarm]:
+    ) -> Export[AlarmRow]:
+        register, zone = services.register.read(), services.site.tz
         asked = about_alarms(asker, "alarm export", q)
+
+        async def fetch(cursor: str) -> tuple[Sequence[AlarmRow], str]:
+            page = PageRequest(limit=EXPORT_PAGE, cursor=cursor)
+            rows, following = await alarm_page(services, asked, q, page)
+            states = await states_of(services, rows)
+            return [AlarmRow(one, states[one.alarm_id]) for one in rows], following
+
         return Export(
             name="alarms",
-            fetch=lambda cursor: alarm_page(
-                services, asked, q, PageRequest(limit=EXPORT_PAGE, cursor=cursor)
+            fetch=fetch,
+            show=lambda one: (
+                alarm_row(one.alarm, register, zone) | life_fields(one.state, zone)
             ),
-            show=_alarm_view(services, await acknowledged(services)),
             columns=TABLE_COLUMNS,
         )
 
@@ -153,6 +186,6 @@ def _add_alarm(router: APIRouter, services: ConsoleServices) -> None:
         found = await services.alarms.run(lambda r: r.alarm(alarm_id))
         if found is None:
             raise HTTPException(404, "no such alarm")
-        who = (await acknowledged(services)).get(alarm_id, "")
         row = alarm_detail(found, services.register.read(), services.site.tz)
-        return json_response(row | {"acknowledged_by": who})
+        state = await state_of(services, alarm_id)
+        return json_response(row | life_detail(state, services.site.tz))

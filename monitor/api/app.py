@@ -12,16 +12,26 @@ from fastapi import Depends, FastAPI, Request, Response
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bus.contracts.command_codes import NO_PROPOSAL, NO_SUCH_LIST, NO_SUCH_RULE, STALE
+from bus.contracts.command_codes import (
+    ALREADY_TAKEN,
+    BY_SOMEBODY,
+    NO_PROPOSAL,
+    NO_SUCH_ALARM,
+    NO_SUCH_LIST,
+    NO_SUCH_RULE,
+    OTHER_STAGE,
+)
 from bus.domain.command_error import CommandError
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_preview import InvalidWindow
+from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.runtime import tasks
 from bus.runtime.tasks import RequestFailureReporter
 from ingest.store.port import InvalidCursor
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response
 from monitor.api.accounts import account_routes
+from monitor.api.alarm_life import AlarmConflict
 from monitor.api.asking import question_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
@@ -185,7 +195,10 @@ def _register_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(CommandRefused, _refused)
     on(QuestionsUnavailable, 503)
     app.add_exception_handler(ReasonMissing, _reason_missing)
-    on(CommandError, 422, lambda e: getattr(e, "field", ""))
+    app.add_exception_handler(AlarmConflict, _taken)
+    app.add_exception_handler(CommandError, _not_asked)
+    on(AcknowledgementsUnavailable, 503)
+    on(RuleError, 422, lambda e: getattr(e, "field", ""))
     on(InvalidCursor, 422)
     on(InvalidWindow, 422)
     on(msgspec.ValidationError, 422)
@@ -210,10 +223,36 @@ async def _refused(_: Request, raised: Exception) -> Response:
     body: dict[str, object] = {
         "error": answer.text, "field": answer.field, "code": answer.code,
     }  # fmt: skip
-    if answer.code == STALE:
+    if answer.code in BY_SOMEBODY:
         body |= {
             "version": answer.version, "changed_by": answer.changed_by,
             "changed_at_ms": answer.changed_at_ms,
         }  # fmt: skip
-    missing = dict.fromkeys((NO_SUCH_RULE, NO_SUCH_LIST, NO_PROPOSAL), 404)
-    return json_response(body, (missing | {STALE: 409}).get(answer.code, 422))
+    return json_response(body, _status(answer.code))
+
+
+def _status(code: str) -> int:
+    if code in BY_SOMEBODY or code in OTHER_STAGE:
+        return 409
+    missing = (NO_SUCH_RULE, NO_SUCH_LIST, NO_SUCH_ALARM, NO_PROPOSAL)
+    return 404 if code in missing else 422
+
+
+async def _taken(_: Request, raised: Exception) -> Response:
+    """By somebody else, while the decider was away."""
+    if not isinstance(raised, AlarmConflict):
+        raise raised
+    state = raised.state
+    body = {
+        "error": str(raised), "field": "op", "code": ALREADY_TAKEN, "version": state.n,
+        "changed_by": state.owner, "changed_at_ms": state.in_hand_since_ms,
+    }  # fmt: skip
+    return json_response(body, 409)
+
+
+async def _not_asked(_: Request, raised: Exception) -> Response:
+    """What cannot be asked of the decider."""
+    if not isinstance(raised, CommandError):
+        raise raised
+    body = {"error": str(raised), "field": raised.field, "code": raised.code}
+    return json_response(body, _status(raised.code))

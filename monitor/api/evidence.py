@@ -16,6 +16,7 @@ from ingest.store.port import PageRequest, RecordRow
 from ingest.store.port import Query as Question
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow
+from monitor.api.alarm_life import state_of
 from monitor.api.asking import asking
 from monitor.api.parameters import ShortText, moment
 from monitor.api.pool import QueryUnavailable
@@ -62,9 +63,10 @@ def _add_alarm(router: APIRouter, services: ConsoleServices, exports: _EvidenceE
             raise HTTPException(404, "no such alarm")
         row, zone = await _stored(services, alarm.record_id), services.site.tz
         source = of_alarm(alarm, row, services.register.read(), zone)
+        state = await state_of(services, alarm_id)
         about = {"alarm": alarm_id}
         return await exports.answer(
-            who.name, language, about, [source], evidence_alarm(alarm, zone)
+            who.name, language, about, [source], evidence_alarm(alarm, zone, state)
         )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.client.kafka.command_client import new_command_id
+from bus.contracts.alarm_states import RuleVerdicts
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
@@ -27,6 +28,8 @@ from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response, read_json
+from monitor.api.alarm_life import verdicts_by_rule
+from monitor.api.alarm_views import verdict_fields
 from monitor.api.alarms import MAX_PAGE, add_alarms
 from monitor.api.incidents import acknowledged, incident_page
 from monitor.api.parameters import Cursor, ShortText
@@ -159,9 +162,15 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         except ValueError as error:
             raise HTTPException(422, f"cursor: {error}") from error
         hits = Counter(alarm.rule_id for alarm in live.alarms)
+        judged = await verdicts_by_rule(services)
         return json_response(
             {
-                "rows": [rule_row(r, zone) | {"hits": hits[r.rule_id]} for r in page.rules],
+                "rows": [
+                    rule_row(r, zone)
+                    | {"hits": hits[r.rule_id]}
+                    | verdict_fields(judged.get(r.rule_id) or RuleVerdicts(r.rule_id, 0, 0))
+                    for r in page.rules
+                ],
                 "cursor": page.cursor,
                 "count": live.rules.count(now_ms()),
                 "attributes": MATCHABLE,

@@ -15,7 +15,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
-from monitor.api.views import KINDS, MAX_TEXT, SEVERITIES, parse_time
+from monitor.api.views import KINDS, MAX_TEXT, SEVERITIES, STAGES, parse_time
 from monitor.questions.question import QuestionKind
 
 MAX_CURSOR = 512
@@ -46,6 +46,8 @@ KindName = Annotated[str, _one_of(KINDS)]
 """A kind of data; empty: all of them."""
 QuestionKindName = Annotated[str, _one_of(("", *get_args(QuestionKind)))]
 """What kind of question was asked; empty: all of them."""
+StageName = Annotated[str, _one_of(STAGES)]
+"""How far an alarm is in its life; empty: anywhere."""
 SeverityName = Annotated[str, _one_of(SEVERITIES)]
 ShortText = Annotated[str, AfterValidator(_check_text)]
 """Empty: no restriction."""

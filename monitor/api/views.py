@@ -18,6 +18,7 @@ from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RecordKind
 from bus.contracts.pictures import PICTURES_PREFIX, addresses_in, name_in_address
 from bus.contracts.register import Register
+from bus.domain.alarm_life import STAGES as ALARM_STAGES
 from bus.domain.expressions.to_text import to_text
 from bus.domain.plates import plate_text
 from bus.domain.rule_demand import UNINDEXED_WARNING, demand_of
@@ -28,6 +29,7 @@ Row = dict[str, Any]
 _NO_COPIES: Mapping[str, str] = MappingProxyType({})
 KINDS = ("", *(kind.value for kind in RecordKind))
 """What a question may name as a kind of data; empty: all of them."""
+STAGES = ("", "unfinished", *ALARM_STAGES)
 SEVERITIES = ("", "critical", "warning", "info")
 MAX_TEXT = 256  # characters of one value; an address has to fit into a message
 LAST_TIME_MS = 253_402_300_799_999  # the last of the year 9999 in UTC

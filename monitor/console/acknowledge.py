@@ -1,4 +1,5 @@
-"""Taking an alarm or an incident in hand from a page: it escalates no more, and pages say who."""
+"""Taking an incident in hand from a page: it escalates no more, and pages say who. Alarms have more
+of a life: `alarm_life`."""
 
 from __future__ import annotations
 
@@ -29,22 +30,3 @@ async def acknowledge(view: View, name: str) -> str:
     ui.notify(t("acknowledge.done", who=who), type="positive")
     return who
 
-
-class AlarmInHand:
-    """Who has an alarm in hand; a button for those who may while nobody has."""
-
-    def __init__(self, view: View, alarm_id: str, who: str) -> None:
-        self._view = view
-        self._alarm_id = alarm_id
-        self._label = ui.label().classes("soft")
-        self._button = ui.button(view.t("acknowledge.do"), on_click=self._clicked)
-        self._button.props("unelevated dense")
-        self._show(who)
-
-    async def _clicked(self) -> None:
-        self._show(await acknowledge(self._view, self._alarm_id))
-
-    def _show(self, who: str) -> None:
-        view = self._view
-        self._label.set_text(view.t("acknowledge.by", who=who) if who else "")
-        self._button.set_visibility(not who and view.may(ConsoleOperation.WATCH_WRITE))

@@ -17,6 +17,7 @@ from bus.domain.matchable import MATCHABLE
 from monitor.api.views import KINDS as KINDS
 from monitor.api.views import MAX_TEXT as MAX_TEXT
 from monitor.api.views import SEVERITIES as SEVERITIES
+from monitor.api.views import STAGES as STAGES
 from monitor.questions.question import QuestionKind
 
 QUESTION_KINDS = ("", *get_args(QuestionKind))
@@ -112,10 +113,24 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         AddressField("from", is_moment),
         AddressField("until", is_moment),
     ),
-    "watch": (AddressField("plate", is_text), one_of("kind", ("", *MATCHABLE))),
+    "watch": (
+        AddressField("plate", is_text),
+        one_of("kind", ("", *MATCHABLE)),
+        AddressField("rule", is_text),
+    ),
     "lists": (AddressField("list", is_text), AddressField("plate", is_text)),
     "records": (one_of("kind", KINDS), *_SEARCH, RECORD),
-    "alarms": (one_of("severity", SEVERITIES), *_SEARCH, ALARM, RECORD),
+    "alarms": (
+        one_of("severity", SEVERITIES),
+        *_SEARCH,
+        one_of("stage", STAGES),
+        AddressField("owner", is_text),
+        AddressField("rule", is_text),
+        AddressField("changed", is_moment),
+        one_of("group", ("", "target")),
+        ALARM,
+        RECORD,
+    ),
     "latency": (
         AddressField("day", is_day),
         one_of("scope", SCOPES, "all"),

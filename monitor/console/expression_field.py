@@ -58,6 +58,10 @@ class ExpressionField:
         before = f"({before})" if is_choice else before
         self._field.set_value(f"{before} and {condition}")
 
+    def set_text(self, text: str) -> None:
+        """In the place of what is typed."""
+        self._field.set_value(text)
+
     def clear(self) -> None:
         """As at the beginning."""
         self._field.set_value("")

@@ -62,6 +62,7 @@ _WORDS = (
     "attribute",
     "viewer",
     "watch",
+    "stage",
 )
 # Not NiceGUI's `value=None`: it asks the browser, and a page that is left at once does not answer.
 # In pixels; up to 700 `theme.css` and `console.js` call a screen narrow too.
@@ -74,7 +75,8 @@ def _version(name: str) -> str:
 
 
 _CSS, *_SCRIPTS = (
-    f"/assets/{name}?v={_version(name)}" for name in ("theme.css", "console.js", "pictures.js")
+    f"/assets/{name}?v={_version(name)}"
+    for name in ("theme.css", "console.js", "pictures.js", "alarms.js")
 )
 
 

@@ -22,6 +22,7 @@ from monitor.console.live_updates import LiveUpdates
 from monitor.console.pages import (
     account,
     accounts,
+    alarms,
     bus,
     cluster,
     latency,
@@ -49,7 +50,7 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
     "live": (live.build, ConsoleOperation.VIEW),
     "map": (map.build, ConsoleOperation.VIEW),
     "records": (search.build_records, ConsoleOperation.VIEW),
-    "alarms": (search.build_alarms, ConsoleOperation.VIEW),
+    "alarms": (alarms.build, ConsoleOperation.VIEW),
     "watch": (watch.build, ConsoleOperation.WATCH_READ),
     "proposals": (proposals.build, ConsoleOperation.WATCH_READ),
     "lists": (lists.build, ConsoleOperation.WATCH_READ),

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import Alarm
 from bus.contracts.pictures import keys_of_pictures
 from bus.contracts.register import Register
@@ -52,6 +53,20 @@ class EvidenceRecord(msgspec.Struct, kw_only=True):
     pictures: list[EvidencePicture] = []
 
 
+class EvidenceStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody did about the alarm: taken, judged, commented on, closed."""
+
+    at: str
+    by: str
+    what: str
+    stage: str
+    to: str = ""
+    why: str = ""
+    result: str = ""
+    text: str = ""
+    case: str = ""
+
+
 class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is a package: which rule, what of the record it asked for."""
 
@@ -61,6 +76,9 @@ class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     raised_at: str
     attributes: dict[str, str]
+    stage: str = "open"
+    owner: str = ""
+    history: list[EvidenceStep] = []
 
 
 class EvidenceFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +169,8 @@ def of_alarm(
     return RecordSource(record=record, message=message, copies=alarm.copies)
 
 
-def evidence_alarm(alarm: Alarm, zone: ZoneInfo) -> EvidenceAlarm:
-    """What the package says of the alarm."""
+def evidence_alarm(alarm: Alarm, zone: ZoneInfo, state: AlarmState) -> EvidenceAlarm:
+    """What the package says of the alarm, and of all that was done about it."""
     return EvidenceAlarm(
         alarm_id=alarm.alarm_id,
         rule_id=alarm.rule_id,
@@ -160,7 +178,16 @@ def evidence_alarm(alarm: Alarm, zone: ZoneInfo) -> EvidenceAlarm:
         severity=alarm.severity,
         raised_at=moment(alarm.raised_at_ms, zone),
         attributes=alarm.attributes,
-    )
+        stage=state.stage,
+        owner=state.owner,
+        history=[
+            EvidenceStep(
+                at=moment(one.at_ms, zone), by=one.by, what=one.op, stage=one.stage, to=one.to,
+                why=one.why, result=one.result, text=one.text, case=one.case,
+            )
+            for one in state.history
+        ],
+    )  # fmt: skip
 
 
 def _pictures(message: bytes, first_url: str) -> list[EvidencePicture]:

@@ -22,6 +22,7 @@ from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.message import KafkaMessage
 from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
+from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import DivergedRange, decode_diverged_range
@@ -31,8 +32,10 @@ from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
     EVENT_ALARM,
     EVENT_INCIDENT,
+    STATE_ALARM,
     STATE_WATCHLIST,
 )
+from bus.domain.alarm_life import alarm_state
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.errors import BusError
 from bus.settings import BusSettings
@@ -64,7 +67,7 @@ _OVERRIDES = {
     "log_level": 0,
 }
 _WHOLE = (STATE_WATCHLIST, CONTROL_MIRROR_TAILS)  # the state is the whole topic
-_TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, *_WHOLE)
+_TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, STATE_ALARM, *_WHOLE)
 
 
 class LiveBatch(msgspec.Struct, kw_only=True):
@@ -76,6 +79,7 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     records: list[LiveRecord] = []
     alarms: list[Alarm] = []
     incidents: list[Incident] = []
+    alarm_states: list[AlarmState] = []
     commands: list[tuple[str, DecidedRule | None]] = []
     beside_rules: list[BesideRules] = []
     diverged_ranges: list[DivergedRange] = []
@@ -84,7 +88,10 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Nothing to deliver."""
-        events = self.alarms or self.incidents or self.commands or self.beside_rules
+        events = (
+            self.alarms or self.incidents or self.commands or self.beside_rules
+            or self.alarm_states
+        )  # fmt: skip
         states = self.diverged_ranges or self.recreated
         return not (self.counts or self.records or events or states)
 
@@ -365,6 +372,11 @@ def _event(batch: LiveBatch, topic: str, message: KafkaMessage) -> None:
             batch.commands.append((rule_id, command))
         elif (beside := beside_rules(value)) is not None:
             batch.beside_rules.append(beside)
+        return
+    if topic == STATE_ALARM:
+        state = alarm_state(value or b"")
+        if state is not None:
+            batch.alarm_states.append(state)
         return
     if topic == CONTROL_MIRROR_TAILS:
         part = decode_diverged_range(value)

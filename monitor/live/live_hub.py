@@ -76,6 +76,8 @@ class LiveHub:
         self._apply(live.on_records, batch.records, now_ms)
         for alarm in batch.alarms:
             self._apply(live.on_alarm, alarm)
+        for state in batch.alarm_states:
+            self._apply(live.on_alarm_state, state)
         for incident in batch.incidents:
             self._apply(live.on_incident, incident)
         for rule_id, command in batch.commands:

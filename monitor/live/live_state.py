@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 
 import msgspec
 
+from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
 from bus.contracts.commands import DecidedRule
 from bus.contracts.proposals import BesideRules, EmergencyTarget
@@ -52,11 +53,13 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
     incidents: tuple[Incident, ...] = ()
     rates: tuple[RatePoint, ...] = ()
     rules_changed: bool = False
+    alarm_states: tuple[AlarmState, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Nothing to tell."""
-        return not (self.rows or self.alarms or self.incidents or self.rates or self.rules_changed)
+        events = self.alarms or self.incidents or self.alarm_states
+        return not (self.rows or events or self.rates or self.rules_changed)
 
 
 class LiveState:
@@ -152,6 +155,10 @@ class LiveState:
         if self.proposals.apply(value, self.rules.get(rule_id)):
             self._pending.rules_changed = True
 
+    def on_alarm_state(self, state: AlarmState) -> None:
+        """Somebody has acted on an alarm; who looks asks the store for it."""
+        self._pending.alarm_states.append(state)
+
     def on_command(self, rule_id: str, command: DecidedRule | None) -> None:
         """A command or a tombstone of the watch list."""
         if command is None:
@@ -189,6 +196,7 @@ class LiveState:
             incidents=tuple(fresh.incidents),
             rates=rates,
             rules_changed=fresh.rules_changed,
+            alarm_states=tuple(fresh.alarm_states),
         )
 
     def _close_second(self, now_ms: int) -> tuple[RatePoint, ...]:
@@ -219,3 +227,4 @@ class _PendingDelta:
         self.alarms: deque[Alarm] = deque(maxlen=MAX_ALARMS)
         self.incidents: deque[Incident] = deque(maxlen=MAX_CLOSED_INCIDENTS)
         self.rules_changed = False
+        self.alarm_states: deque[AlarmState] = deque(maxlen=MAX_ALARMS)

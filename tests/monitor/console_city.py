@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
@@ -448,8 +449,11 @@ class ListedAlarms:
         checkpoint_id: str = "",
         raised_from_ms: int = 0,
         raised_until_ms: int = 0,
+        stage: str = "",
+        owner: str = "",
+        changed_from_ms: int = 0,
     ) -> tuple[list[Alarm], str]:
-        """Newest first; the cursor is an index."""
+        """Newest first; the cursor is an index. Nobody has touched any of them."""
         found = [
             a
             for a in self._alarms
@@ -459,6 +463,8 @@ class ListedAlarms:
             and checkpoint_id in ("", a.checkpoint_id)
             and a.raised_at_ms >= raised_from_ms
             and (not raised_until_ms or a.raised_at_ms < raised_until_ms)
+            and stage in ("", "open", "unfinished") and not owner
+            and a.raised_at_ms >= changed_from_ms
         ]
         (start,) = cursor_numbers(page.cursor or "0", 1)
         more = len(found) > start + page.limit
@@ -467,6 +473,14 @@ class ListedAlarms:
     def alarm(self, alarm_id: str) -> Alarm | None:
         """One."""
         return next((a for a in self._alarms if a.alarm_id == alarm_id), None)
+
+    def alarm_states(self, alarm_ids: Sequence[str]) -> dict[str, AlarmState]:
+        """Nobody has touched any."""
+        return {}
+
+    def verdicts(self) -> list[RuleVerdicts]:
+        """Nobody has judged any."""
+        return []
 
     def incidents(self, *, page: PageRequest, open_only: bool = False) -> tuple[list[Incident], str]:
         """All, on one page."""

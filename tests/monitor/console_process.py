@@ -10,6 +10,7 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 
 from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 
+from alarm.dispatch.reader import OperationsReader  # noqa: E402
 from alarm.lists.base_tables import tables_folder  # noqa: E402
 from alarm.lists.stored_list_reader import StoredListReader  # noqa: E402
 from alarm.preview import preview_piece  # noqa: E402
@@ -18,18 +19,27 @@ from bus.settings import BusSettings, SiteSettings  # noqa: E402
 from deploy.supervisor.state_file import supervised  # noqa: E402
 from ingest.pictures.store import PictureStore  # noqa: E402
 from ingest.store.open import open_store  # noqa: E402
+from monitor.ports import AlarmReader  # noqa: E402
 from monitor.serve import serve  # noqa: E402
 from monitor.settings import ConsoleSettings  # noqa: E402
 
 port, bootstrap, data_dir, now_ms, mirror, has_policy = sys.argv[1:7]
 listed, told = alarms(int(now_ms)), incidents(int(now_ms))
+operations = Path(data_dir) / "store" / "operations.db"  # there, where a dispatcher runs beside it
+
+
+def open_alarms() -> AlarmReader:
+    """What a dispatcher has stored, or made-up lists."""
+    return OperationsReader(operations) if operations.exists() else ListedAlarms(listed, told)
+
+
 asyncio.run(
     serve(
         SiteSettings(data_dir=data_dir),
         BusSettings(bootstrap_servers=bootstrap),
         ConsoleSettings(port=int(port), mirror=mirror),
         open_records=lambda: open_store(f"sqlite://{data_dir}/store/records.db"),
-        open_alarms=lambda: ListedAlarms(listed, told),
+        open_alarms=open_alarms,
         read_picture=PictureStore(f"{data_dir}/pictures", "").serve,
         preview_rule=preview_piece,
         open_lists=lambda: StoredListReader(

@@ -1,6 +1,7 @@
 """Whether a site's data are its own, or the mirror of another site's.
 
-In: the site's bus. Out: since when it is secondary; when it was last known to be the primary.
+In: the site's bus. Out: since when it is secondary; when it was last known to be the primary; the
+number of its site epoch, for who asks.
 Never: an answer before the brokers have given one; while they are away it is what they said last.
 """
 
@@ -13,6 +14,7 @@ import time
 
 from bus.client.kafka.admin import Admin
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.site_epoch import SITE_EPOCH_KEY, SiteEpochError, parse_site_epoch
 from bus.contracts.topics import DATA_VEHICLE
 from bus.errors import BusError, ErrorCode
 from bus.runtime.wall_clock import now_ms
@@ -27,7 +29,9 @@ TIMEOUT_S = 5.0
 class SiteRole:
     """One thread. Unknown until the brokers have answered once; then what they said last."""
 
-    def __init__(self, bus: BusSettings, client_id: str) -> None:
+    def __init__(self, bus: BusSettings, client_id: str, *, asks_epoch: bool = False) -> None:
+        self._asks_epoch = asks_epoch
+        self._site_epoch = 0
         self._bus = bus
         self._client_id = client_id
         self._secondary_since_ms: int | None = None
@@ -47,6 +51,12 @@ class SiteRole:
         """When the brokers last said that this site's data are there and are its own
         (`time.monotonic`): for what must not be done on an old answer."""
         return self._primary_at_s
+
+    @property
+    def site_epoch(self) -> int:
+        """How often the sites had changed places as the brokers said last; 0: never, or nobody has
+        asked."""
+        return self._site_epoch
 
     def start(self) -> SiteRole:
         """Begin to ask."""
@@ -80,6 +90,8 @@ class SiteRole:
             admin.close()
 
     def _ask(self, admin: Admin) -> None:
+        if self._asks_epoch:  # first: a new primary that does not know so yet decides nothing
+            self._site_epoch = _epoch_of(admin, self._site_epoch)
         asked_at_s = time.monotonic()
         try:
             is_secondary = bool(admin.topic_configs(DATA_VEHICLE).get(SOURCE_CLUSTER_KEY))
@@ -95,3 +107,14 @@ class SiteRole:
             self._secondary_since_ms = now_ms() if self._known.is_set() else 0
         self._primary_at_s = -math.inf if is_secondary else asked_at_s
         self._known.set()
+
+
+def _epoch_of(admin: Admin, before: int) -> int:
+    """An epoch never falls; brokers that know none leave it as it was."""
+    alive = admin.cluster().alive
+    text = admin.broker_configs(alive[0].broker_id).get(SITE_EPOCH_KEY, "") if alive else ""
+    try:
+        return max(before, parse_site_epoch(text).number) if text else before
+    except SiteEpochError as error:
+        log.error("%s", error)
+        return before

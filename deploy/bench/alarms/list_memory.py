@@ -30,7 +30,7 @@ def memory_of(path: Path) -> tuple[float, float]:
     finally:
         for process in processes:
             process.communicate("")
-    return first[0], second[1]
+    return first[0], max(0.0, second[1])
 
 
 def _reader(path: Path) -> subprocess.Popen[str]:

@@ -21,8 +21,10 @@ import msgspec
 from bus.client.model import ConsumedRecord
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
 from bus.contracts.plate_lists import is_chunk_key
+from bus.contracts.site_epoch import MAX_NUMBER
 from bus.contracts.topics import (
     CONTROL_ACCOUNTS,
+    CONTROL_ALARM,
     CONTROL_LISTS,
     CONTROL_MIRROR_CONFIRMED,
     CONTROL_MIRROR_TAILS,
@@ -39,6 +41,7 @@ from bus.contracts.topics import (
     EVENT_STATISTICS,
     EVENT_SUPPRESSED,
     EVENT_VIDEO_PROGRESS,
+    STATE_ALARM,
     STATE_LISTS,
     STATE_WATCHLIST,
 )
@@ -105,6 +108,21 @@ def _version_of_list(record: ConsumedRecord) -> int | None:
     return _stated_version(record)
 
 
+class _OfEpoch(msgspec.Struct):
+    epoch: int
+    n: int
+
+
+def _epoch_and_number(record: ConsumedRecord) -> int | None:
+    """Ordered as the pairs are: the site epoch counts first."""
+    try:
+        found = msgspec.json.decode(record.value or b"", type=_OfEpoch)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    is_pair = 0 <= found.epoch <= MAX_NUMBER and 0 <= found.n < 1 << 64
+    return found.epoch << 64 | found.n if is_pair else None
+
+
 STATE = (
     StateKind("rules", STATE_WATCHLIST, Merge.NEWEST, _stated_version),
     StateKind("lists of plates", STATE_LISTS, Merge.NEWEST, _version_of_list),
@@ -113,6 +131,7 @@ STATE = (
     StateKind("accounts", CONTROL_ACCOUNTS, Merge.NEWEST, _stated_version),
     StateKind("alarms", EVENT_ALARM, Merge.ONCE),
     StateKind("further passages", EVENT_SUPPRESSED, Merge.ONCE),
+    StateKind("alarm states", STATE_ALARM, Merge.NEWEST, _epoch_and_number),
     StateKind("incidents", EVENT_INCIDENT, Merge.ONCE),
     StateKind("notified", EVENT_NOTIFIED, Merge.ONCE, after_fence=True),
     StateKind("acknowledgements", EVENT_ACKNOWLEDGED, Merge.ONCE, after_fence=True),
@@ -121,6 +140,7 @@ STATE = (
 NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     CONTROL_WATCHLIST: "a request is decided at its own site; state.watchlist is carried",
     CONTROL_LISTS: "a request is decided at its own site; state.lists is carried",
+    CONTROL_ALARM: "a request is decided at its own site; state.alarm is carried",
     CONTROL_VIDEO: "an order names a film on a disk of its own site",
     CONTROL_MIRROR_CONFIRMED: "the mirror itself writes it at both sites",
     CONTROL_MIRROR_TAILS: "which rows of this site's own store came from records that were cut "
@@ -136,6 +156,8 @@ NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     "rule_minutes": "how many alarms of a minute this site has to notify itself",
     "digested_alarms": "those of them that wait for their digest",
     "suppressed": "filled from event.suppressed at each site",
+    "alarm_states": "filled from state.alarm at each site",
+    "deleted_alarm_states": "of which alarms this site's state.alarm still lacks the tombstone",
     "incidents": "filled from event.incident at each site",
     "shadow_alarms": "what this site would have to notify if it became the primary now",
     "shadow_incidents": "what this site would have to notify of its own if it became the primary",

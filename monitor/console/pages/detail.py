@@ -11,16 +11,19 @@ from functools import partial
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
+from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import Alarm
+from bus.domain.alarm_life import no_state
 from bus.domain.plates import plate_form
 from ingest.store.port import PageRequest, Query
-from monitor.api.incidents import acknowledged
+from monitor.api.alarm_life import state_of
 from monitor.api.pool import QueryUnavailable
 from monitor.api.views import alarm_detail, record_detail, rejected_row
-from monitor.console.acknowledge import AlarmInHand
+from monitor.console.alarm_life import AlarmLifecycle
 from monitor.console.elements import chip, facts, figure, link
 from monitor.console.evidence_links import alarm_evidence_link, record_evidence_link
 from monitor.console.layout import View
+from monitor.console.live_updates import Update
 from monitor.console.notices import FaultNotice
 from monitor.console.plate_links import plate_links, reading_chip
 from monitor.console.rows import (
@@ -66,15 +69,25 @@ class DetailPanel:
         self._dialog = ui.dialog().props("position=right full-height")
         with self._dialog:
             self._box = ui.element("div").classes("detail").props("role=dialog")
+        self.life: AlarmLifecycle | None = None
+        """Of the alarm that is open."""
         self._fill: dict[str, Callable[[str], Awaitable[None]]] = {
             "record": self._fill_record,  # before its alarm: it is opened from there
             "alarm": self._fill_alarm,
             "rejected": self._fill_rejected,
         }
         view.address.watch(tuple(self._fill), self._show)
+        view.feed.updates.subscribe(self._on_update)
         self._dialog.on_value_change(self._closed)
         if any(view.address[name] for name in self._fill):
             ui.timer(0.1, self._show, once=True)
+
+    def _on_update(self, update: Update) -> None:
+        """Somebody, here or at another desk, has acted on the alarm that is open."""
+        life = self.life
+        if life is not None:
+            for state in update.delta.alarm_states:
+                life.show(state)
 
     async def open(self, **which: str) -> None:
         """Show what has this id: `record`, `alarm` or `rejected`."""
@@ -89,10 +102,12 @@ class DetailPanel:
             if given := self._view.address[name]:
                 await self._open(partial(fill, given))
                 return
+        self.life = None
         self._dialog.close()
 
     async def _open(self, fill: Callable[[], Awaitable[None]]) -> None:
         self._box.clear()
+        self.life = None
         self._dialog.open()
         try:
             with self._box:
@@ -176,14 +191,13 @@ class DetailPanel:
     async def _fill_alarm(self, alarm_id: str) -> None:
         services, t = self._view.services, self._view.t
         alarm = await self._alarm(alarm_id)
-        who = (await acknowledged(services)).get(alarm_id, "")
         with self._box:
             self._heading(t("detail.alarm"))
             if alarm is None:
                 ui.label(t("detail.gone")).classes("notice")
                 return
-            row = alarm_detail(alarm, services.register.read(), services.site.tz)
-            self._show_alarm(row | {"acknowledged_by": who})
+            state = await self._state(alarm_id)
+            self._show_alarm(alarm_detail(alarm, services.register.read(), services.site.tz), state)
 
     async def _alarm(self, alarm_id: str) -> Alarm | None:
         """As stored, for only there it has the copies of its pictures; else as it came live."""
@@ -197,13 +211,19 @@ class DetailPanel:
             return live
         return live if stored is None else stored
 
-    def _show_alarm(self, row: Row) -> None:
+    async def _state(self, alarm_id: str) -> AlarmState:
+        """As stored; of one that has just come, and while the store is away, that nobody has."""
+        try:
+            return await state_of(self._view.services, alarm_id)
+        except QueryUnavailable:
+            return no_state(alarm_id)
+
+    def _show_alarm(self, row: Row, state: AlarmState) -> None:
         t = self._view.t
         with ui.element("div").classes("bar"):
             chip(t.word("severity", row["severity"]), row["severity"])
             ui.label(row["rule_name"] or row["rule_id"]).style("font-size: 18px; font-weight: 700")
-            ui.element("div").classes("grow")
-            AlarmInHand(self._view, row["alarm_id"], row["acknowledged_by"])
+        self.life = AlarmLifecycle(self._view, state)
         if row["is_emergency"]:
             chip(t("detail.emergency"), "critical")
         if row["plate_is_doubtful"]:

@@ -32,12 +32,12 @@ def build(view: View) -> None:
     """The page."""
     if not view.services.questions.policy.requires_approval:
         ui.label(view.t("proposals.no_policy")).classes("notice")
-    if _may_look_ahead(view):
+    if _may_preview(view):
         CaseField(view, lambda: None)
     ProposalList(view)
 
 
-def _may_look_ahead(view: View) -> bool:
+def _may_preview(view: View) -> bool:
     """Whether this person may see what a rule would have hit."""
     return view.may(ConsoleOperation.WATCH_WRITE) or view.may(ConsoleOperation.WATCH_APPROVE)
 
@@ -129,7 +129,7 @@ class ProposalCard:
     def _buttons(self, text: WatchCommand) -> None:
         view, t = self._view, self._view.t
         is_own = self._row["proposed_by"].casefold() == view.principal.name.casefold()
-        if _may_look_ahead(view):
+        if _may_preview(view):
             ui.button(
                 t("watch.preview"), color=None, icon="history",
                 on_click=partial(self._preview.show, text),

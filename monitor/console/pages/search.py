@@ -1,4 +1,4 @@
-"""Search: stored records by kind, plate, checkpoint and time; and alarms the same way."""
+"""Search: stored records by kind, plate, checkpoint and time; the form is that of alarms, too."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from ingest.store.port import PageRequest, Query
+from ingest.store.port import Query
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.alarms import AlarmQuestion, about_alarms
 from monitor.api.records import about_records
 from monitor.api.views import parse_time
-from monitor.console.address import KINDS, MAX_TEXT, SEVERITIES
+from monitor.console.address import KINDS, MAX_TEXT
 from monitor.console.case_field import UNANSWERED, CaseField, asker
 from monitor.console.days import span_of
 from monitor.console.elements import load_rows, paged_grid, panel, source
 from monitor.console.layout import View
 from monitor.console.pages.detail import DetailPanel
-from monitor.console.plate_offer import (
-    PlateOffer,
-    is_whole_plate,
-    plates_of_alarms,
-    plates_of_records,
-)
-from monitor.console.rows import Row, column, place_field, severity_column, value_column
+from monitor.console.plate_offer import PlateOffer, plates_of_records
+from monitor.console.rows import Row, column, place_field, value_column
 from monitor.console.time_fields import day_buttons, moment_field
 
 _FIELDS = ("plate", "checkpoint", "from", "until")
@@ -51,7 +45,7 @@ def build_records(view: View) -> None:
     made.on("cellClicked", lambda e: detail.open(record=e.args["data"]["record_id"]))
     with bar:
         count = ui.label("").classes("soft").props("role=status")
-        _export_buttons(view, form, "/api/records")
+        export_buttons(view, form, "/api/records")
 
     async def show_count() -> None:
         asked = form.parameters()
@@ -86,7 +80,7 @@ async def _count(view: View, p: dict[str, str], case: CaseField) -> int | None:
     return found
 
 
-def _export_buttons(view: View, form: SearchForm, address: str) -> None:
+def export_buttons(view: View, form: SearchForm, address: str) -> None:
     """All that is found, as a file, for those who may take it out of the house."""
     if view.may(ConsoleOperation.EXPORT):
         for suffix in ("csv", "jsonl"):
@@ -117,70 +111,20 @@ def _record_columns(view: View) -> list[Row]:
     ]
 
 
-def build_alarms(view: View) -> None:
-    """The page of alarms."""
-    t = view.t
-    detail = DetailPanel(view)
-    columns = [
-        severity_column(t),
-        column(t, "picture", "picture", renderer="picture", width=70),
-        column(t, "raised_at", "raised_at", width=190),
-        column(t, "rule", "rule_name", flex=2, minWidth=130, cellClass="strong"),
-        column(t, "plate", "plate", colId="plate_number", width=118),
-        column(t, "checkpoint", place_field(t), flex=3, minWidth=150),
-        column(t, "kind", "kind", renderer="kind", width=80),
-        column(t, "captured_at", "captured_at", width=190),
-        column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=90),
-    ]
-    case = CaseField(view, lambda: search())
-    with panel(classes="rest") as bar:
-        form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES})
-        offer = PlateOffer(view, partial(plates_of_alarms, view), form.choose_plate)
-        made = paged_grid(
-            t,
-            columns,
-            label=t("nav.alarms"),
-            id_field="alarm_id",
-            **{":datasource": form.source("/api/alarms")},
-        )
-    made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["alarm_id"]))
-    with bar:
-        _export_buttons(view, form, "/api/alarms")
-
-    async def offer_plates() -> None:
-        asked = form.parameters()
-        found = None if form.wrong else await _count_alarms(view, asked, case)
-        await offer.show(asked.get("plate", ""), found)
-
-    async def search() -> None:
-        form.load(made, "/api/alarms")
-        await offer_plates()
-
-    form.on_search(search)
-    ui.timer(0.1, offer_plates, once=True)  # the grid asks for its rows itself
-
-
-async def _count_alarms(view: View, p: dict[str, str], case: CaseField) -> int | None:
-    """0 or 1: whether there is any alarm of this plate; None where it is not known."""
-    plate = p.get("plate", "")
-    if not is_whole_plate(plate):
-        return None
-    try:
-        found, _ = await view.services.questions.alarms(
-            about_alarms(asker(view), "alarms", AlarmQuestion(plate=plate)),
-            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate),
-        )
-    except UNANSWERED as error:
-        case.show_fault(error)
-        return None
-    case.show_fault(None)
-    return len(found)
-
-
 class SearchForm:
     """The fields above a grid; Enter or the button asks. What is asked stands in the address."""
 
-    def __init__(self, view: View, bar: ui.element, choice: str, choices: dict[str, str]) -> None:
+    def __init__(
+        self,
+        view: View,
+        bar: ui.element,
+        choice: str,
+        choices: dict[str, str],
+        more: tuple[str, ...] = (),
+    ) -> None:
+        """`more`: what is asked besides, by names of the address; its fields are somebody else's.
+        """
+        self._more = more
         t, self._address = view.t, view.address
         self._t = t
         english = place_field(t) == "checkpoint_en"
@@ -230,7 +174,7 @@ class SearchForm:
 
     def parameters(self) -> dict[str, str]:
         """As the API wants them; empty ones left out."""
-        asked = {name: self._address[name] for name in self._names}
+        asked = {name: self._address[name] for name in (*self._names, *self._more)}
         return {name: value for name, value in asked.items() if value}
 
     async def choose_plate(self, plate: str) -> None:
@@ -244,7 +188,7 @@ class SearchForm:
         for name in ("plate", "from", "until"):
             self._fields[name].on("keydown.enter", self._search_typed)
         self._reset.on_click(self._search_all)
-        self._address.watch(self._names, self._follow)
+        self._address.watch((*self._names, *self._more), self._follow)
 
     async def _search_typed(self) -> None:
         typed = {name: (field.value or "").strip() for name, field in self._fields.items()}
@@ -254,7 +198,9 @@ class SearchForm:
     async def _search_all(self) -> None:
         for field in self._fields.values():
             field.set_value("")
-        await self._search_typed()
+        empty = dict.fromkeys((*self._names, *self._more), "")
+        if not await self._address.go(empty):
+            await _finished(self._search())
 
     async def _choose_day(self, day: date) -> None:
         """All of this day, with everything else as it is typed."""

@@ -9,13 +9,15 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from bus.contracts.commands import USUAL_KIND, USUAL_QUIET_S, WatchCommand
+from bus.domain.expressions.rule_tree import tree_of
+from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
 from bus.domain.rule_check import MAX_QUIET_S, RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
-from monitor.api.views import parse_time
+from monitor.api.views import clock, parse_time
 from monitor.console.case_field import CaseField, asker
 from monitor.console.elements import paged_grid, panel, refresh_rows, source
 from monitor.console.expression_field import ExpressionField
@@ -106,8 +108,9 @@ class RuleForm:
         ):
             field.props("outlined dense")
         self._rows: list[tuple[ui.select, ui.input, ui.element]] = []
+        self._narrowed: WatchCommand | None = None
         self._kind.on_value_change(self._change_kind)
-        view.address.watch(("plate", "kind"), self._fill)
+        view.address.watch(("plate", "kind", "rule"), self._fill)
         self._fill()
 
     def _fill(self) -> None:
@@ -115,6 +118,10 @@ class RuleForm:
         button. What is wrong with it is said before, by the check that judges the rule."""
         view, t, written = self._view, self._view.t, self._view.address["plate"]
         self._about.clear()
+        self._narrowed = view.services.hub.live.rules.get(view.address["rule"])
+        if self._narrowed is not None:
+            self._fill_with(self._narrowed)
+            return
         if not written:
             return
         self._kind.set_value(view.address["kind"] or USUAL_KIND)
@@ -126,6 +133,22 @@ class RuleForm:
             else:
                 ui.label(t("watch.filled", plate=written)).classes("soft")
                 reading_chip(plate_form(written), t)
+
+    def _fill_with(self, rule: WatchCommand) -> None:
+        """A rule in force, all its conditions as one text: what is put replaces it."""
+        zone, tree = self._view.services.site.tz, tree_of(rule)
+        self._kind.set_value(rule.kind)
+        self._severity.set_value(rule.severity)
+        self._name.set_value(rule.name)
+        self._note.set_value(rule.note)
+        until = clock(rule.valid_until_ms, zone)[:16] if rule.valid_until_ms else ""
+        self._until.set_value(until)
+        self._plates.set_value("")
+        for row in list(self._rows):
+            self._drop_feature(row)
+        self._where.set_text(to_text(tree, zone.key) if tree is not None else "")
+        with self._about:
+            ui.label(self._view.t("alarm.narrow_fill", name=rule.name)).classes("soft")
 
     def _add_feature(self) -> None:
         t = self._view.t
@@ -185,7 +208,7 @@ class RuleForm:
         said = "watch.proposed_sent" if sent.waits else "watch.sent"
         ui.notify(t(said, name=command.name), type="positive")
         self._clear()
-        await view.address.go({"plate": "", "kind": ""})
+        await view.address.go({"plate": "", "kind": "", "rule": ""})
 
     def _command(self) -> WatchCommand:
         """What is filled in. Raises `ValueError`, `ValidationError`."""
@@ -204,6 +227,10 @@ class RuleForm:
             reason=said.reason,
             case=said.case,
         )
+        narrowed = self._narrowed
+        if narrowed is not None:
+            seen = narrowed.version
+            rule = msgspec.structs.replace(rule, rule_id=narrowed.rule_id, seen_version=seen)
         return put_command(view.services, rule, view.principal.name)
 
     async def _show_preview(self) -> None:
@@ -254,6 +281,8 @@ class RuleList:
             refresh_rows(self._grid)
 
     async def _clicked(self, event: GenericEventArguments) -> None:
+        if event.args.get("colId") == "narrow" and event.args["data"]["often_false"]:
+            await self._view.address.go({"rule": str(event.args["data"]["rule_id"])})
         if event.args.get("colId") == "remove":
             await self._ask(str(event.args["data"]["rule_id"]))
 
@@ -310,12 +339,17 @@ def _columns(view: View) -> list[Row]:
         },
         column(t, "emergency", "emergency_hours", width=92, cellClass="bad",
                **{":valueFormatter": f"p => p.value ? {json.dumps(t('watch.emergency'))} : ''"}),
+        column(t, "false_share", "false_alarms", renderer="falseShare", width=84),
         column(t, "validity", "valid_until", renderer="validity", width=210),
         column(t, "author", "author", width=100),
         column(t, "note", "note", flex=2, minWidth=100),
     ]
     if view.may(ConsoleOperation.WATCH_WRITE):
-        remove = json.dumps(t("watch.remove"))
+        remove, narrow = json.dumps(t("watch.remove")), json.dumps(t("alarm.narrow"))
+        columns.append({
+            "headerName": "", "colId": "narrow", "width": 84, "cellClass": "strong",
+            ":valueGetter": f"params => params.data?.often_false ? {narrow} : ''",
+        })  # fmt: skip
         columns.append(
             {
                 "headerName": "",

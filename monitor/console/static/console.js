@@ -57,6 +57,7 @@ window.databus = (() => {
   const key = (params) => word("key", params.value);
   const kind = (params) => word("kind", params.value);
   const severity = (params) => word("severity", params.value);
+  const stage = (params) => word("stage", params.value);
   /* A word that the server has already put into the page's language, beside the value that colours it. */
   const told = (params) => (params.data || {})[params.colDef.field + "_text"] ?? "";
   const bytes = (params) => {
@@ -64,6 +65,11 @@ window.databus = (() => {
     let value = Number(params.value), unit = 0;
     while (value >= 1024 && unit < 4) { value /= 1024; unit += 1; }
     return `${value.toFixed(unit && value < 100 ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}/s`;
+  };
+  /* Of the alarms of a rule that somebody has judged. */
+  const falseShare = (params) => {
+    const { judged, false_alarms: wrong } = params.data || {};
+    return judged ? `${wrong} / ${judged}` : "";
   };
   const state = (params) => word("state", params.value);
   const reason = (params) => word("reason", params.value);
@@ -232,6 +238,6 @@ window.databus = (() => {
     const format = new Intl.DateTimeFormat("sv-SE", { timeZone: zone, ...options });
     return (value) => format.format(new Date(value));
   };
-  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
+  return { asText, told, match, validity, bytes, picture, value, key, kind, severity, stage, falseShare, severityClass, state, reason, incident, reasons, clock, number, percent, duration, source, ask, refresh,
            prepend, update, filter, point, seconds, decade, startClock, siteTime, leave, go, fit };
 })();

@@ -60,8 +60,7 @@ RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "20
 USED = (
     CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, EVENT_COMMAND, EVENT_CANDIDATE,
     EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
-    CONTROL_REGISTER,
-)  # fmt: skip
+    CONTROL_REGISTER,)  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
 WITHIN_S = 60.0  # on a machine that does much else

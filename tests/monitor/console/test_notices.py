@@ -13,8 +13,17 @@ import pytest
 from nicegui import ui
 
 import bus.domain.rule_check as rule_check
-from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
+from alarm.decisions import alarm_machine
+from bus.contracts.command_codes import (
+    NO_SUCH_ALARM,
+    NO_SUCH_RULE,
+    NOT_A_REQUEST,
+    NOT_PRIMARY,
+    OTHER_STAGE,
+    STALE,
+)
 from bus.contracts.commands import CommandAnswer, WatchCommand
+from bus.domain import alarm_life
 from bus.domain.rule_check import RuleError, check_rule
 from monitor.api.views import parse_time
 from monitor.console import notices
@@ -25,7 +34,8 @@ from monitor.live.command_sender import CommandNotAcknowledged, CommandRefused, 
 CONSOLE = Path(notices.__file__).parent
 # Where the text of an exception may go: the detail beside a sentence, or what is made of its kind.
 SINKS = {
-    "rule_fault_text", "fault_text", "notify_fault", "isinstance", "question_fault_text", "show_fault",
+    "rule_fault_text", "alarm_fault_text", "fault_text", "notify_fault", "isinstance",
+    "question_fault_text", "show_fault",
 }  # fmt: skip
 # Words that a Chinese operator types or reads as they are: commands, settings, endings of files.
 OURS = {
@@ -104,15 +114,17 @@ def test_what_notices_say_is_chinese_in_chinese() -> None:
 
 
 def test_only_the_sentences_of_rules_have_a_reason_in_their_middle() -> None:
-    """It is put there by `rule_fault_text`, in the page's language; whatever else has one is a place for
-    another's words."""
+    """It is put there by `rule_fault_text`, or of alarms `alarm_fault_text`, in the page's language; whatever
+    else has one is a place for another's words."""
     with_reason = {key for table in LANGUAGES.values() for key, text in table.items() if "{why}" in text}
-    assert with_reason == {"watch.failed", "plate.not_watched"}
+    assert with_reason == {"watch.failed", "plate.not_watched", "alarm.failed"}
     for path, tree in trees():
         for call, _ in calls(tree):
             for keyword in call.keywords:
                 if keyword.arg == "why":
-                    assert "rule_fault_text" in names_in(keyword.value), path.name
+                    if isinstance(keyword.value, ast.Attribute):
+                        continue  # of a request
+                    assert names_in(keyword.value) & {"rule_fault_text", "alarm_fault_text"}, path.name
 
 
 def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
@@ -126,6 +138,20 @@ def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
 
 CODES = {STALE, NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, "too_large", "text_length"}
 """Of a decider, beside those of the check of rules."""
+def test_every_reason_why_a_request_about_an_alarm_is_refused_has_its_words() -> None:
+    """Of its table, of a decider, of the machine."""
+    codes = {
+        ast.literal_eval(call.args[2])
+        for path in (alarm_life.__file__, alarm_machine.__file__)
+        for call, name in calls(ast.parse(Path(path).read_text()))
+        if name == "CommandError" and isinstance(call.args[2], ast.Constant)
+    }
+    assert len(codes) >= 6
+    codes |= OTHER_STAGE | {STALE, NO_SUCH_ALARM, NOT_PRIMARY, "too_large", "text_length"}
+    for table in LANGUAGES.values():
+        assert {f"alarm.fault_{code}" for code in codes} <= set(table)
+
+
 def test_every_reason_why_a_tree_is_refused_has_its_words() -> None:
     """The check of trees says a code, too."""
     codes = {

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from bus.contracts.alarms import Alarm
 from bus.contracts.register import Checkpoint, Register
+from bus.domain.alarm_life import no_state
 from ingest.store.port import RecordRow
 from monitor.evidence import archive
 from monitor.evidence.archive import EvidenceRequest, write_archive
@@ -73,7 +74,7 @@ def pack(
 
     target = io.BytesIO()
     asked = EvidenceRequest("north", "li", MADE_AT, {"plate": "浙A12345"})
-    why = evidence_alarm(found, ZONE) if found else None
+    why = evidence_alarm(found, ZONE, no_state(found.alarm_id)) if found else None
     manifest = write_archive(target, asked, why, sources, read_picture, texts(language))
     with zipfile.ZipFile(target) as packed:
         assert packed.testzip() is None

@@ -19,13 +19,14 @@ from bus.client.kafka.command_client import (
 )
 from bus.client.kafka.producer import Producer
 from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
+from bus.contracts.topics import EVENT_COMMAND, REQUEST_TOPICS, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.settings import BusSettings
 from deploy.servers.databus import start_broker
 from tests.running_decider import running_decider
 
 pytestmark = pytest.mark.slow
 WITHIN_S = 60.0
+DECIDED = (*REQUEST_TOPICS, STATE_WATCHLIST, STATE_LISTS, EVENT_COMMAND)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
     )
     found = BusSettings(bootstrap_servers=broker.bootstrap)
     with closing(Admin(found, client_id="test")) as admin:
-        admin.ensure_topics(TOPICS[name] for name in (CONTROL_WATCHLIST, STATE_WATCHLIST, EVENT_COMMAND))
+        admin.ensure_topics(TOPICS[name] for name in DECIDED)
     yield found
     broker.stop()
 

@@ -11,8 +11,9 @@ import msgspec
 
 from alarm.dispatch.operations import OperationsStore
 from bus.client.model import ConsumedRecord
+from bus.contracts.alarm_states import AlarmState
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin, parse_origin
-from bus.contracts.topics import TOPICS, Flow
+from bus.contracts.topics import STATE_ALARM, TOPICS, Flow
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.notify.acknowledgements import Acknowledgements
 from bus.settings import SiteSettings
@@ -187,3 +188,39 @@ def test_any_bytes_are_an_origin_or_none(dice: random.Random) -> None:
         assert found is None or found.value == bytes(data)
     assert parse_origin(None) is None
     assert parse_origin(b"a:01") is None
+
+
+ALARM_STATES = next(kind for kind in STATE if kind.topic == STATE_ALARM)
+
+
+def decided(alarm_id: str, epoch: int, n: int, offset: int, owner: str = "li") -> ConsumedRecord:
+    state = AlarmState(alarm_id=alarm_id, stage="taken", epoch=epoch, n=n, owner=owner)
+    return record(STATE_ALARM, alarm_id, state, offset=offset)
+
+
+def test_of_an_alarm_that_both_sites_have_decided_on_the_larger_epoch_and_number_comes_to_both() -> None:
+    """A went on deciding until it knew of a forced switch, by a clock that was ahead; B began with the
+    next epoch. What B has is carried to A, and A's stays with it alone."""
+    at_a = [decided("r:1", 1, 900, 0), decided("r:2", 1, 950, 1), decided("r:3", 1, 5, 2)]
+    at_b = [decided("r:1", 1, 900, 0), decided("r:1", 2, 100, 1, "wang"), decided("r:3", 1, 7, 2)]
+    state = carry(ALARM_STATES, at_b, at_a)
+    assert [one.value for one in at_a[3:]] == [at_b[1].value, at_b[2].value]
+    assert state.newer_there == set()
+    before = len(at_a)
+    carry(ALARM_STATES, at_b, at_a)
+    assert len(at_a) == before
+    back = [decided("r:1", 1, 990, 0)]  # A's own, from before the switch
+    kept = carry(ALARM_STATES, back, [decided("r:1", 2, 100, 0)])
+    assert kept.newer_there == {b"r:1"}
+
+
+def test_a_tombstone_of_an_alarm_is_not_carried_and_what_is_no_state_stays() -> None:
+    strange = [
+        record(STATE_ALARM, "r:1", None, offset=0),
+        record(STATE_ALARM, "r:1", {"epoch": -1, "n": 5}, offset=1),
+        record(STATE_ALARM, "r:1", {"epoch": 1 << 40, "n": 5}, offset=2),
+        record(STATE_ALARM, "r:1", {"n": 5}, offset=3),
+    ]
+    target: list[ConsumedRecord] = []
+    carry(ALARM_STATES, strange, target)
+    assert target == []

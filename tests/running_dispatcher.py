@@ -1,0 +1,47 @@
+"""A dispatcher in a thread, for tests of what reads its store and asks its decider."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from alarm.dispatch.reader import OperationsReader
+from alarm.dispatch.service import AlarmDispatcher
+from alarm.settings import DispatcherSettings
+from bus.notify.settings import NoticeSettings
+from bus.settings import BusSettings, SiteSettings
+from ingest.store.port import PageRequest, StoreUnavailable
+
+
+@contextmanager
+def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iterator[Path]:
+    """For as long as the block lasts; the operations store, once it has so many alarms."""
+    site = SiteSettings(data_dir=str(folder))
+    dispatcher = AlarmDispatcher(
+        site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(), NoticeSettings()
+    )
+    thread = threading.Thread(target=lambda: asyncio.run(dispatcher.run()), name="dispatcher")
+    thread.start()
+    path = DispatcherSettings().operations_path(site)
+    try:
+        for _ in range(600):
+            if _stored(path) >= alarms:
+                break
+            threading.Event().wait(0.1)
+        else:
+            raise AssertionError(f"{_stored(path)} of {alarms} alarms are stored")
+        yield path
+    finally:
+        dispatcher.stop()
+        thread.join(30)
+
+
+def _stored(path: Path) -> int:
+    try:
+        with closing(OperationsReader(path)) as reader:
+            return len(reader.alarms(page=PageRequest(limit=1000))[0])
+    except StoreUnavailable:
+        return -1
