@@ -5,6 +5,7 @@ A rule counts as in force, or as removed, only when the site's decider has answe
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path

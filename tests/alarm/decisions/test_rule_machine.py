@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alarm.decisions.alarm_machine import AlarmMachine
 from alarm.decisions.answered_commands import AnsweredCommands
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import Decided, decide
@@ -125,7 +126,7 @@ def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleSt
 
 def test_every_topic_of_requests_has_a_machine() -> None:
     """The watch goes by the list of topics, the decider by its machines."""
-    assert tuple(machines_of(NO_POLICY)) == REQUEST_TOPICS
+    assert tuple(machines_of(NO_POLICY, AlarmMachine(lambda: 0))) == REQUEST_TOPICS
 
 
 def test_the_table_knows_every_state_and_every_wish() -> None:

@@ -14,6 +14,7 @@ NAMES_NOBODY = {
     ("monitor/api/evidence.py", "records"): "the record of an alarm that was asked for by the port",
     ("monitor/api/incidents.py", "alarms"): "incidents of the platform",
     ("monitor/api/records.py", "records"): "one record that is opened by its id; rejected ones",
+    ("monitor/api/alarm_life.py", "alarms"): "states of alarms by their ids; shares of false ones",
     ("monitor/api/alarms.py", "alarms"): "one alarm that is opened by its id",
     ("monitor/api/kpis.py", "records"): "sums of today",
     ("monitor/console/pages/detail.py", "records"): "one record that is opened by its id",
