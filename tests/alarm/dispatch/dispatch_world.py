@@ -29,6 +29,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
+    CONTROL_ALARM,
     CONTROL_LISTS,
     CONTROL_REGISTER,
     CONTROL_WATCHLIST,
@@ -40,6 +41,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
+    STATE_ALARM,
     STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
@@ -58,7 +60,8 @@ from tests.alarm.lists.stored_list import records_of_list
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
-    CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, EVENT_COMMAND, EVENT_CANDIDATE,
+    CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, CONTROL_ALARM, STATE_ALARM,
+    EVENT_COMMAND, EVENT_CANDIDATE,
     EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
     CONTROL_REGISTER,)  # fmt: skip
 SETTINGS = DispatcherSettings()
