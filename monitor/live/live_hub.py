@@ -83,6 +83,8 @@ class LiveHub:
             self._apply(live.on_incident, incident)
         for rule_id, command in batch.commands:
             self._apply(live.on_command, rule_id, command)
+        for beside in batch.beside_rules:
+            self._apply(live.on_beside_rules, beside)
         for part in batch.diverged_ranges:
             self._apply(live.diverged_ids.apply, part)
         if batch.alarms or batch.alarm_states:

@@ -41,6 +41,7 @@ from bus.contracts.topics import (
     STATE_WATCHLIST,
     TOPICS,
 )
+from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
@@ -169,29 +170,37 @@ class DispatchWorld:
         return found.get(TopicPartition(EVENT_CANDIDATE, 0), 0)
 
     @asynccontextmanager
-    async def running(self, settings: DispatcherSettings = SETTINGS) -> AsyncIterator[None]:
+    async def running(
+        self, settings: DispatcherSettings = SETTINGS, policy: PolicySettings = NO_POLICY
+    ) -> AsyncIterator[None]:
         pictures = AlarmCopies(self.pictures)
         dispatcher = AlarmDispatcher(
-            self.site, self.bus, settings, NOTICES, RetentionSettings(), pictures
+            self.site, self.bus, settings, NOTICES, RetentionSettings(), pictures, policy
         )
         task = asyncio.create_task(dispatcher.run())
         yield
         dispatcher.stop()
         await task
 
-    def spawn(self, name: str, program: Sequence[str] = ("-m", "deploy")) -> DispatcherProcess:
+    def spawn(
+        self, name: str, program: Sequence[str] = ("-m", "deploy"), *, has_policy: bool = False
+    ) -> DispatcherProcess:
         """A dispatcher as `databus run dispatcher` starts it; `program`: what Python runs."""
-        return DispatcherProcess(self, name, program)
+        return DispatcherProcess(self, name, program, has_policy=has_policy)
 
 
 class DispatcherProcess:
     """One process with its log."""
 
-    def __init__(self, world: DispatchWorld, name: str, program: Sequence[str]) -> None:
+    def __init__(
+        self, world: DispatchWorld, name: str, program: Sequence[str], *, has_policy: bool
+    ) -> None:
         self.log_path = Path(world.site.data_dir) / f"{name}.log"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         flags = [f"site.data_dir={world.site.data_dir}",
-                 f"bus.bootstrap_servers={world.bus.bootstrap_servers}"]  # fmt: skip
+                 f"bus.bootstrap_servers={world.bus.bootstrap_servers}",
+                 *(f"policy.{one}={str(has_policy).lower()}"
+                   for one in ("requires_approval", "requires_reason"))]  # fmt: skip
         words = [word for flag in flags for word in ("--set", flag)]
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(
