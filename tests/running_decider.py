@@ -13,7 +13,7 @@ from bus.contracts.topics import EVENT_COMMAND
 from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
 
-_MACHINES = machines_of(NO_POLICY, AlarmMachine(lambda: None))
+_MACHINES = machines_of(NO_POLICY, AlarmMachine(lambda: 0))
 DECIDED = (*_MACHINES, *(one.state_topic for one in _MACHINES.values()), EVENT_COMMAND)
 """The topics without which nobody decides."""
 
