@@ -29,6 +29,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
+    CONTROL_ALARM,
     CONTROL_LISTS,
     CONTROL_REGISTER,
     CONTROL_WATCHLIST,
@@ -40,6 +41,7 @@ from bus.contracts.topics import (
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
+    STATE_ALARM,
     STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
@@ -59,7 +61,8 @@ RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "20
 USED = (
     CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, EVENT_COMMAND, EVENT_CANDIDATE,
     EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
-    CONTROL_REGISTER,)  # fmt: skip
+    CONTROL_REGISTER, CONTROL_ALARM, STATE_ALARM,
+)  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
 WITHIN_S = 60.0  # on a machine that does much else
