@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, cast
@@ -17,23 +16,31 @@ import typer
 from rich.table import Table
 
 from alarm.alarm_life_cli import FILTERS, SINCE_HELP, STATE_HELP, add_life_commands
-from alarm.asked_answer import accepted, fail
+from alarm.asked_answer import fail
+from alarm.command_request import CLIENT_ID, print_lines, request_answer
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
+from alarm.proposals_cli import (
+    ISSUER,
+    CaseOption,
+    ReasonOption,
+    list_proposed,
+    shell_user,
+    withdraw,
+)
 from alarm.rules import RuleSet
 from alarm.rules.references import references_of
 from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
-from bus.client.kafka.command_client import CommandClient, new_command_id
+from bus.client.kafka.command_client import new_command_id
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import (
     ANY_VERSION,
     USUAL_KIND,
     USUAL_QUIET_S,
-    CommandAnswer,
     MatchedKind,
     WatchCommand,
 )
@@ -51,8 +58,6 @@ from bus.runtime import wall_clock
 from ingest.store.port import PageRequest, StoreError
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
-CLIENT_ID = "watch"
-AUTHOR = "command line"
 READ_S = 10.0
 
 _PLATE_HELP = (
@@ -68,6 +73,7 @@ MatchOption = Annotated[list[str] | None, typer.Option(help=_MATCH_HELP)]
 KindOption = Annotated[str, typer.Option(help=" or ".join(WIRE_KEYS) + ".")]
 WhereOption = Annotated[str, typer.Option(help=WHERE_HELP)]
 _FOR_HELP = "How long it stays in force: 30m, 12h, 7d; without it until removed."
+_EMERGENCY_HELP = "In force at once and for so long, 24h, without an approval; needs --reason."
 _QUIET_HELP = (
     "Seconds: so long before and after an alarm no other record of that target at that place raises"
     " one; they are counted. 0: each record does."
@@ -94,6 +100,8 @@ def watch_commands() -> typer.Typer:
     watch.command("list")(list_rules)
     watch.command("remove")(remove)
     watch.command("explain")(explain_rule)
+    watch.command("proposed")(list_proposed)
+    watch.command("withdraw")(withdraw)
     return watch
 
 
@@ -109,9 +117,13 @@ def add(
     quiet_s: Annotated[int, typer.Option("--quiet", help=_QUIET_HELP)] = USUAL_QUIET_S,
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     where: WhereOption = "",
+    emergency: Annotated[str, typer.Option(help=_EMERGENCY_HELP)] = "",
+    reason: ReasonOption = "",
+    case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:
-    """Put a target on the watch list. From the next record on it is looked for."""
+    """Put a target on the watch list. From the next record on it is looked for; where the site asks
+    for approval, when another account has approved it."""
     now_ms = wall_clock.now_ms()
     command = msgspec.structs.replace(
         rule_of_options(ctx, plate, match, kind, where, name),
@@ -120,20 +132,28 @@ def add(
         severity=_one_of("--severity", severity, ("info", "warning", "critical")),
         valid_until_ms=now_ms + duration_ms(lasting) if lasting else 0,
         quiet_s=quiet_s,
-        author=AUTHOR,
-        issuer=AUTHOR,
+        author=shell_user(),
+        issuer=ISSUER,
         command_id=new_command_id(),
         seen_version=seen,
+        emergency_hours=emergency_hours(emergency) if emergency else 0,
+        reason=reason,
+        case=case,
     )
     check_options(command)
     warn_if_unindexed(command)
     warn_of_places(ctx, command, CLIENT_ID)
     _warn_of_missing_lists(ctx, command)
-    answer = _request(ctx, command, as_json=as_json)
+    answer = request_answer(ctx, command, as_json=as_json)
+    waits = answer.state == "proposed"
     if as_json:
-        _lines([msgspec.structs.replace(command, version=answer.version)])
+        print_lines([msgspec.structs.replace(command, version=answer.version)], state=answer.state)
+    elif waits:
+        waiting = f"databus watch approve {command.rule_id}"
+        typer.echo(f"{command.rule_id} is proposed and waits for an approval: {waiting}")
     else:
         typer.echo(f"{command.rule_id} is in force")
+    if not as_json:
         for line in accepted_examples(command):
             typer.echo(line)
 
@@ -181,6 +201,7 @@ def check_options(command: WatchCommand) -> None:
 def remove(
     ctx: typer.Context,
     rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch list` shows it.")],
+    reason: ReasonOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Take a rule off the watch list."""
@@ -192,12 +213,13 @@ def remove(
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
     command = WatchCommand(
-        rule_id=rule_id, op="remove", version=wall_clock.now_ms(), author=AUTHOR, issuer=AUTHOR,
-        command_id=new_command_id(), seen_version=rule.command.version,
+        rule_id=rule_id, op="remove", version=wall_clock.now_ms(), author=shell_user(),
+        issuer=ISSUER, command_id=new_command_id(), seen_version=rule.command.version,
+        reason=reason,
     )  # fmt: skip
-    answer = _request(ctx, command, as_json=as_json)
+    answer = request_answer(ctx, command, as_json=as_json)
     if as_json:
-        _lines([msgspec.structs.replace(command, version=answer.version)])
+        print_lines([msgspec.structs.replace(command, version=answer.version)])
     else:
         typer.echo(f"{rule_id} is removed")
 
@@ -206,7 +228,7 @@ def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show the rules in force, as they were decided."""
     commands = [rule.command for _, rule in sorted(_rules(ctx).rules.items())]
     if as_json:
-        _lines(commands)
+        print_lines(commands)
         return
     table = Table("rule", "name", "kind", "severity", "match", "author", "version")
     for c in commands:
@@ -214,9 +236,14 @@ def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
         if c.where is not None:
             match.append(to_text(c.where, ctx.obj.site.zone))
         table.add_row(
-            c.rule_id, c.name, c.kind, c.severity, "; ".join(match), c.author, str(c.version)
+            c.rule_id, c.name, c.kind, _severity(c), "; ".join(match), c.author, str(c.version)
         )
     screen().print(table if commands else "the watch list is empty")
+
+
+def _severity(command: WatchCommand) -> str:
+    """With a mark on what nobody has approved."""
+    return f"{command.severity}, emergency" if command.emergency_hours else command.severity
 
 
 def explain_rule(
@@ -328,17 +355,19 @@ def duration_ms(text: str, option: str = "--for") -> int:
     return int(number) * _UNITS[unit]
 
 
+def emergency_hours(text: str) -> int:
+    """`24h` or `2d`, whole hours. Raises `typer.BadParameter`."""
+    hours, rest = divmod(duration_ms(text, "--emergency"), _UNITS["h"])
+    if rest:
+        raise typer.BadParameter(f"{text!r}: write whole hours", param_hint="--emergency")
+    return hours
+
+
 def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
     if value not in allowed:
         expected = ", ".join(sorted(allowed))
         raise typer.BadParameter(f"{value!r}; expected one of: {expected}", param_hint=option)
     return value
-
-
-def _request(ctx: typer.Context, command: WatchCommand, *, as_json: bool) -> CommandAnswer:
-    """The answer that accepts it; else ends the program, and says why."""
-    with closing(CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)) as client:
-        return accepted(ctx, lambda: client.request(command), as_json=as_json)
 
 
 def _rules(ctx: typer.Context) -> RuleSet:
@@ -366,9 +395,3 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
         f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
-
-
-def _lines(structs: Iterable[msgspec.Struct]) -> None:
-    for struct in structs:
-        fields = msgspec.to_builtins(msgspec.structs.asdict(struct))  # defaults, too
-        typer.echo(json.dumps(fields, ensure_ascii=False))

@@ -26,6 +26,7 @@ from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import DecidedRule
+from bus.contracts.proposals import beside_rules
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
 from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
@@ -171,7 +172,8 @@ def rule_id_of(received: ConsumedRecord) -> str:
 
 
 def command_of(received: ConsumedRecord) -> DecidedRule | None:
-    """The command in a record; None for a tombstone and for what is not ours."""
+    """The command in a record; None for a tombstone, for what stands beside rules and for what is
+    not ours."""
     if received.value is None:
         return None
     try:
@@ -180,5 +182,6 @@ def command_of(received: ConsumedRecord) -> DecidedRule | None:
             check_size(command.where)  # one of any depth cannot be handed to executors
         return command
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ExpressionError) as error:
-        log.error("the command at offset %d is not readable: %s", received.offset, error)
+        if beside_rules(received.value) is None:
+            log.error("the command at offset %d is not readable: %s", received.offset, error)
         return None

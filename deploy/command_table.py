@@ -184,5 +184,6 @@ COMMANDS = (
     CommandRow("lists", "alarm.lists.cli", "Lists of plates: import, change and end them."),
     CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
     CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
+    CommandRow("questions", "monitor.cli", "Who asked what of a plate or a face, when and why."),
     CommandRow("mirror", "dr_mirror.cli", "The mirror to the second site."),
 )

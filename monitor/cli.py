@@ -1,5 +1,5 @@
-"""The command `accounts`: who may use the console. Passwords are never arguments, because the list
-of processes shows those."""
+"""The commands `accounts`, who may use the console, and `questions`, who asked what. Passwords are
+never arguments, because the list of processes shows those."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
+import msgspec
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from bus.cli.show import screen
@@ -17,6 +21,12 @@ from monitor.accounts.errors import AccountError, AccountsUnavailable
 from monitor.accounts.passwords import WeakPassword
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
+from monitor.questions.question_log import (
+    MAX_PAGE,
+    QuestionFilter,
+    QuestionLog,
+    QuestionsUnavailable,
+)
 
 _ROLES_HELP = "May be given several times: viewer, operator, approver, operations."
 
@@ -30,6 +40,56 @@ def mount(app: typer.Typer) -> None:
     accounts.command("roles")(change_roles)
     accounts.command("remove")(remove_account)
     app.add_typer(accounts, name="accounts")
+    app.command("questions")(list_questions)
+
+
+def list_questions(
+    ctx: typer.Context,
+    account: str = typer.Option("", help="Of this account alone."),
+    case: str = typer.Option("", help="Of this case alone."),
+    kind: str = typer.Option("", help="search, export, plates, trajectory, preview, evidence …"),
+    text: str = typer.Option("", help="What was asked for contains this, a plate for example."),
+    since: str = typer.Option("", "--from", help="Asked from 2026-11-30 or 2026-11-30T08:00 on."),
+    until: str = typer.Option("", help="Asked before."),
+    limit: int = typer.Option(50, min=1, max=MAX_PAGE, help="At most so many, the newest."),
+    cursor: int = typer.Option(0, min=0, help="Go on where a list ended, as its last line says."),
+    as_json: bool = typer.Option(False, "--json", help="One JSON object per line, for scripts."),
+) -> None:
+    """Who asked what of a plate or a face, when and why."""
+    zone = ctx.obj.site.tz
+    wanted = QuestionFilter(
+        account=account, kind=kind, case=case, text=text,
+        from_ms=_moment(since, zone, "--from"), until_ms=_moment(until, zone, "--until"),
+    )  # fmt: skip
+    kept = QuestionLog(ctx.obj.site.data_path, ctx.obj.policy.questions_days)
+    try:
+        found, following = kept.page(wanted, limit=limit, before_id=cursor)
+    except QuestionsUnavailable as error:
+        typer.echo(f"databus: {error}", err=True)
+        raise typer.Exit(1) from error
+    table = Table("asked", "account", "kind", "asked for", "case", "reason")
+    for one in found:
+        if as_json:
+            typer.echo(msgspec.json.encode(one).decode())
+            continue
+        at = datetime.fromtimestamp(one.at_ms / 1000, zone).strftime("%Y-%m-%d %H:%M:%S")
+        subject = "; ".join(f"{name}={value}" for name, value in one.subject.items())
+        words = (one.account, one.kind, subject, one.case, one.reason)
+        table.add_row(at, *map(escape, words))
+    if not as_json:
+        screen().print(table if found else "nobody has asked that")
+    if following:
+        typer.echo(f"more: --cursor {following}", err=as_json)
+
+
+def _moment(text: str, zone: ZoneInfo, option: str) -> int:
+    if not text:
+        return 0
+    try:
+        found = datetime.fromisoformat(text)
+        return int((found if found.tzinfo else found.replace(tzinfo=zone)).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise typer.BadParameter(f"{text!r}: write 2026-11-30T08:00", param_hint=option) from error
 
 
 def list_accounts(

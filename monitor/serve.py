@@ -8,6 +8,7 @@ import logging
 import uvicorn
 from fastapi import FastAPI
 
+from bus.domain.policy import PolicySettings
 from bus.settings import BusSettings, SiteSettings
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
@@ -54,11 +55,12 @@ async def serve(
     read_incidents: ReadIncidents = tuple,
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
+    policy: PolicySettings = PolicySettings(),
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
         site, bus, console, open_records, open_alarms, read_picture, preview_rule, read_processes,
-        read_watch, read_incidents, open_lists, import_list,
+        read_watch, read_incidents, open_lists, import_list, policy,
     )  # fmt: skip
     _open_accounts(services)
     server = uvicorn.Server(uvicorn.Config(

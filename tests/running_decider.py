@@ -6,17 +6,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from alarm.dispatch.decider import CommandDecider
+from alarm.dispatch.decider import MACHINES, CommandDecider
 from alarm.dispatch.metrics import DispatcherMetrics
+from bus.contracts.topics import EVENT_COMMAND
+from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
+
+DECIDED = (*MACHINES, *(one.state_topic for one in MACHINES.values()), EVENT_COMMAND)
+"""The topics without which nobody decides."""
 
 
 @contextmanager
-def running_decider(bootstrap: str) -> Iterator[None]:
+def running_decider(bootstrap: str, policy: PolicySettings = NO_POLICY) -> Iterator[None]:
     """For as long as the block lasts; it waits for its topics by itself."""
     stopping = threading.Event()
     decider = CommandDecider(
-        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics()
+        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics(),
+        policy,
     )
     thread = threading.Thread(target=decider.run, name="decider")
     thread.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.service import AlarmDispatcher
 from alarm.settings import DispatcherSettings
+from bus.domain.policy import NO_POLICY
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import PageRequest, StoreUnavailable
@@ -21,7 +22,8 @@ def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iter
     """For as long as the block lasts; the operations store, once it has so many alarms."""
     site = SiteSettings(data_dir=str(folder))
     dispatcher = AlarmDispatcher(
-        site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(), NoticeSettings()
+        site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(), NoticeSettings(),
+        policy=NO_POLICY,
     )
     thread = threading.Thread(target=lambda: asyncio.run(dispatcher.run()), name="dispatcher")
     thread.start()

@@ -45,7 +45,7 @@ class EarlierCommands:
     def _accept(self, command: WatchCommand) -> None:
         if command.op == "floor":
             self._versions.raise_floor(command.version)
-        elif self._versions.accept(
+        elif command.op in ("put", "remove") and self._versions.accept(
             command.rule_id, command.version, is_removal=command.op == "remove"
         ):
             self._commands[command.rule_id] = command

@@ -25,21 +25,25 @@ StateT = TypeVar("StateT", bound=TopicState)
 
 class NewestDecision(NamedTuple):
     """On what a request concerns. `is_in_force`: a version that people see; of what ended they see
-    none."""
+    none. `ends_at_ms`: when it ends by itself; 0: never."""
 
     version: int
     command_id: str
     decided_by: str
     decided_at_ms: int
     is_in_force: bool
+    waits: bool = False  # for an approval
+    ends_at_ms: int = 0
 
 
 class DecidedState(NamedTuple):
-    """What a request makes of it: records of the topic of states, in their order; the last one is
-    the decision."""
+    """What a request makes of it: records of the topic of states, in their order. One of them is
+    the decision, and has the command's id: what stands before it is put there again after a crash,
+    what stands behind it may be missing then."""
 
     version: int
     records: tuple[KeyedValue, ...]
+    waits: bool = False  # for an approval
 
 
 class Decided(NamedTuple):
@@ -90,8 +94,11 @@ def decide(
         is_same = (before.topic, before.offset) == (request.topic, request.offset)
         return Decided((), None if is_same else before)
     newest = machine.newest(request, state)
+    if 0 < newest.ends_at_ms <= now_ms:
+        newest = newest._replace(is_in_force=False)
     if newest.command_id and newest.command_id == request.command_id:  # recorded, not yet answered
-        return Decided((), _accepted(request, newest.version, now_ms))
+        answer = _accepted(request, newest.version, now_ms, waits=newest.waits)
+        return Decided((), answer)
     try:
         if not is_primary:
             raise CommandError("", "this site mirrors another one: ask there", NOT_PRIMARY)
@@ -101,13 +108,17 @@ def decide(
         following = machine.follow(request, state, now_ms)
     except CommandError as error:
         return Decided((), _refused(request, newest, error, now_ms))
-    return Decided(following.records, _accepted(request, following.version, now_ms))
+    answer = _accepted(request, following.version, now_ms, waits=following.waits)
+    return Decided(following.records, answer)
 
 
-def _accepted(request: CommandRequest[CommandT], version: int, now_ms: int) -> CommandAnswer:
+def _accepted(
+    request: CommandRequest[CommandT], version: int, now_ms: int, *, waits: bool
+) -> CommandAnswer:
     return CommandAnswer(
         command_id=request.command_id, topic=request.topic, offset=request.offset,
-        key=request.command.key, state="accepted", version=version, answered_at_ms=now_ms,
+        key=request.command.key, state="proposed" if waits else "accepted", version=version,
+        answered_at_ms=now_ms,
     )  # fmt: skip
 
 

@@ -1,20 +1,25 @@
 """The state machine of a rule. Pure; how requests are decided on is `machine`'s.
 
-| state    | put      | remove   | floor   |
-|---|---|---|---|
-| absent   | in force | refused  | refused |
-| in force | in force | ended    | refused |
-| ended    | in force | refused  | refused |
+A `put` is one of three wishes: `put` where the site asks for no approval, `propose` where it does,
+`emergency` where it says for how many hours.
+
+| state    | put      | propose  | emergency | approve  | reject   | withdraw | remove  | floor   |
+|---|---|---|---|---|---|---|---|---|
+| absent   | in force | proposed | in force  | refused  | refused  | refused  | refused | refused |
+| proposed | in force | proposed | changing  | in force | ended    | ended    | refused | refused |
+| in force | in force | changing | refused   | refused  | refused  | refused  | ended   | refused |
+| changing | in force | changing | refused   | in force | in force | in force | ended   | refused |
+| ended    | in force | proposed | in force  | refused  | refused  | refused  | refused | refused |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 import msgspec
 
-from alarm.decisions.known_rules import KnownRules, RuleState
+from alarm.decisions.approval import check_settling, check_wish, wish_of
+from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.requests import (
     CommandRequest,
@@ -22,31 +27,27 @@ from alarm.decisions.requests import (
     check_lengths,
     decode_request,
 )
-from bus.client.model import ConsumedRecord, KeyedValue
-from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST
-from bus.contracts.commands import DecidedRule, WatchCommand
+from alarm.decisions.rule_records import (
+    RuleRecord,
+    approved_rule,
+    decided_rule,
+    emergency_targets,
+    proposed,
+    recorded,
+    settled,
+)
+from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, RuleState
+from bus.client.model import ConsumedRecord
+from bus.contracts.commands import WatchCommand
+from bus.contracts.proposals import WatchProposal
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
+from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import RuleError, check_rule
 from bus.domain.rule_demand import RuleDemand, check_demand, demand_of
 
-_decode = msgspec.json.Decoder(WatchCommand).decode
+__all__ = ["TRANSITIONS", "RuleMachine", "RuleState"]
 
-TRANSITIONS: Mapping[tuple[RuleState, str], RuleState | str] = MappingProxyType({
-    (RuleState.ABSENT, "put"): RuleState.IN_FORCE,
-    (RuleState.ABSENT, "remove"): NO_SUCH_RULE,
-    (RuleState.ABSENT, "floor"): NOT_A_REQUEST,
-    (RuleState.IN_FORCE, "put"): RuleState.IN_FORCE,
-    (RuleState.IN_FORCE, "remove"): RuleState.ENDED,
-    (RuleState.IN_FORCE, "floor"): NOT_A_REQUEST,
-    (RuleState.ENDED, "put"): RuleState.IN_FORCE,
-    (RuleState.ENDED, "remove"): NO_SUCH_RULE,
-    (RuleState.ENDED, "floor"): NOT_A_REQUEST,
-})  # fmt: skip
-"""A state and what is asked for: the next state, or the reason of the refusal."""
-_TEXTS = {
-    NO_SUCH_RULE: ("rule_id", "no rule of this id is in force"),
-    NOT_A_REQUEST: ("op", "a version floor is written by the site itself; ask for put or remove"),
-}
+_decode = msgspec.json.Decoder(WatchCommand).decode
 
 
 class RuleMachine:
@@ -54,6 +55,9 @@ class RuleMachine:
 
     requests_topic = CONTROL_WATCHLIST
     state_topic = STATE_WATCHLIST
+
+    def __init__(self, policy: PolicySettings) -> None:
+        self._policy = policy
 
     def make_state(self) -> KnownRules:
         """See `DecisionMachine.make_state`."""
@@ -64,17 +68,27 @@ class RuleMachine:
         return decode_request(record, topic_id, _decode)
 
     def names(self, request: CommandRequest[WatchCommand]) -> Iterable[str]:
-        """The rule; what costs more than a look-up is judged beside all that are in force."""
-        yield f"rule {request.command.rule_id}"
-        if demand_of(request.command) != RuleDemand():
+        """The rule; what costs more than a look-up is judged beside all that are in force, and an
+        emergency beside those before it."""
+        command = request.command
+        yield f"rule {command.rule_id}"
+        if command.op == "approve" or demand_of(command) != RuleDemand():
             yield "demand"
+        if wish_of(command, self._policy) == "emergency":
+            yield "emergency"
 
     def newest(self, request: CommandRequest[WatchCommand], state: KnownRules) -> NewestDecision:
-        """See `DecisionMachine.newest`."""
-        rule = state.get(request.command.rule_id)
+        """See `DecisionMachine.newest`. Of a request that made a proposal or ended one, that."""
+        rule_id = request.command.rule_id
+        rule, proposal = state.get(rule_id), state.proposals.get(rule_id)
+        if proposal.command_id == request.command_id != rule.command_id:
+            return NewestDecision(
+                proposal.version, proposal.command_id, "", 0, is_in_force=False,
+                waits=proposal.waits is not None,
+            )  # fmt: skip
         return NewestDecision(
             rule.version, rule.command_id, rule.decided_by, rule.decided_at_ms,
-            is_in_force=rule.state is RuleState.IN_FORCE,
+            is_in_force=rule.state is RuleState.IN_FORCE, ends_at_ms=rule.ends_at_ms,
         )  # fmt: skip
 
     def follow(
@@ -82,36 +96,58 @@ class RuleMachine:
     ) -> DecidedState:
         """See `DecisionMachine.follow`."""
         command = request.command
-        check_lengths(request)
-        if not command.rule_id:
-            raise RuleError("rule_id", "a command names a rule", "text_length")
-        check_length("rule_id", command.rule_id)
-        check_length("author", command.author)
-        following = TRANSITIONS[state.get(command.rule_id).state, command.op]
+        _check_lengths(request)
+        wish = wish_of(command, self._policy)
+        following = TRANSITIONS[state.state(command.rule_id, now_ms), wish]
         if isinstance(following, str):
-            field, text = _TEXTS[following]
+            field, text = REFUSALS[following]
             raise RuleError(field, text, following)
-        if following is RuleState.IN_FORCE:
-            check_rule(command, now_ms)
-            check_demand(command, state.demand_beside(command.rule_id))
+        check_wish(request, wish, state, self._policy, now_ms)
+        if wish in ("put", "propose", "emergency"):
+            _check_text(command, state, now_ms)
+        if wish == "propose":
+            proposal = proposed(request, state, now_ms)
+            return DecidedState(proposal.version, (recorded(proposal),), waits=True)
+        if wish in ("reject", "withdraw"):
+            check_settling(command, wish, _waiting(state, command.rule_id))
+            [end] = settled(request, state, now_ms)
+            return DecidedState(end.version, (recorded(end),))
+        return self._with_rule(request, wish, state, now_ms)
+
+    def _with_rule(
+        self, request: CommandRequest[WatchCommand], wish: str, state: KnownRules, now_ms: int
+    ) -> DecidedState:
+        """Of what changes what is in force. Raises `RuleError`."""
+        command = request.command
         version = state.versions.next_version(command.rule_id, now_ms)
-        rule = _decided(request, version, now_ms)
-        return DecidedState(version, (recorded_rule(rule),))
+        if wish == "approve":
+            waiting = _waiting(state, command.rule_id)
+            check_settling(command, wish, waiting)
+            _check_text(waiting.text, state, now_ms)
+            rule = approved_rule(waiting, request, version, now_ms)
+        else:
+            rule = decided_rule(request, state, version, now_ms)
+        records: list[RuleRecord] = [rule, *settled(request, state, now_ms)]
+        if wish == "emergency":
+            records = [*emergency_targets(request, state, now_ms), rule]
+        return DecidedState(version, tuple(map(recorded, records)))
 
 
-def recorded_rule(rule: DecidedRule) -> KeyedValue:
-    """As it stands on `state.watchlist`."""
-    return KeyedValue(rule.rule_id.encode(), msgspec.json.encode(rule))
+def _waiting(state: KnownRules, rule_id: str) -> WatchProposal:
+    """In a state in which something does."""
+    waiting = state.proposals.get(rule_id).proposal()
+    assert waiting is not None
+    return waiting
 
 
-def _decided(
-    request: CommandRequest[WatchCommand], version: int, now_ms: int
-) -> DecidedRule:
-    """Of a removal only who and why: the rest is the rule that ends."""
-    command = request.command
-    kept = {"rule_id", "op", "author", "issuer", "account", "reason", "case"}
-    if command.op == "put":
-        kept |= set(WatchCommand.__struct_fields__) - {"session", "seen_version", "signature"}
-    fields = {name: getattr(command, name) for name in kept}
-    changed = {"version": version, "command_id": request.command_id, "decided_at_ms": now_ms}
-    return DecidedRule(**{**fields, **changed})
+def _check_text(command: WatchCommand, state: KnownRules, now_ms: int) -> None:
+    check_rule(command, now_ms)
+    check_demand(command, state.demand_beside(command.rule_id, now_ms))
+
+
+def _check_lengths(request: CommandRequest[WatchCommand]) -> None:
+    check_lengths(request)
+    if not request.command.rule_id:
+        raise RuleError("rule_id", "a command names a rule", "text_length")
+    for field in ("rule_id", "author", "text_sha256"):
+        check_length(field, getattr(request.command, field))

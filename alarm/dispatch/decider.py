@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any
 
 from alarm.decisions.alarm_machine import AlarmMachine
@@ -26,7 +25,8 @@ from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.list_machine import ListMachine
 from alarm.decisions.machine import DecisionMachine, decide
 from alarm.decisions.requests import CommandRequest, UnreadableRequest, independent
-from alarm.decisions.rule_machine import RuleMachine, recorded_rule
+from alarm.decisions.rule_machine import RuleMachine
+from alarm.decisions.rule_records import recorded
 from alarm.dispatch.commit_lease import CommitLease
 from alarm.dispatch.decision_topics import CLIENT_ID, DecisionTopics
 from alarm.dispatch.metrics import DispatcherMetrics
@@ -44,17 +44,13 @@ from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.groups import DECIDER
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
+from bus.domain.policy import PolicySettings
 from bus.errors import BusError
 from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
 
 log = logging.getLogger(__name__)
 
-MACHINES: Mapping[str, DecisionMachine[Any, Any]] = MappingProxyType({
-    one.requests_topic: one for one in (RuleMachine(), ListMachine(), AlarmMachine())
-})  # fmt: skip
-"""By their topics, `REQUEST_TOPICS`, which have one partition each."""
-PLACES = tuple(TopicPartition(topic, 0) for topic in MACHINES)
 LOCK = TopicPartition(CONTROL_WATCHLIST, 0)
 """Whoever is given it decides on all."""
 NOT_TAKEN_OVER = "rules are being taken over"
@@ -64,6 +60,14 @@ POLL_TIMEOUT_S = 0.1
 RETRY_S = 0.2
 AWAY_S = 2.0  # between two attempts while the bus is away
 ANSWER_S = 5.0  # of the group, as of the one of candidates
+
+
+def machines_of(
+    policy: PolicySettings, alarms: AlarmMachine
+) -> Mapping[str, DecisionMachine[Any, Any]]:
+    """By their topics, `REQUEST_TOPICS`, which have one partition each."""
+    machines = (RuleMachine(policy), ListMachine(), alarms)
+    return {one.requests_topic: one for one in machines}
 
 
 class CommandDecider:
@@ -77,7 +81,10 @@ class CommandDecider:
         bus: BusSettings,
         stopping: threading.Event,
         metrics: DispatcherMetrics,
+        policy: PolicySettings,
     ) -> None:
+        self._machines = machines_of(policy, AlarmMachine(lambda: self._role.site_epoch))
+        self._places = tuple(TopicPartition(topic, 0) for topic in self._machines)
         self._site = site
         self._bus = bus
         self._stopping = stopping
@@ -85,8 +92,6 @@ class CommandDecider:
         self._assigned = False
         self._rebalances = 0
         self._next: dict[TopicPartition, int] = {}
-        alarms = AlarmMachine(lambda: self._role.site_epoch)
-        self._machines = {**MACHINES, alarms.requests_topic: alarms}
         self._topics: DecisionTopics | None = None
 
     def run(self) -> None:
@@ -100,11 +105,12 @@ class CommandDecider:
                     self._stopping.wait(AWAY_S)
 
     def _run_while_up(self) -> None:
-        needed = (*MACHINES, *(one.state_topic for one in MACHINES.values()), EVENT_COMMAND)
+        states = [one.state_topic for one in self._machines.values()]
+        needed = (*self._machines, *states, EVENT_COMMAND)
         self._cluster = wait_for_topics(admin_client(self._bus), needed, self._stopping)
         with (
             closing(Admin(self._bus, client_id=CLIENT_ID)) as self._admin,
-            closing(TopicFollower(self._bus, MACHINES).start()) as self._followed,
+            closing(TopicFollower(self._bus, self._machines).start()) as self._followed,
             closing(
                 SiteRole(self._bus, f"{CLIENT_ID}-role", asks_epoch=True).start()
             ) as self._role,
@@ -154,7 +160,7 @@ class CommandDecider:
 
     def _follow_topics(self) -> None:
         """Where a topic of requests was made anew, the new one is read from its start."""
-        renewed = self._followed.renewed(self._cluster, MACHINES)
+        renewed = self._followed.renewed(self._cluster, self._machines)
         if not renewed or (now := self._followed.identity) is None:
             return
         self._cluster = self._cluster.with_topics_of(now, renewed)
@@ -178,18 +184,18 @@ class CommandDecider:
         if not self._role.is_known:
             return
         try:
-            committed = self._consumer.committed_offsets(PLACES)
+            committed = self._consumer.committed_offsets(self._places)
         except BusError as error:
             log.warning("decider: the group's position cannot be read yet: %s", error)
             self._stopping.wait(RETRY_S)
             return
         valid, _ = valid_offsets(committed, self._cluster.topic_ids)
         self._topics = topics = DecisionTopics(
-            self._site, self._bus, list(MACHINES.values()), self._stopping
+            self._site, self._bus, list(self._machines.values()), self._stopping
         )
-        for machine in MACHINES.values():
+        for machine in self._machines.values():
             topics.catch_up(machine.state_topic)
-        begin = {place: valid.get(place, BEGINNING) for place in PLACES}
+        begin = {place: valid.get(place, BEGINNING) for place in self._places}
         if has_earlier_rules(self._admin):
             first = self._take_over_rules(topics, valid.get(LOCK))
             if first is None:
@@ -211,7 +217,7 @@ class CommandDecider:
             known = topics.state(STATE_WATCHLIST)
             assert isinstance(known, KnownRules)
             missing, begin = earlier.missing(known), earlier.end_offset
-            decisions = [recorded_rule(one) for one in missing]
+            decisions = [recorded(one) for one in missing]
             if not (
                 self._lease.renew({LOCK: 0}, {LOCK: NOT_TAKEN_OVER})
                 and topics.record(STATE_WATCHLIST, decisions, self._lease.until_s)

@@ -17,6 +17,7 @@ from alarm.dispatch.picture_copier import AlarmPictures
 from alarm.dispatch.recorder import OperationsRecorder
 from alarm.dispatch.worker import AlarmWorker
 from alarm.settings import DispatcherSettings
+from bus.domain.policy import PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.metrics.server import MetricsServer
 from bus.notify.settings import NoticeSettings
@@ -35,6 +36,7 @@ class AlarmDispatcher:
         notices: NoticeSettings,
         keep: RetentionSettings = RetentionSettings(),
         pictures: AlarmPictures | None = None,
+        policy: PolicySettings = PolicySettings(),
     ) -> None:
         """Without `pictures` alarms keep the addresses of the originals only."""
         self._stopping = threading.Event()
@@ -47,7 +49,7 @@ class AlarmDispatcher:
             site, bus, settings, self._recorder.settled, self._stopping, self._metrics
         )
 
-        self._decider = CommandDecider(site, bus, self._stopping, self._metrics)
+        self._decider = CommandDecider(site, bus, self._stopping, self._metrics, policy)
 
     def stop(self) -> None:
         """Asks `run` to return."""
@@ -75,9 +77,10 @@ async def serve(
     notices: NoticeSettings,
     keep: RetentionSettings,
     pictures: AlarmPictures,
+    policy: PolicySettings,
 ) -> None:
     """Runs until SIGTERM or Ctrl-C."""
-    dispatcher = AlarmDispatcher(site, bus, settings, notices, keep, pictures)
+    dispatcher = AlarmDispatcher(site, bus, settings, notices, keep, pictures, policy)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, dispatcher.stop)

@@ -30,6 +30,13 @@ from bus.contracts import headers
 from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import decode_diverged_range
 from bus.contracts.plate_lists import ListRecord, is_chunk_key
+from bus.contracts.proposals import (
+    BesideRules,
+    EmergencyTarget,
+    SettledProposal,
+    beside_rules,
+    key_of,
+)
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
@@ -69,7 +76,11 @@ class MaintainedTable(NamedTuple):
 
 
 def read_rule(record: ConsumedRecord) -> TableCommand | None:
-    """A command of the watch list. A rule that is over is gone as if it had been removed."""
+    """A command of the watch list. A rule that is over is gone as if it had been removed, and so is
+    a proposal that is settled, and what an emergency's target may have again."""
+    beside = beside_rules(record.value)
+    if beside is not None:
+        return _command_beside(beside)
     command = command_of(record)
     if command is None:
         return None
@@ -88,6 +99,13 @@ def read_list(record: ConsumedRecord) -> TableCommand | None:
     if found is None:
         return None
     return TableCommand(found.list_id, found.version, found.op == "remove", found.op == "floor")
+
+
+def _command_beside(value: BesideRules) -> TableCommand:
+    return TableCommand(
+        key_of(value), value.version, isinstance(value, SettledProposal),
+        over_at_ms=value.until_ms if isinstance(value, EmergencyTarget) else 0,
+    )  # fmt: skip
 
 
 def read_entry(record: ConsumedRecord) -> TableCommand | None:
@@ -114,13 +132,20 @@ def _with_version(struct: type[Command], value: bytes, version: int) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(command, version=version))
 
 
+def _rule_with_version(value: bytes, version: int) -> bytes:
+    beside = beside_rules(value)
+    if beside is None:
+        return _with_version(DecidedRule, value, version)
+    return msgspec.json.encode(msgspec.structs.replace(beside, version=version))
+
+
 def _removed_days(keep: RetentionSettings) -> int:
     return keep.removed_days
 
 
 TABLES = (
     MaintainedTable(
-        STATE_WATCHLIST, read_rule, _removed_days, partial(_with_version, DecidedRule),
+        STATE_WATCHLIST, read_rule, _removed_days, _rule_with_version,
         lambda version: DecidedRule(rule_id=FLOOR_KEY, op="floor", version=version),
     ),
     MaintainedTable(

@@ -34,12 +34,12 @@ def import_uploaded(site: SiteSettings, bus: BusSettings, upload: ListUpload) ->
     """One after the other is enough. Raises `CommandError` for what is wrong with the file or the
     words, `CommandNotAcknowledged` while the bus is away, `CommandUnanswered`."""
     check_list_id(upload.list_id)
-    report = upload.path.with_name(f"{upload.path.name}.refused.csv")
+    report = Path(f"{upload.path}.refused.csv")
     try:
         with closing(ListImporter(bus, site.name, CLIENT_ID)) as importer:
             return _import(importer, upload, report)
     except (ListFileError, NoPlateColumn, TooManyLines, ExcelUnreadable) as error:
-        text = str(error).replace(str(upload.path), "the file").replace(str(report), "the report")
+        text = str(error).replace(str(report), "the report").replace(upload.path, "the file")
         raise CommandError("file", text, "file") from error
     except (CatchUpTimeout, BusError, OSError) as error:
         raise CommandNotAcknowledged(str(error)) from error
@@ -48,7 +48,7 @@ def import_uploaded(site: SiteSettings, bus: BusSettings, upload: ListUpload) ->
 
 
 def _import(importer: ListImporter, upload: ListUpload, report: Path) -> ListImport:
-    read = read_list(upload.path, report, lambda *_: None)
+    read = read_list(Path(upload.path), report, lambda *_: None)
     record, difference = importer.compare(upload.list_id, read)
     command = msgspec.structs.replace(
         put_command(upload.list_id, record, upload.text, difference),

@@ -66,7 +66,7 @@ class FuzzyPlates:
         return (PLATE, CONFIDENCES)
 
     def index_cells(self) -> tuple[IndexCells, ...]:
-        """By parts of each plate: 15 or 17 of a usual one, 29 or 37 of one with a high price."""
+        """By texts of each plate: some 17 of a usual one, 29 or 37 of one with a high price."""
         cells: dict[PlateParts, dict[Values, None]] = {}
         for plate, highest in self.plates:
             if highest > NARROW:

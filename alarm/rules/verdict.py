@@ -84,6 +84,7 @@ def _alarm(
         raised_at_ms=now_ms,
         plate_number=_text(message, "车牌号码"),
         plate_is_doubtful=is_doubtful(attributes.get(PLATE, "")) and PLATE in asked,
+        is_emergency=rule.command.emergency_hours > 0,
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in asked if name in attributes},

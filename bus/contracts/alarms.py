@@ -60,7 +60,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     separate or stand for a character that was not read. `target`: the plate of the rule, or of its
     list, that was meant, else what was read of it; empty where nothing says that another record is
     of the same target. `branch`, of a rule whose tree has an `or`: the text of the first of its
-    parts that held. `listed`: of a rule that asks for a list.
+    parts that held. `listed`: of a rule that asks for a list. `is_emergency`: its rule was in force
+    without an approval.
     """
 
     alarm_id: str
@@ -79,6 +80,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     picture_url: str = ""
     attributes: dict[str, str] = {}
     branch: str = ""
+    is_emergency: bool = False
     target: str = ""
     listed: ListedPlate | None = None
     record: str = ""

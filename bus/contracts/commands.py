@@ -1,8 +1,9 @@
 """Commands of operators, what was decided of them, and the answers.
 
 A request stands on its topic (rules: `control.watchlist`), the decision on another (rules:
-`state.watchlist`, key `rule_id`; the newest one per key is the state), the answer on
-`event.command` (key: the command's id). Only the site's decider (`alarm.decisions`) reads requests.
+`state.watchlist`, key `rule_id`; the newest one per key is the state; what waits for an approval is
+beside it, see `bus.contracts.proposals`), the answer on `event.command` (key: the command's id).
+Only the site's decider (`alarm.decisions`) reads requests.
 In/out: frozen structs, JSON with English keys. Never: matching (that is `alarm.rules`).
 """
 
@@ -59,13 +60,15 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     `where` is a tree of conditions; a rule has `match`, `where` or both, and a record that meets it
     meets both. `op` is explicit because a tombstone parses to null; `floor` is no rule: no command
     up to its version is accepted any more. `quiet_s`: so long before and after an alarm no other
-    record of that target at that place raises one; 0: each does.
+    record of that target at that place raises one; 0: each does. `approve`, `reject` and `withdraw`
+    settle what is proposed under the rule's id; an approval names the SHA-256 of the text that it
+    approves. A `put` with `emergency_hours` is in force at once, for so long and no longer.
     """
 
     TOPIC: ClassVar[str] = CONTROL_WATCHLIST
 
     rule_id: str
-    op: Literal["put", "remove", "floor"]
+    op: Literal["put", "approve", "reject", "withdraw", "remove", "floor"]
     version: int  # epoch ms; of a decision: a later version wins in any order of arrival
     kind: MatchedKind = USUAL_KIND
     name: str = ""
@@ -77,6 +80,8 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     quiet_s: int = USUAL_QUIET_S
     author: str = ""
     note: str = ""
+    emergency_hours: int = 0  # 0: no emergency
+    text_sha256: str = ""  # of what is approved, rejected or withdrawn
 
     @property
     def key(self) -> str:
@@ -86,10 +91,15 @@ class WatchCommand(Command, frozen=True, kw_only=True):
 
 class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
     """`state.watchlist`: the rule in force, or its end, as it was decided. `version` is larger than
-    every earlier one of the rule; `command_id` is the request's.
+    every earlier one of the rule; `command_id` is the request's. `proposal` is the version of the
+    proposal that it settled; of an approved rule `account` is who proposed it.
     """
 
+    op: Literal["put", "remove", "floor"]
     decided_at_ms: int = 0  # 0: by a version of the product that did not decide
+    proposal: int = 0
+    approved_by: str = ""
+    approval_reason: str = ""
 
     @property
     def decided_by(self) -> str:
@@ -98,7 +108,8 @@ class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`event.command`: what became of one request: in force under `version`, or refused.
+    """`event.command`: what became of one request: in force under `version`, waiting for an
+    approval under it (`proposed`), or refused. What ends a proposal is accepted.
 
     A refusal names its reason (`code`), the part at fault (`field`) and says it in English; of a
     command that saw another version, who made the present one and when. A command that comes again
@@ -109,8 +120,8 @@ class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):
     topic: str  # of the request
     offset: int  # of the request
     key: str  # of what was to be changed, of a rule its id
-    state: Literal["accepted", "refused"]
-    version: int = 0  # accepted: of the decision; a stale command: the present one
+    state: Literal["accepted", "proposed", "refused"]
+    version: int = 0  # of what was decided; a stale command: the present one
     code: str = ""
     field: str = ""
     text: str = ""

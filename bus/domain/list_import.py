@@ -5,7 +5,6 @@ In/out: structs. Never: a line of the file.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -29,10 +28,10 @@ class ListText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListUpload(NamedTuple):
-    """A file that somebody has sent. `is_dry_run`: only what would change."""
+    """A file that somebody has sent, where it lies. `is_dry_run`: only what would change."""
 
     list_id: str
-    path: Path
+    path: str
     text: ListText
     account: str
     reason: str = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Expression
 from bus.contracts.plate_lists import LIST_RULE
+from bus.contracts.proposals import SEPARATOR
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.command_error import CommandError
 from bus.domain.expressions.check import check_complete
@@ -59,6 +60,8 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
     """Raise `RuleError` for a rule that cannot be meant."""
     if command.rule_id == FLOOR_KEY:
         raise RuleError("rule_id", f"{FLOOR_KEY} is no rule's id", "reserved")
+    if SEPARATOR in command.rule_id:
+        raise RuleError("rule_id", f"a rule's id has no {SEPARATOR} in it", "reserved")
     if command.rule_id.startswith(LIST_RULE):
         raise RuleError(
             "rule_id", f"{LIST_RULE}… is the id of a list's own rule; choose another", "reserved"

@@ -40,14 +40,16 @@ _KINDS = {
     },
 }  # fmt: skip
 _WORDS = {
-    "zh": {"alarm": "告警", "open": "故障开始", "closed": "故障结束", "time": "时间",
+    "zh": {"emergency": "紧急布控告警",
+           "alarm": "告警", "open": "故障开始", "closed": "故障结束", "time": "时间",
            "checkpoint": "卡口", "camera": "设备", "id": "编号", "detail": "详情",
            "again": "注意", "perhaps": "失联站点或恢复之前可能已发送过此通知",
            "digest": "恢复备份后汇总", "crowd": "同一规则一分钟内的更多告警",
            "alarms": "告警数", "incidents": "故障数",
            "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
-    "en": {"alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
+    "en": {"emergency": "emergency alarm",
+           "alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
            "checkpoint": "checkpoint", "camera": "device", "id": "id", "detail": "detail",
            "again": "note",
            "perhaps": "the lost site, or what ran before a restore, may have sent this before",
@@ -82,7 +84,8 @@ def notice_text(body: bytes, language: Language, zone: tzinfo) -> NoticeText:
 
 def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
     words = _WORDS[language]
-    line = f"{words['alarm']}: {alarm.rule_name or alarm.rule_id} {plate_text(alarm.plate_number)}"
+    what = words["emergency"] if alarm.is_emergency else words["alarm"]
+    line = f"{what}: {alarm.rule_name or alarm.rule_id} {plate_text(alarm.plate_number)}"
     rows = [
         (words["time"], _clock(alarm.captured_at_ms, zone)),
         (words["checkpoint"], alarm.checkpoint_id),

@@ -29,8 +29,10 @@ from bus.files.lock_file import hold_lock_file
 from bus.notify.notice_table import mark_repeated
 from bus.runtime.wall_clock import now_ms
 from deploy.backup.control_topics import (
+    PROPOSALS,
     REGISTER,
     RULES,
+    encode_beside_rules,
     encode_rules,
     read_control,
     register_text,
@@ -49,7 +51,7 @@ FORMAT = 3
 FORMATS_READ = (1, 2, 3)
 """1: before the rules and who has acknowledged what; 2: before lists of plates."""
 MANIFEST = "manifest.json"
-OPERATIONS, WATCH = "operations.db", "watch.db"
+OPERATIONS, WATCH, QUESTIONS = "operations.db", "watch.db", "questions.db"
 BUSY_TIMEOUT_S = 10.0  # a reader waits only while another process recovers the file after a crash
 _BLOCK_BYTES = 1 << 20
 
@@ -82,6 +84,7 @@ def places(settings: Settings, *, with_records: bool = True) -> dict[str, Path]:
         WATCH: settings.watch.file_path(site),
         "accounts.db": site.data_path / "console" / "accounts.db",
         "acknowledged.db": site.data_path / "notices" / "acknowledged.db",
+        QUESTIONS: site.data_path / QUESTIONS,
         REGISTER: site.data_path / REGISTER,
     }
     if with_records and url.startswith("sqlite://"):
@@ -147,7 +150,7 @@ def restore(
     wanted = places(settings, with_records="records.db" in names)
     for path in wanted.values():
         _refuse_open_store(path)
-    for name in (RULES, LISTS):
+    for name in (RULES, PROPOSALS, LISTS):
         if name in names:
             wanted[name] = restored_folder(settings) / name
     there = [str(path) for path in wanted.values() if path.exists()]
@@ -194,8 +197,8 @@ def read_manifest(source: Path) -> BackupManifest:
         raise OperatorError(f"{source} is no backup of ours: {error}") from error
     if manifest.format not in FORMATS_READ:
         raise OperatorError(f"{source} has format {manifest.format}; this program reads {FORMAT}")
-    known = {"records.db", OPERATIONS, WATCH, "accounts.db", "acknowledged.db"}
-    known |= {REGISTER, RULES, LISTS}
+    known = {"records.db", OPERATIONS, WATCH, "accounts.db", "acknowledged.db", QUESTIONS}
+    known |= {REGISTER, RULES, PROPOSALS, LISTS}
     for file in manifest.files:
         if file.name not in known:
             raise OperatorError(f"{source}: {file.name!r} is no file of a backup")
@@ -215,7 +218,10 @@ def _control(settings: Settings) -> tuple[dict[str, bytes], list[str]]:
         )
         return ({RULES: encode_rules(rules)} if rules else {}), [summary]
     register = register_text(state)
-    found = {RULES: encode_rules(state.rules), LISTS: encode_lists(state.lists)}
+    found = {
+        RULES: encode_rules(state.rules), PROPOSALS: encode_beside_rules(state.beside_rules),
+        LISTS: encode_lists(state.lists),
+    }  # fmt: skip
     return found | ({REGISTER: register} if register else {}), []
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from alarm.decisions.known_rules import KnownRules
+from alarm.proposals_reader import read_known
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_topics
@@ -25,6 +27,7 @@ from bus.client.register_follower import RegisterFollower
 from bus.client.register_writer import send_entries
 from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.headers import SCHEMA, SITE
+from bus.contracts.proposals import BesideRules, EmergencyTarget, key_of
 from bus.contracts.register import Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
@@ -42,14 +45,16 @@ READ_S = 20.0  # a topic of rules or of places is read in one or two
 SEND_S = 60.0
 RETRY_S = 5.0
 AUTHOR = "restore"
-RULES, REGISTER = "rules.json", "register.json"
+RULES, PROPOSALS, REGISTER = "rules.json", "proposals.json", "register.json"
 
 
 class ControlState(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands on the control topics: the rules in force and their version floor, lists with
-    their lines. `register` is None while its topic is empty."""
+    """What stands on the control topics: the rules in force and their version floor, what waits for
+    an approval, which targets had an emergency, lists with their lines. `register` is None while
+    its topic is empty."""
 
     rules: list[WatchCommand]
+    beside_rules: list[BesideRules]
     lists: list[SavedList]
     register: Register | None
 
@@ -72,13 +77,18 @@ def read_control(settings: Settings) -> ControlState:
             rules = [rule.command for _, rule in sorted(reader.rules.rules.items())]
             if reader.rules.versions.floor >= 0:
                 rules.append(_floor(reader.rules.versions.floor))
+        known = read_known(settings.bus, CLIENT_ID, READ_S)
     except (CatchUpTimeout, ClusterUnavailable) as error:
         raise BusError(ErrorCode.REQUEST_TIMED_OUT, f"{STATE_WATCHLIST}: {error}") from error
     lists = read_saved_lists(settings)
     with closing(_register(settings)) as follower:
         entries = follower.entries()
-    register = register_of(entries) if entries else None
-    return ControlState(rules=rules, lists=lists, register=register)
+    return ControlState(
+        rules=rules,
+        beside_rules=_beside_rules(known),
+        lists=lists,
+        register=register_of(entries) if entries else None,
+    )
 
 
 def encode_rules(rules: Sequence[WatchCommand]) -> bytes:
@@ -86,11 +96,17 @@ def encode_rules(rules: Sequence[WatchCommand]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(rules), indent=1)
 
 
+def encode_beside_rules(values: Sequence[BesideRules]) -> bytes:
+    """The same of what stands beside rules."""
+    return msgspec.json.format(msgspec.json.encode(values), indent=1)
+
+
 def put_back(settings: Settings, stopping: threading.Event) -> None:
     """Put on the topics what a restore has left and they lack; tries until it is there."""
     folder = restored_folder(settings)
     steps: dict[Path, Callable[[Settings, bytes], int]] = {
-        folder / RULES: _put_rules, folder / LISTS: put_lists, folder / REGISTER: _put_register,
+        folder / RULES: _put_rules, folder / PROPOSALS: _put_beside_rules,
+        folder / LISTS: put_lists, folder / REGISTER: _put_register,
     }  # fmt: skip
     if any(path.exists() for path in steps):
         _wait_for_topics(settings, stopping)
@@ -132,6 +148,34 @@ def _put_rules(settings: Settings, data: bytes) -> int:
         what="rules",
     )
     return len(missing)
+
+
+def _put_beside_rules(settings: Settings, data: bytes) -> int:
+    """Behind the rules: what a decision on its rule has settled is known as settled."""
+    wanted = msgspec.json.decode(data, type=list[BesideRules])
+    known = read_known(settings.bus, CLIENT_ID, READ_S)
+    missing = [one for one in wanted if not _is_known(one, known)]
+    send_all(
+        settings.bus,
+        CLIENT_ID,
+        STATE_WATCHLIST,
+        (KeyedValue(key_of(one).encode(), msgspec.json.encode(one)) for one in missing),
+        headers=[(SCHEMA, TOPICS[STATE_WATCHLIST].schema), (SITE, settings.site.name)],
+        timeout_s=SEND_S,
+        what="proposals",
+    )
+    return len(missing)
+
+
+def _beside_rules(known: KnownRules) -> list[BesideRules]:
+    return [*known.all_waiting(), *known.proposals.emergencies()]
+
+
+def _is_known(one: BesideRules, known: KnownRules) -> bool:
+    if isinstance(one, EmergencyTarget):
+        return known.proposals.has_emergency(one)
+    is_settled = known.get(one.rule_id).proposal >= one.version
+    return is_settled or known.proposals.get(one.rule_id).version >= one.version
 
 
 def _floor(version: int) -> DecidedRule:

@@ -95,7 +95,8 @@ def demo(
     Brokers, controller and HBase make another arrangement, with data of its own below `demo/`.
     """
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
-    settings = with_changes(ctx.obj, {k: v for k, v in changes.items() if v is not None})
+    chosen = {k: v for k, v in changes.items() if v is not None}
+    settings = with_changes(ctx.obj, {**NO_POLICY_CHANGES, **chosen})
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     if sites > 1:
@@ -151,6 +152,10 @@ def _two_sites(
     return tasks.run(
         demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
     )
+
+
+NO_POLICY_CHANGES = {"policy.requires_approval": "false", "policy.requires_reason": "false"}
+"""In a demonstration whoever asks is answered, and its city's rules are in force at once."""
 
 
 def _with_data_in(settings: Settings, folder: Path) -> Settings:

@@ -15,10 +15,12 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from alarm.proposals_cli import CaseOption, ReasonOption
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.register import Register
 from bus.domain.alarm_life import no_state
 from deploy.open_stores import open_operations, open_records, picture_reader
+from deploy.product.shell_question import note_question
 from deploy.roles.run import console_settings
 from deploy.settings.composed import Settings
 from ingest.store.port import PageRequest, Query, RecordRow, StoreError
@@ -59,6 +61,8 @@ def evidence(
     until: Annotated[str, typer.Option(help="Captured before.")] = "",
     to: Annotated[Path, typer.Option(help="The file to write.")] = Path("evidence.zip"),
     language: Annotated[str, typer.Option(help="Of the page to print: zh or en.")] = "zh",
+    reason: ReasonOption = "",
+    case: CaseOption = "",
 ) -> None:
     """Pack pictures, the devices' own messages, both clocks and hashes, with a page to print."""
     asked = {"alarm": alarm, "record": record, "plate": plate}
@@ -67,6 +71,7 @@ def evidence(
     if language not in LANGUAGES:
         raise typer.BadParameter("zh or en", param_hint="--language")
     about = {name: text for name, text in (asked | {"from": since, "until": until}).items() if text}
+    note_question(ctx, "evidence", about, reason, case)
     try:
         found = _found(ctx.obj, about)
         made = _write(ctx.obj, about, found, to, language)

@@ -16,7 +16,6 @@ import typer
 from rich.table import Table
 
 from alarm.cli import (
-    CLIENT_ID,
     KindOption,
     MatchOption,
     PlateOption,
@@ -25,15 +24,21 @@ from alarm.cli import (
     rule_of_options,
     watch_commands,
 )
+from alarm.command_request import CLIENT_ID
 from alarm.preview import preview_piece
+from alarm.proposals_cli import CaseOption, ReasonOption
 from alarm.site_register import places_of
 from bus.cli.show import AsJson, print_json, screen
 from bus.contracts.commands import USUAL_KIND, WatchCommand
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_preview import PreviewTotals, days_back
+from bus.domain.rule_targets import names_somebody
 from bus.runtime import wall_clock
 from deploy.open_stores import open_records
+from deploy.product import approval_cli
+from deploy.product.shell_question import note_question
 from ingest.store.port import RecordReader, StoreError
+from monitor.questions.question import rule_sentence
 
 MOST_DAYS = 366
 MOST_PLACES = 10
@@ -46,6 +51,7 @@ def mount(app: typer.Typer) -> None:
     """Add the commands of this module."""
     watch = watch_commands()
     watch.command("preview")(preview)
+    approval_cli.mount(watch)
     app.add_typer(watch, name="watch")
 
 
@@ -63,11 +69,17 @@ def preview(
     where: WhereOption = "",
     days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="Back from today.")] = 7,
     most: Annotated[int, typer.Option(min=1, help=_MOST_HELP)] = 5_000_000,
+    reason: ReasonOption = "",
+    case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Count what a rule would have hit, newest day first, before it is put. Ctrl-C stops it."""
     rule = rule_of_options(ctx, plate, match, kind, where)
     check_options(rule)
+    note_question(
+        ctx, "preview", {"rule": rule_sentence(rule)}, reason, case,
+        names_somebody=names_somebody(rule),
+    )  # fmt: skip
     counts = PreviewCounts()
     try:
         with closing(open_records(ctx.obj)) as reader:

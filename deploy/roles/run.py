@@ -166,7 +166,7 @@ def _dispatcher(settings: Settings) -> int:
     tasks.run(
         serve(
             settings.site, settings.bus, settings.dispatcher, settings.notices,
-            settings.retention, pictures,
+            settings.retention, pictures, settings.policy,
         )
     )  # fmt: skip
     return 0
@@ -202,6 +202,7 @@ def _console(settings: Settings) -> int:
             read_processes=lambda: supervised(settings.site.data_path),
             read_watch=partial(_watch_sign, settings),
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),
+            policy=settings.policy,
         )
     )
     return 0

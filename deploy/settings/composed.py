@@ -21,6 +21,7 @@ from alarm.settings import DispatcherSettings
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
 from broker.settings import SettingError, split
+from bus.domain.policy import PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
@@ -53,6 +54,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "pictures": PictureSettings,
     "watch": WatchSettings,
     "retention": RetentionSettings,
+    "policy": PolicySettings,
     "mirror": MirrorSettings,
 }
 SECRET_MASK = "***"  # what `config` prints for a secret that is set; no value of any key
@@ -81,6 +83,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     pictures: PictureSettings
     watch: WatchSettings
     retention: RetentionSettings
+    policy: PolicySettings
     mirror: MirrorSettings
     arguments: tuple[str, ...] = ()
 

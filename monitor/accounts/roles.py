@@ -27,6 +27,8 @@ class ConsoleOperation(str, Enum):
     EXPORT = "export"  # many records at once, out of the house
     WATCH_READ = "watch.read"
     WATCH_WRITE = "watch.write"
+    WATCH_APPROVE = "watch.approve"
+    QUESTIONS_READ = "questions.read"  # who asked what, when and why
     REGISTER_WRITE = "register.write"
     BUS_READ = "bus.read"
     SYSTEM_READ = "system.read"
@@ -66,6 +68,8 @@ _ALLOWED: dict[ConsoleOperation, frozenset[AccountRole]] = {
     ),
     ConsoleOperation.WATCH_READ: EVERYBODY,
     ConsoleOperation.WATCH_WRITE: frozenset({AccountRole.OPERATOR}),
+    ConsoleOperation.WATCH_APPROVE: frozenset({AccountRole.APPROVER}),
+    ConsoleOperation.QUESTIONS_READ: frozenset({ADMINISTRATOR}),
     ConsoleOperation.REGISTER_WRITE: frozenset({AccountRole.OPERATOR}),
     ConsoleOperation.BUS_READ: EVERYBODY,
     ConsoleOperation.SYSTEM_READ: EVERYBODY,

@@ -16,10 +16,12 @@ from monitor.api.access import VIEW, json_response
 from monitor.api.alarm_life import state_of, states_of
 from monitor.api.alarm_requests import add_alarm_requests
 from monitor.api.alarm_views import life_detail, life_fields
+from monitor.api.asking import asking
 from monitor.api.export import EXPORT_PAGE, Export, add_exports
 from monitor.api.parameters import Cursor, SeverityName, ShortText, StageName, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import Row, alarm_detail, alarm_row
+from monitor.questions.question import Asker, PersonQuestion, QuestionKind, question_about
 
 MAX_PAGE = 500
 TABLE_COLUMNS = (
@@ -34,6 +36,7 @@ TABLE_COLUMNS = (
     "plate",
     "plate_number",
     "plate_is_doubtful",
+    "is_emergency",
     "checkpoint_id",
     "checkpoint",
     "district_id",
@@ -109,11 +112,17 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
 
 
 async def alarm_page(
-    services: ConsoleServices, question: AlarmQuestion, page: PageRequest
+    services: ConsoleServices, asked: PersonQuestion, question: AlarmQuestion, page: PageRequest
 ) -> tuple[Sequence[Alarm], str]:
-    """Alarms, newest first, and the cursor of the next page. Raises `QueryUnavailable`."""
-    asked = msgspec.structs.asdict(question)
-    return await services.alarms.run(lambda r: r.alarms(page=page, **asked))
+    """Alarms, newest first, and the cursor of the next page. Raises `QueryUnavailable`, and what
+    `QuestionPort.note` does."""
+    parts = msgspec.structs.asdict(question)
+    return await services.questions.alarms(asked, lambda r: r.alarms(page=page, **parts))
+
+
+def about_alarms(who: Asker, kind: QuestionKind, question: AlarmQuestion) -> PersonQuestion:
+    """What is kept of such a question."""
+    return question_about(who, kind, msgspec.structs.asdict(question))
 
 
 async def alarm_rows(services: ConsoleServices, alarms: Sequence[Alarm]) -> list[Row]:
@@ -132,10 +141,12 @@ def _add_search(
     @router.get("/alarms", dependencies=[VIEW])
     async def alarms(
         q: AlarmQuestion = Depends(question),
+        asker: Asker = Depends(asking(services)),
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: Cursor = "",
     ) -> Response:
-        rows, following = await alarm_page(services, q, PageRequest(limit=limit, cursor=cursor))
+        asked, page = about_alarms(asker, "alarms", q), PageRequest(limit=limit, cursor=cursor)
+        rows, following = await alarm_page(services, asked, q, page)
         shown = await alarm_rows(services, rows)
         return json_response({"rows": shown, "cursor": following})
 
@@ -145,12 +156,15 @@ def _add_exports(
 ) -> None:
     """All that a question finds, as a file."""
 
-    async def export(q: AlarmQuestion = Depends(question)) -> Export[AlarmRow]:
+    async def export(
+        q: AlarmQuestion = Depends(question), asker: Asker = Depends(asking(services))
+    ) -> Export[AlarmRow]:
         register, zone = services.register.read(), services.site.tz
+        asked = about_alarms(asker, "alarm export", q)
 
         async def fetch(cursor: str) -> tuple[Sequence[AlarmRow], str]:
             page = PageRequest(limit=EXPORT_PAGE, cursor=cursor)
-            rows, following = await alarm_page(services, q, page)
+            rows, following = await alarm_page(services, asked, q, page)
             states = await states_of(services, rows)
             return [AlarmRow(one, states[one.alarm_id]) for one in rows], following
 

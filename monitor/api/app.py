@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bus.contracts.command_codes import (
     ALREADY_TAKEN,
     BY_SOMEBODY,
+    NO_PROPOSAL,
     NO_SUCH_ALARM,
     NO_SUCH_LIST,
     NO_SUCH_RULE,
@@ -31,6 +32,7 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.access import json_response
 from monitor.api.accounts import account_routes
 from monitor.api.alarm_life import AlarmConflict
+from monitor.api.asking import question_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
@@ -43,6 +45,7 @@ from monitor.api.plate_lists import plate_list_routes
 from monitor.api.platform import platform_routes
 from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview_routes
+from monitor.api.proposals import proposal_routes
 from monitor.api.records import record_routes
 from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
@@ -53,6 +56,8 @@ from monitor.live.command_sender import (
     CommandRefused,
     CommandUnanswered,
 )
+from monitor.questions.question import ReasonMissing
+from monitor.questions.question_log import QuestionsUnavailable
 
 NO_ANSWER = "No response returned."  # Starlette's words
 
@@ -72,6 +77,8 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         chart_routes(services),
         operation_routes(services),
         preview_routes(services),
+        proposal_routes(services),
+        question_routes(services),
         plate_list_routes(services),
         list_change_routes(services),
         evidence_routes(services),
@@ -186,6 +193,8 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(CommandNotAcknowledged, 503)
     on(CommandUnanswered, 504)
     app.add_exception_handler(CommandRefused, _refused)
+    on(QuestionsUnavailable, 503)
+    app.add_exception_handler(ReasonMissing, _reason_missing)
     app.add_exception_handler(AlarmConflict, _taken)
     app.add_exception_handler(CommandError, _not_asked)
     on(AcknowledgementsUnavailable, 503)
@@ -195,6 +204,15 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)
     on(UnicodeDecodeError, 400)
+
+
+async def _reason_missing(_: Request, raised: Exception) -> Response:
+    """Which of both, and how it is said."""
+    if not isinstance(raised, ReasonMissing):
+        raise raised
+    return json_response(
+        {"error": str(raised), "field": raised.field, "code": raised.code}, 422
+    )
 
 
 async def _refused(_: Request, raised: Exception) -> Response:
@@ -216,7 +234,8 @@ async def _refused(_: Request, raised: Exception) -> Response:
 def _status(code: str) -> int:
     if code in BY_SOMEBODY or code in OTHER_STAGE:
         return 409
-    return 404 if code in (NO_SUCH_RULE, NO_SUCH_LIST, NO_SUCH_ALARM) else 422
+    missing = (NO_SUCH_RULE, NO_SUCH_LIST, NO_SUCH_ALARM, NO_PROPOSAL)
+    return 404 if code in missing else 422
 
 
 async def _taken(_: Request, raised: Exception) -> Response:

@@ -17,6 +17,7 @@ from ingest.store.port import Query as Question
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow
 from monitor.api.alarm_life import state_of
+from monitor.api.asking import asking
 from monitor.api.parameters import ShortText, moment
 from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
@@ -29,6 +30,7 @@ from monitor.evidence.manifest import (
     of_record,
 )
 from monitor.i18n import texts
+from monitor.questions.question import Asker, question_about
 
 PIECE_BYTES = 1 << 18
 Language = Annotated[str, Query(pattern="^(zh|en)$")]
@@ -49,8 +51,14 @@ def _add_alarm(router: APIRouter, services: ConsoleServices, exports: _EvidenceE
     """Also of an alarm whose record the store has forgotten, or while that store is away."""
 
     @router.get("/alarms/{alarm_id:path}")
-    async def alarm_evidence(alarm_id: str, who: Exporter, language: Language = "zh") -> Response:
-        alarm = await services.alarms.run(lambda r: r.alarm(alarm_id))
+    async def alarm_evidence(
+        alarm_id: str,
+        who: Exporter,
+        language: Language = "zh",
+        asker: Asker = Depends(asking(services)),
+    ) -> Response:
+        asked = question_about(asker, "evidence", {"alarm": alarm_id}, naming="alarm")
+        alarm = await services.questions.alarms(asked, lambda r: r.alarm(alarm_id))
         if alarm is None:
             raise HTTPException(404, "no such alarm")
         row, zone = await _stored(services, alarm.record_id), services.site.tz
@@ -84,6 +92,7 @@ def _add_records(router: APIRouter, services: ConsoleServices, exports: _Evidenc
         since: Annotated[str, Query(alias="from")] = "",
         until: str = "",
         language: Language = "zh",
+        asker: Asker = Depends(asking(services)),
     ) -> Response:
         if bool(record) == bool(plate):
             raise HTTPException(422, "give either a record or a plate")
@@ -93,8 +102,10 @@ def _add_records(router: APIRouter, services: ConsoleServices, exports: _Evidenc
             captured_from_ms=moment("from", since, zone),
             captured_until_ms=moment("until", until, zone),
         )
-        rows, _ = await services.records.run(
-            lambda r: r.query(question, PageRequest(limit=MOST_RECORDS + 1))
+        subject = {"record": record, "plate": plate, "from": since, "until": until}
+        asked = question_about(asker, "evidence", subject, naming="record" if record else "plate")
+        rows, _ = await services.questions.records(
+            asked, lambda r: r.query(question, PageRequest(limit=MOST_RECORDS + 1))
         )
         if not rows:
             raise HTTPException(404, "no such record")
@@ -102,8 +113,7 @@ def _add_records(router: APIRouter, services: ConsoleServices, exports: _Evidenc
             raise HTTPException(422, f"more than {MOST_RECORDS} records: choose a shorter time")
         register = services.register.read()
         sources = [of_record(row, register, zone) for row in reversed(rows)]
-        asked = {"record": record, "plate": plate, "from": since, "until": until}
-        about = {name: text for name, text in asked.items() if text}
+        about = {name: text for name, text in subject.items() if text}
         return await exports.answer(who.name, language, about, sources)
 
 

@@ -112,7 +112,7 @@ def _add_import(router: APIRouter, services: ConsoleServices) -> None:
         )  # fmt: skip
         async with working, _received(request, services.site.data_path) as path:
             upload = ListUpload(
-                list_id, path, text, who.name, reason, case, seen_version,
+                list_id, str(path), text, who.name, reason, case, seen_version,
                 confirms_removal=confirms_removal, is_dry_run=dry_run,
             )  # fmt: skip
             found = await asyncio.to_thread(services.import_list, upload)
@@ -122,7 +122,7 @@ def _add_import(router: APIRouter, services: ConsoleServices) -> None:
 
 
 @asynccontextmanager
-async def _received(request: Request, folder: Path) -> AsyncIterator[Path]:
+async def _received(request: Request, folder: Path) -> AsyncIterator[str]:
     """The body as a file, for as long as the block lasts."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix="list-", suffix=".upload") as file:
         size = 0
@@ -132,7 +132,7 @@ async def _received(request: Request, folder: Path) -> AsyncIterator[Path]:
                 raise HTTPException(413, f"a file has at most {MAX_FILE_BYTES >> 20} MiB")
             await asyncio.to_thread(_write, file, chunk)
         file.flush()
-        yield Path(file.name)
+        yield file.name
 
 
 def _write(file: IO[bytes], chunk: bytes) -> None:

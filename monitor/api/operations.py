@@ -32,7 +32,7 @@ from monitor.api.alarm_life import verdicts_by_rule
 from monitor.api.alarm_views import verdict_fields
 from monitor.api.alarms import MAX_PAGE, add_alarms
 from monitor.api.incidents import acknowledged, incident_page
-from monitor.api.parameters import Cursor
+from monitor.api.parameters import Cursor, ShortText
 from monitor.api.register import add_register
 from monitor.api.services import ConsoleServices
 from monitor.api.views import incident_row, rule_row
@@ -57,9 +57,12 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     note: str = ""
     rule_id: str = ""
     seen_version: int = ANY_VERSION
+    emergency_hours: int = 0
+    reason: str = ""
+    case: str = ""
 
 
-class _CommandEnvelope(TypedDict):
+class CommandEnvelope(TypedDict):
     version: int
     author: str
     account: str
@@ -72,11 +75,15 @@ def put_command(services: ConsoleServices, rule: NewRule, author: str) -> WatchC
     rule_id = rule.rule_id or f"w-{secrets.token_hex(6)}"
     fields = {f: getattr(rule, f) for f in rule.__struct_fields__ if f != "rule_id"}
     fields["where"] = parsed_where(rule.kind, rule.where, services.site.zone)
-    return WatchCommand(rule_id=rule_id, op="put", **_envelope(author), **fields)
+    return WatchCommand(rule_id=rule_id, op="put", **envelope(author), **fields)
 
 
 def remove_command(
-    services: ConsoleServices, rule_id: str, author: str, seen_version: int = ANY_VERSION
+    services: ConsoleServices,
+    rule_id: str,
+    author: str,
+    seen_version: int = ANY_VERSION,
+    reason: str = "",
 ) -> WatchCommand | None:
     """The command that takes a rule off; None when no such rule is in force."""
     known = services.hub.live.rules.get(rule_id)
@@ -84,12 +91,13 @@ def remove_command(
         return None
     return WatchCommand(
         rule_id=rule_id, op="remove", kind=known.kind, name=known.name, severity=known.severity,
-        match=known.match, seen_version=seen_version, **_envelope(author),
+        match=known.match, seen_version=seen_version, reason=reason, **envelope(author),
     )  # fmt: skip
 
 
-def _envelope(author: str) -> _CommandEnvelope:
-    return _CommandEnvelope(
+def envelope(author: str) -> CommandEnvelope:
+    """Who asks now, under an id of its own."""
+    return CommandEnvelope(
         version=now_ms(), author=author, account=author, issuer=ISSUER, command_id=new_command_id()
     )
 
@@ -176,16 +184,19 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
     ) -> Response:
         rule = await read_json(request, NewRule, MAX_RULE_BYTES, TOO_LARGE)
-        command = await services.send_rule(put_command(services, rule, who.name))
-        return json_response(rule_row(command, services.site.tz), 201)
+        sent = await services.send_rule(put_command(services, rule, who.name))
+        row = rule_row(sent.command, services.site.tz) | {"waits": sent.waits}
+        return json_response(row, 202 if sent.waits else 201)
 
     @router.delete("/watch/{rule_id:path}")
     async def remove(
         rule_id: str,
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
         seen_version: int = ANY_VERSION,
+        reason: ShortText = "",
     ) -> Response:
-        command = remove_command(services, rule_id, who.name, seen_version)
+        command = remove_command(services, rule_id, who.name, seen_version, reason)
         if command is None:
             raise HTTPException(404, "no such rule in force")
-        return json_response(rule_row(await services.send_rule(command), services.site.tz))
+        sent = await services.send_rule(command)
+        return json_response(rule_row(sent.command, services.site.tz))

@@ -7,7 +7,7 @@ question than the one asked.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 from zoneinfo import ZoneInfo
 
 from fastapi import HTTPException, Request
@@ -16,6 +16,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from monitor.api.views import KINDS, MAX_TEXT, SEVERITIES, STAGES, parse_time
+from monitor.questions.question import QuestionKind
 
 MAX_CURSOR = 512
 
@@ -43,6 +44,8 @@ def _check_cursor(value: str) -> str:
 
 KindName = Annotated[str, _one_of(KINDS)]
 """A kind of data; empty: all of them."""
+QuestionKindName = Annotated[str, _one_of(("", *get_args(QuestionKind)))]
+"""What kind of question was asked; empty: all of them."""
 StageName = Annotated[str, _one_of(STAGES)]
 """How far an alarm is in its life; empty: anywhere."""
 SeverityName = Annotated[str, _one_of(SEVERITIES)]

@@ -13,12 +13,15 @@ from bus.contracts.commands import WatchCommand
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_check import check_rule
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest, check_window
+from bus.domain.rule_targets import names_somebody
 from bus.files.register_file import RegisterSource
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow, json_response, read_json
+from monitor.api.asking import asking
 from monitor.api.operations import MAX_RULE_BYTES, TOO_LARGE, NewRule, put_command
 from monitor.api.services import ConsoleServices
+from monitor.questions.question import Asker, PersonQuestion, rule_sentence
 
 
 class PreviewQuestion(PreviewRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,14 +31,19 @@ class PreviewQuestion(PreviewRequest, frozen=True, kw_only=True, forbid_unknown_
 
 
 async def preview(
-    services: ConsoleServices, rule: WatchCommand, asked: PreviewRequest
+    services: ConsoleServices, asker: Asker, rule: WatchCommand, asked: PreviewRequest
 ) -> PreviewPiece:
-    """The next piece. Raises `RuleError`, `InvalidWindow`, `InvalidCursor`, `QueryUnavailable`."""
+    """The next piece. Raises `RuleError`, `InvalidWindow`, `InvalidCursor`, `QueryUnavailable`, and
+    what `QuestionPort.note` does."""
     check_rule(rule, now_ms())
     check_window(asked)
     places = _places(services.register, services.register.version)
-    return await services.previews.run(
-        lambda reader: services.preview_rule(reader, rule, asked, places)
+    question = PersonQuestion(
+        asker=asker, kind="preview", subject={"rule": rule_sentence(rule)},
+        names_somebody=names_somebody(rule),
+    )  # fmt: skip
+    return await services.questions.preview(
+        question, lambda reader: services.preview_rule(reader, rule, asked, places)
     )
 
 
@@ -53,9 +61,11 @@ def preview_routes(services: ConsoleServices) -> APIRouter:
     async def piece(
         request: Request,
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
+        asker: Asker = Depends(asking(services)),
     ) -> Response:
         asked = await read_json(request, PreviewQuestion, MAX_RULE_BYTES, TOO_LARGE)
-        found = await preview(services, put_command(services, asked.rule, who.name), asked)
+        rule = put_command(services, asked.rule, who.name)
+        found = await preview(services, asker, rule, asked)
         return json_response(
             {"read": found.read, "cursor": found.cursor, "hits": _rows(services, found.hits)}
         )

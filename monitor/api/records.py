@@ -6,15 +6,18 @@ from collections.abc import Callable
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
+import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from ingest.store.port import PageRequest, RecordReader, RecordRow
 from ingest.store.port import Query as Question
 from monitor.api.access import VIEW, json_response
+from monitor.api.asking import asking
 from monitor.api.export import EXPORT_PAGE, Export, add_exports
 from monitor.api.parameters import Cursor, KindName, ShortText, moment
 from monitor.api.services import ConsoleServices
 from monitor.api.views import record_detail, record_row, rejected_row
+from monitor.questions.question import Asker, PersonQuestion, QuestionKind, question_about
 
 MAX_PAGE = 1000
 MAX_PLATE_PART = 32
@@ -57,6 +60,12 @@ def record_routes(services: ConsoleServices) -> APIRouter:
     return router
 
 
+def about_records(asker: Asker, kind: QuestionKind, q: Question) -> PersonQuestion:
+    """What is kept of such a question."""
+    named = {name: value for name, value in msgspec.structs.asdict(q).items() if value}
+    return question_about(asker, kind, named, naming="plate" if q.plate else "text")
+
+
 def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
     """The dependency that reads a question out of the query's parameters."""
 
@@ -89,14 +98,18 @@ def _add_search(
 ) -> None:
     """A page of what a question finds, and how many there are."""
 
+    asker = Depends(asking(services))
+
     @router.get("/records", dependencies=[VIEW])
     async def records(
         q: Question = Depends(question),
+        who: Asker = asker,
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: Cursor = "",
     ) -> Response:
-        rows, following = await services.records.run(
-            lambda r: r.query(q, PageRequest(limit=limit, cursor=cursor))
+        rows, following = await services.questions.records(
+            about_records(who, "search", q),
+            lambda r: r.query(q, PageRequest(limit=limit, cursor=cursor)),
         )
         register, zone = services.register.read(), services.site.tz
         return json_response(
@@ -110,8 +123,10 @@ def _add_search(
         )
 
     @router.get("/records/count", dependencies=[VIEW])
-    async def count(q: Question = Depends(question)) -> Response:
-        return json_response({"count": await services.records.run(lambda r: r.count(q))})
+    async def count(q: Question = Depends(question), who: Asker = asker) -> Response:
+        asked = about_records(who, "search", q)
+        found = await services.questions.records(asked, lambda r: r.count(q))
+        return json_response({"count": found})
 
 
 def _add_plates(router: APIRouter, services: ConsoleServices) -> None:
@@ -121,9 +136,11 @@ def _add_plates(router: APIRouter, services: ConsoleServices) -> None:
     async def plates(
         contains: Annotated[ShortText, Query(min_length=1, max_length=MAX_PLATE_PART)],
         limit: Annotated[int, Query(ge=1, le=MAX_PLATES)] = OFFERED_PLATES,
+        who: Asker = Depends(asking(services)),
     ) -> Response:
-        found = await services.records.run(
-            lambda r: r.plates_containing(contains, limit=limit)
+        found = await services.questions.records(
+            question_about(who, "plates", {"plate": contains}),
+            lambda r: r.plates_containing(contains, limit=limit),
         )
         return json_response(found)
 
@@ -133,11 +150,14 @@ def _add_exports(
 ) -> None:
     """All that a question finds, as a file."""
 
-    def export(q: Question = Depends(question)) -> Export[RecordRow]:
+    def export(
+        q: Question = Depends(question), who: Asker = Depends(asking(services))
+    ) -> Export[RecordRow]:
+        asked = about_records(who, "export", q)
         register, zone = services.register.read(), services.site.tz
         return Export(
             name="records",
-            fetch=lambda cursor: services.records.run(_page_of(q, cursor)),
+            fetch=lambda cursor: services.questions.records(asked, _page_of(q, cursor)),
             show=lambda row: record_row(
                 row, register, zone, services.diverged_epoch(row.record_id)
             ),

@@ -8,12 +8,14 @@ import secrets
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
 from bus.domain.list_import import ListImport, ListUpload
+from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.tasks import RequestFailures
@@ -52,6 +54,9 @@ from monitor.ports import (
     ReadProcesses,
     ReadWatch,
 )
+from monitor.questions.question_log import QuestionLog
+from monitor.questions.read_port import QuestionPort
+from monitor.questions.session_cases import SessionCases
 from monitor.settings import ConsoleSettings
 
 
@@ -59,6 +64,14 @@ def midnight_ms(site: SiteSettings) -> int:
     """The beginning of the site's today."""
     today = datetime.now(site.tz).replace(hour=0, minute=0, second=0, microsecond=0)
     return round(today.timestamp() * 1000)
+
+
+class SentCommand(NamedTuple):
+    """A command under the version that was decided; `waits`: for an approval, and nothing of it is
+    in force."""
+
+    command: WatchCommand
+    waits: bool
 
 
 @dataclass(frozen=True)
@@ -76,6 +89,8 @@ class ConsoleServices:
     records: ReaderPool[RecordReader]
     alarms: ReaderPool[AlarmReader]
     previews: ReaderPool[RecordReader]
+    questions: QuestionPort
+    session_cases: SessionCases
     lists: ReaderPool[PlateListReader]
     import_list: ImportList
     preview_rule: PreviewRule
@@ -111,13 +126,14 @@ class ConsoleServices:
         """The site epoch in which only this site had a record; 0: none."""
         return self.hub.live.diverged_ids.epoch_of(record_id)
 
-    async def send_rule(self, command: WatchCommand) -> WatchCommand:
+    async def send_rule(self, command: WatchCommand) -> SentCommand:
         """Check and send a command of the watch list; returns it under the version decided.
         Raises `RuleError`, and what `CommandSender.send` does."""
         if command.op == "put":
             check_rule(command, now_ms())
         answer = await self.commands.send(command)
-        return msgspec.structs.replace(command, version=answer.version)
+        decided = msgspec.structs.replace(command, version=answer.version)
+        return SentCommand(decided, waits=answer.state == "proposed")
 
 
 def build_services(
@@ -133,11 +149,15 @@ def build_services(
     read_incidents: ReadIncidents = tuple,
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
+    policy: PolicySettings = PolicySettings(),
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
     account_store = AccountStore(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
+    alarms = ReaderPool("operations", open_alarms, threads=console.reader_threads)
+    previews = ReaderPool("previews", open_records, threads=1, is_background=True)
+    kept = QuestionLog(data_path, policy.questions_days)
     register = RegisterFollower(bus, data_path / "register.json", CLIENT_ID)
     limiter = LoginLimiter(
         console.failed_logins,
@@ -159,10 +179,12 @@ def build_services(
         known_devices=KnownDevices(secret),
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
-        alarms=ReaderPool("operations", open_alarms, threads=console.reader_threads),
+        alarms=alarms,
         lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
         import_list=import_list or _no_import,
-        previews=ReaderPool("previews", open_records, threads=1, is_background=True),
+        previews=previews,
+        questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
+        session_cases=SessionCases(),
         preview_rule=preview_rule,
         register=register,
         register_writes=RegisterWrites(site, bus, register),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import get_args
 from urllib.parse import parse_qsl, urlencode
 
 from bus.domain.matchable import MATCHABLE
@@ -17,7 +18,9 @@ from monitor.api.views import KINDS as KINDS
 from monitor.api.views import MAX_TEXT as MAX_TEXT
 from monitor.api.views import SEVERITIES as SEVERITIES
 from monitor.api.views import STAGES as STAGES
+from monitor.questions.question import QuestionKind
 
+QUESTION_KINDS = ("", *get_args(QuestionKind))
 PLACES = ("", "device", "checkpoint", "district")
 SCOPES = ("all", "district", "device")
 SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
@@ -143,6 +146,10 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
     "register": (one_of("what", PLACES), AddressField("text", is_text)),
     "bus": (one_of("internal", ("", "1")),),
     "metadata": (AddressField("find", is_text),),
+    "questions": (
+        AddressField("account", is_text), one_of("kind", QUESTION_KINDS),
+        AddressField("case", is_text), AddressField("text", is_text),
+    ),
 }
 """By page; a page that is not here has nothing that an address could carry."""
 SEARCHES = ("records", "alarms")

@@ -30,6 +30,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "records": "search",
     "alarms": "notifications_active",
     "watch": "visibility",
+    "proposals": "how_to_reg",
     "lists": "list_alt",
     "register": "place",
     "latency": "timer",
@@ -40,8 +41,12 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "mirror": "sync_alt",
     "system": "dns",
     "accounts": "manage_accounts",
+    "questions": "manage_search",
 }
-NEEDS = {"accounts": ConsoleOperation.ACCOUNTS_WRITE}
+NEEDS = {
+    "accounts": ConsoleOperation.ACCOUNTS_WRITE,
+    "questions": ConsoleOperation.QUESTIONS_READ,
+}
 """What a page of the navigation needs that not everybody may; others are not led to it."""
 STATUS_SECONDS = 2.0
 # Groups of words that the browser needs.
@@ -208,6 +213,22 @@ def _navigation(view: View, page: str) -> None:
             with ui.element("a").props(f"href=/{key}{current}"):
                 ui.icon(icon).props("aria-hidden=true")
                 ui.label(t(f"nav.{key}"))
+                if key == "proposals":
+                    _waiting_badge(view)
+
+
+def _waiting_badge(view: View) -> None:
+    """How many proposals wait; not there while none does."""
+    badge = ui.label().classes("badge").props("role=status")
+
+    def show() -> None:
+        count = len(view.services.hub.live.proposals)  # the table of a topic made anew is another
+        badge.set_text(str(count))
+        badge.props(f'aria-label="{view.t("proposals.waits", count=count)}"')
+        badge.set_visibility(bool(count))
+
+    show()
+    ui.timer(STATUS_SECONDS, show)
 
 
 def _dependency_status(view: View) -> None:

@@ -32,7 +32,9 @@ from monitor.console.pages import (
     metadata,
     mirror,
     missing,
+    proposals,
     quality,
+    questions,
     register,
     search,
     system,
@@ -50,6 +52,7 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
     "records": (search.build_records, ConsoleOperation.VIEW),
     "alarms": (alarms.build, ConsoleOperation.VIEW),
     "watch": (watch.build, ConsoleOperation.WATCH_READ),
+    "proposals": (proposals.build, ConsoleOperation.WATCH_READ),
     "lists": (lists.build, ConsoleOperation.WATCH_READ),
     "register": (register.build, ConsoleOperation.VIEW),
     "latency": (latency.build, ConsoleOperation.VIEW),
@@ -61,6 +64,7 @@ _BUILDERS: dict[str, tuple[Callable[[View], None], ConsoleOperation]] = {
     "system": (system.build, ConsoleOperation.SYSTEM_READ),
     "account": (account.build, ConsoleOperation.ACCOUNT_OWN),
     "accounts": (accounts.build, NEEDS["accounts"]),
+    "questions": (questions.build, NEEDS["questions"]),
 }
 
 

@@ -20,6 +20,7 @@ from monitor.live.command_sender import (
     CommandRefused,
     CommandUnanswered,
 )
+from monitor.questions.question import ReasonMissing
 
 UTC = ZoneInfo("UTC")
 
@@ -62,6 +63,13 @@ def rule_fault_text(error: Exception, t: Texts, zone: ZoneInfo = UTC) -> str:
         return t("watch.fault_unanswered")
     is_form = isinstance(error, msgspec.ValidationError)
     return t("watch.fault_form" if is_form else "watch.fault_moment")
+
+
+def question_fault_text(error: Exception, t: Texts) -> str:
+    """Why a question that names somebody is not answered, in the language of the page."""
+    if isinstance(error, ReasonMissing):
+        return t(f"case.fault_{error.code}")
+    return t("case.fault_not_kept")
 
 
 def _reason(code: str, t: Texts) -> str:

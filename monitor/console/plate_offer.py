@@ -12,10 +12,11 @@ from nicegui import ui
 
 from bus.domain.plates import folded, plate_key
 from ingest.store.port import PlatesFound
-from monitor.api.pool import QueryUnavailable
 from monitor.api.records import OFFERED_PLATES
 from monitor.api.views import clock
+from monitor.console.case_field import UNANSWERED, asker
 from monitor.console.layout import View
+from monitor.questions.question import question_about
 
 FindPlates = Callable[[str], Awaitable[PlatesFound]]
 
@@ -27,8 +28,9 @@ def is_whole_plate(text: str) -> bool:
 
 async def plates_of_records(view: View, part: str) -> PlatesFound:
     """From the store of records."""
-    return await view.services.records.run(
-        lambda r: r.plates_containing(part, limit=OFFERED_PLATES)
+    return await view.services.questions.records(
+        question_about(asker(view), "plates", {"plate": part}),
+        lambda r: r.plates_containing(part, limit=OFFERED_PLATES),
     )
 
 
@@ -64,8 +66,8 @@ class PlateOffer:
             return
         try:
             plates = await self._find(plate)
-        except QueryUnavailable:
-            return  # the notice on top says it
+        except UNANSWERED:
+            return  # a notice of the page says it
         if asked == self._asked:  # else another search has been begun meanwhile
             self._fill(plate, plates)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from monitor.i18n import (
     account_texts,
     alarm_texts,
+    approval_texts,
     en,
     evidence_texts,
     list_texts,
@@ -25,7 +26,8 @@ from monitor.i18n import (
 from monitor.i18n.values import value_text, value_words
 
 _TABLES = (
-    account_texts, alarm_texts, mirror_texts, rule_texts, search_texts, evidence_texts,
+    account_texts, alarm_texts, approval_texts, mirror_texts, rule_texts, search_texts,
+    evidence_texts,
     watch_texts, list_texts, place_texts,
 )  # fmt: skip
 """Of pages that have many texts."""

@@ -27,6 +27,7 @@ from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import DivergedRange, decode_diverged_range
 from bus.contracts.headers import RECORD_ID
+from bus.contracts.proposals import BesideRules, beside_rules
 from bus.contracts.topics import (
     CONTROL_MIRROR_TAILS,
     EVENT_ALARM,
@@ -80,13 +81,17 @@ class LiveBatch(msgspec.Struct, kw_only=True):
     incidents: list[Incident] = []
     alarm_states: list[AlarmState] = []
     commands: list[tuple[str, DecidedRule | None]] = []
+    beside_rules: list[BesideRules] = []
     diverged_ranges: list[DivergedRange] = []
     recreated: list[str] = []
 
     @property
     def is_empty(self) -> bool:
         """Nothing to deliver."""
-        events = self.alarms or self.incidents or self.commands or self.alarm_states
+        events = (
+            self.alarms or self.incidents or self.commands or self.beside_rules
+            or self.alarm_states
+        )  # fmt: skip
         states = self.diverged_ranges or self.recreated
         return not (self.counts or self.records or events or states)
 
@@ -365,6 +370,8 @@ def _event(batch: LiveBatch, topic: str, message: KafkaMessage) -> None:
         command = decode_command(value) if value is not None else None
         if value is None or command is not None:
             batch.commands.append((rule_id, command))
+        elif (beside := beside_rules(value)) is not None:
+            batch.beside_rules.append(beside)
         return
     if topic == STATE_ALARM:
         state = alarm_state(value or b"")

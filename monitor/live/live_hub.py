@@ -1,4 +1,5 @@
-"""Applies the live consumer's batches to the live state; sends listeners a delta every 250 ms.
+"""Applies the live consumer's batches to the live state; sends listeners a delta every 250 ms, and
+at once when there are alarms: batches come ten times a second at most.
 
 An error of one listener does not reach the others.
 """
@@ -82,8 +83,12 @@ class LiveHub:
             self._apply(live.on_incident, incident)
         for rule_id, command in batch.commands:
             self._apply(live.on_command, rule_id, command)
+        for beside in batch.beside_rules:
+            self._apply(live.on_beside_rules, beside)
         for part in batch.diverged_ranges:
             self._apply(live.diverged_ids.apply, part)
+        if batch.alarms or batch.alarm_states:
+            self.tick()  # somebody waits for these
         if batch.diverged_ranges and live.diverged_ids.not_held and not self._has_warned:
             self._has_warned = True
             log.warning("%s: too many records; rows are not all marked", CONTROL_MIRROR_TAILS)

@@ -13,9 +13,11 @@ import msgspec
 from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import NOT_PRIMARY, Alarm, Incident
 from bus.contracts.commands import DecidedRule
+from bus.contracts.proposals import BesideRules, EmergencyTarget
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, STATE_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from monitor.live.live_record import LiveRecord
+from monitor.live.proposal_table import ProposalTable
 from monitor.live.rule_table import RuleTable
 from monitor.models.diverged_ids import DivergedIds
 
@@ -68,6 +70,7 @@ class LiveState:
         self.rows: deque[LiveRecord] = deque(maxlen=rows)
         self.rates: deque[RatePoint] = deque(maxlen=RATE_SECONDS)
         self.rules = RuleTable()
+        self.proposals = ProposalTable()
         self.diverged_ids = DivergedIds()
         self._alarms: OrderedDict[str, Alarm] = OrderedDict()
         self._known_alarms: OrderedDict[str, None] = OrderedDict()
@@ -95,7 +98,7 @@ class LiveState:
     def on_recreated(self, topic: str) -> None:
         """A topic that says a whole state was made anew: it says it again, from nothing."""
         if topic == STATE_WATCHLIST:
-            self.rules = RuleTable()
+            self.rules, self.proposals = RuleTable(), ProposalTable()
             self._pending.rules_changed = True
         elif topic == CONTROL_MIRROR_TAILS:
             self.diverged_ids = DivergedIds()
@@ -146,6 +149,12 @@ class LiveState:
         for incident_id in closed[:-MAX_CLOSED_INCIDENTS]:
             del self._incidents[incident_id]
 
+    def on_beside_rules(self, value: BesideRules) -> None:
+        """A proposal, or the end of one."""
+        rule_id = "" if isinstance(value, EmergencyTarget) else value.rule_id
+        if self.proposals.apply(value, self.rules.get(rule_id)):
+            self._pending.rules_changed = True
+
     def on_alarm_state(self, state: AlarmState) -> None:
         """Somebody has acted on an alarm; who looks asks the store for it."""
         self._pending.alarm_states.append(state)
@@ -157,6 +166,8 @@ class LiveState:
             self._pending.rules_changed = True
         elif self.rules.apply(command):
             self._pending.rules_changed = True
+        if command is not None:
+            self.proposals.on_rule(command)
 
     def checkpoint_state(self, checkpoint_id: str, now_ms: int, quiet_after_ms: int) -> str:
         """alarm, fault, active, quiet or unknown (nothing since this console started)."""

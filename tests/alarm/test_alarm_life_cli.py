@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 Run = Callable[..., Result]
 
 
-class World:
+class AlarmCommandLine:
     """A broker, a data directory, the command line."""
 
     def __init__(self, bus: BusSettings, folder: Path) -> None:
@@ -53,11 +53,11 @@ def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
 
 
 @pytest.fixture
-def world(bus: BusSettings, tmp_path: Path) -> World:
-    return World(bus, tmp_path)
+def world(bus: BusSettings, tmp_path: Path) -> AlarmCommandLine:
+    return AlarmCommandLine(bus, tmp_path)
 
 
-def test_an_alarm_goes_through_its_life_and_the_list_follows(bus: BusSettings, world: World, tmp_path: Path) -> None:
+def test_an_alarm_goes_through_its_life_and_the_list_follows(bus: BusSettings, world: AlarmCommandLine, tmp_path: Path) -> None:
     with running_dispatcher(bus.bootstrap_servers, tmp_path, alarms=3):
         assert world.run("comment", "r:1", "first", "--by", "li").exit_code == 0  # a decider decides
         taken = world.run("take", "r:1", "--by", "li")
@@ -87,7 +87,7 @@ def test_an_alarm_goes_through_its_life_and_the_list_follows(bus: BusSettings, w
         assert world.run("list", "--owner", "zhao", "--since", "12h", "--json").stdout.count("\n") == 1
 
 
-def test_without_a_decider_an_alarm_is_taken_here_and_by_one_only(bus: BusSettings, world: World) -> None:
+def test_without_a_decider_an_alarm_is_taken_here_and_by_one_only(bus: BusSettings, world: AlarmCommandLine) -> None:
     taken = world.run("take", "r:3", "--by", "li")
     assert (taken.exit_code, "said later" in taken.stdout) == (0, True)
     lost = world.run("take", "r:3", "--by", "wang")

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from alarm.asked_answer import UNDECIDED_STATUS
 from alarm.cli import watch_commands
+from alarm.proposals_cli import shell_user
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings
@@ -62,12 +63,12 @@ def test_a_rule_is_put_changed_and_removed_under_versions_that_were_decided(
     assert (changed.exit_code, changed.output) == (0, "one is in force\n")
     row = listed(run)["one"]
     assert (row["match"], row["author"], row["issuer"]) == (
-        {"plate_number": ["浙A12346"]}, "command line", "command line",
+        {"plate_number": ["浙A12346"]}, shell_user(), "command line",
     )  # fmt: skip
     assert int(str(row["version"])) > added["version"]
     assert str(row["version"]) in run("list").stdout.replace("\n", "")
     stale = run("add", "--plate", "浙A12347", "--id", "one", "--seen", str(added["version"]))
-    assert (stale.exit_code, "by command line at" in stale.stderr) == (1, True)
+    assert (stale.exit_code, f"by {shell_user()} at" in stale.stderr) == (1, True)
     removed = run("remove", "one")
     assert (removed.exit_code, removed.output) == (0, "one is removed\n")
     assert "one" not in listed(run)

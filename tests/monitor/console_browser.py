@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 
 PAGES = (
     "live", "map", "records", "alarms", "watch", "lists", "register", "latency", "quality", "bus", "cluster",
-    "metadata", "system",
+    "metadata", "system", "proposals", "questions",
 )  # fmt: skip
 PATIENCE_MS = 30_000
 
@@ -26,14 +26,17 @@ def now_ms() -> int:
 class ConsoleProcess:
     """A console process with its address and data."""
 
-    def __init__(self, data_path: Path, bootstrap: str, started_ms: int, mirror: str = "") -> None:
+    def __init__(
+        self, data_path: Path, bootstrap: str, started_ms: int, mirror: str = "", *,
+        has_policy: bool = False,
+    ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url, self.data_path, self.bootstrap = f"http://127.0.0.1:{port}", data_path, bootstrap
         self.log = data_path / "console.log"
         script = Path(__file__).parent / "console_process.py"
-        words = [str(port), bootstrap, str(data_path), str(started_ms), mirror]
+        words = [str(port), bootstrap, str(data_path), str(started_ms), mirror, "1" * has_policy]
         self.process = subprocess.Popen(
             [sys.executable, str(script), *words],
             stdout=self.log.open("w"),

@@ -14,6 +14,7 @@ from alarm.dispatch.reader import OperationsReader  # noqa: E402
 from alarm.lists.base_tables import tables_folder  # noqa: E402
 from alarm.lists.stored_list_reader import StoredListReader  # noqa: E402
 from alarm.preview import preview_piece  # noqa: E402
+from bus.domain.policy import NO_POLICY, PolicySettings  # noqa: E402
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
 from deploy.supervisor.state_file import supervised  # noqa: E402
 from ingest.pictures.store import PictureStore  # noqa: E402
@@ -22,7 +23,7 @@ from monitor.ports import AlarmReader  # noqa: E402
 from monitor.serve import serve  # noqa: E402
 from monitor.settings import ConsoleSettings  # noqa: E402
 
-port, bootstrap, data_dir, now_ms, mirror = sys.argv[1:6]
+port, bootstrap, data_dir, now_ms, mirror, has_policy = sys.argv[1:7]
 listed, told = alarms(int(now_ms)), incidents(int(now_ms))
 operations = Path(data_dir) / "store" / "operations.db"  # there, where a dispatcher runs beside it
 
@@ -45,5 +46,6 @@ asyncio.run(
             BusSettings(bootstrap_servers=bootstrap), tables_folder(SiteSettings(data_dir=data_dir))
         ),
         read_processes=lambda: supervised(Path(data_dir)),
+        policy=PolicySettings() if has_policy else NO_POLICY,
     )
 )

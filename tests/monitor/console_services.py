@@ -13,6 +13,7 @@ from console_city import ListedAlarms, alarms, incidents
 from fastapi import FastAPI
 
 from alarm.preview import preview_piece
+from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.supervisor.state_file import supervised
 from ingest.pictures.store import PictureStore
@@ -24,7 +25,9 @@ from monitor.watch.incident_reader import newest_in_file
 NOBODY_LISTENS = "127.0.0.1:1"
 
 
-def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS) -> ConsoleServices:
+def make_services(
+    data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS, policy: PolicySettings = NO_POLICY
+) -> ConsoleServices:
     """As `deploy` wires them."""
     listed, told = alarms(now_ms), incidents(now_ms)
     return build_services(
@@ -37,6 +40,7 @@ def make_services(data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS)
         preview_piece,
         lambda: supervised(data_path),
         read_incidents=partial(newest_in_file, data_path / "watch" / "watch.db"),
+        policy=policy,
     )
 
 

@@ -11,13 +11,16 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from console_city import plate, register, vehicle_body
 
+from bus.contracts.commands import WatchCommand
 from bus.contracts.headers import RECORD_ID
+from bus.contracts.proposals import WatchProposal, key_of
 from bus.contracts.topics import (
     DATA_FACE,
     DATA_VEHICLE,
     EVENT_ALARM,
     EVENT_INCIDENT,
     STATE_LISTS,
+    STATE_WATCHLIST,
     TOPICS,
 )
 from tests.alarm.lists.stored_list import records_of_list
@@ -77,4 +80,17 @@ def send_events(to: Any, alarms: Iterable[Any] = (), incidents: Iterable[Any] = 
         to.produce(EVENT_ALARM, key=alarm.rule_id, value=msgspec.json.encode(alarm))
     for incident in incidents:
         to.produce(EVENT_INCIDENT, key=incident.incident_id, value=msgspec.json.encode(incident))
+    to.flush(20)
+
+
+def send_proposal(to: Any, now_ms: int) -> None:
+    """What waits for an approval, as the site's decider writes it."""
+    text = WatchCommand(
+        rule_id="proposed-1", op="put", version=now_ms, name="hit and run", account="sun",
+        reason="stolen", case="K-1", match={"plate_number": ["浙A12345"]},
+    )  # fmt: skip
+    proposal = WatchProposal(
+        rule_id=text.rule_id, version=now_ms, text=text, decided_at_ms=now_ms, command_id="c"
+    )
+    to.produce(STATE_WATCHLIST, key=key_of(proposal), value=msgspec.json.encode(proposal))
     to.flush(20)

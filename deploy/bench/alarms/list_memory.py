@@ -62,7 +62,7 @@ def _resident() -> tuple[int, int]:
     return sizes["Rss"], sizes["Private_Clean"] + sizes["Private_Dirty"]
 
 
-def _look_up(path: Path) -> None:
+def _read_plates(path: Path) -> None:
     """In its own process: told to read, it says how much it has grown, and stays until its input
     ends."""
     from alarm.lists.table import PlateTable
@@ -81,4 +81,4 @@ def _look_up(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    _look_up(Path(sys.argv[1]))
+    _read_plates(Path(sys.argv[1]))

@@ -38,6 +38,10 @@ BROKERS, WORKERS, REGION_SERVERS = 3, 2, 2
 PORTS_OF_A_CLUSTER = 80
 
 
+NO_POLICY_FLAGS = ("policy.requires_approval=false", "policy.requires_reason=false")
+"""Nobody is there to approve the rule that finds the wanted car."""
+
+
 class Arrangement(StrEnum):
     """Where everything runs."""
 
@@ -65,7 +69,8 @@ class Product:
     def command_in(self, folder: Path) -> list[str]:
         """`databus` with another data directory: a demo is given the one above its own."""
         words = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
-        for flag in (*self.flags, f"bus.bootstrap_servers={self.bootstrap}"):
+        bus = f"bus.bootstrap_servers={self.bootstrap}"
+        for flag in (*self.flags, bus, *NO_POLICY_FLAGS):
             words += ["--set", flag]
         return words
 

@@ -176,6 +176,8 @@ NOT_REPLICATED: Mapping[str, str] = MappingProxyType({
     "sessions": "a session is of one console",
     "log_ins": "when somebody has logged in at this console",
     "links": "a link to set a password is of one console",
+    # What people asked of somebody.
+    "questions": "each site keeps what was asked at its own console",
     "acknowledged": "filled from event.acknowledged at each site, and written to it",
 })  # fmt: skip
 

@@ -127,6 +127,7 @@ PLATE_REGIONS: tuple[tuple[str, int], ...] = (
     ("京N", 1),
 )
 RULE_AUTHOR = "city"
+RULE_REASON, RULE_CASE = "a simulated city", "simulation"
 
 # Serials of ordinary cars never begin with the letter kept for watched cars, so that an old
 # city's rules never meet a new city's ordinary traffic.

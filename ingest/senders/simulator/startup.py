@@ -86,6 +86,13 @@ async def _put(
         answer = await asyncio.to_thread(_answer, client, command)
         if answer is not None and answer.state == "accepted":
             return
+        if answer is not None and answer.state == "proposed":
+            log.error(
+                "the rule %s waits for an approval; a city by itself needs --set "
+                "policy.requires_approval=false: no alarm is raised by this rule yet",
+                command.key,
+            )
+            return
         if answer is not None:
             log.warning("watch command %s: %s; again", command.key, answer.text)
             command = rule.command(wall_clock.now_ms())

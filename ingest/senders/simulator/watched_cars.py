@@ -89,6 +89,8 @@ class WatchRule:
             author=names.RULE_AUTHOR,
             issuer=names.RULE_AUTHOR,
             command_id=new_command_id(),
+            reason=names.RULE_REASON,
+            case=names.RULE_CASE,
         )
 
     def matches(self, message: Message) -> bool:

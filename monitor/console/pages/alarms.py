@@ -12,21 +12,24 @@ from nicegui.events import GenericEventArguments
 from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.alarms import AlarmQuestion, alarm_page, alarm_rows
+from monitor.api.alarms import AlarmQuestion, about_alarms, alarm_page, alarm_rows
 from monitor.api.pool import QueryUnavailable
 from monitor.api.views import parse_time
 from monitor.console.address import SEVERITIES, STAGES
 from monitor.console.alarm_groups import by_target
 from monitor.console.alarm_life import OPS_BY_KEY
 from monitor.console.alarm_notices import AlarmNotices
+from monitor.console.case_field import UNANSWERED, CaseField, asker
 from monitor.console.elements import grid, paged_grid, panel, refresh_rows
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
-from monitor.console.notices import FaultNotice
+from monitor.console.notices import FaultNotice, question_fault_text
 from monitor.console.pages.detail import DetailPanel
 from monitor.console.pages.search import SearchForm, export_buttons
 from monitor.console.plate_offer import PlateOffer, is_whole_plate, plates_of_alarms
 from monitor.console.rows import Row, column, place_field, severity_column
+from monitor.questions.question import ReasonMissing
+from monitor.questions.question_log import QuestionsUnavailable
 
 STALE_SECONDS = 0.5  # between two looks for what has come
 POLLS = 3  # the bus says it before the store has it
@@ -38,6 +41,7 @@ def build(view: View) -> None:
     """The page."""
     t = view.t
     detail = DetailPanel(view)
+    case = CaseField(view, lambda: search())
     with panel(classes="rest") as bar:
         form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES}, LIFE)
         LifecycleFilters(view)
@@ -48,7 +52,7 @@ def build(view: View) -> None:
 
     async def offer_plates() -> None:
         asked = form.parameters()
-        found = None if form.wrong else await _count_alarms(view, asked)
+        found = None if form.wrong else await _count_alarms(view, asked, case)
         await offer.show(asked.get("plate", ""), found)
 
     async def search() -> None:
@@ -190,12 +194,15 @@ class AlarmLists:
         try:
             if not self._form.wrong:
                 question = _question(view, self._form.parameters())
-                alarms, _ = await alarm_page(
-                    view.services, question, PageRequest(limit=MOST_GROUPED)
-                )
+                asked = about_alarms(asker(view), "alarms", question)
+                page = PageRequest(limit=MOST_GROUPED)
+                alarms, _ = await alarm_page(view.services, asked, question, page)
                 rows = await alarm_rows(view.services, alarms)
         except QueryUnavailable as error:
             self._fault.show(view.t("detail.unavailable"), str(error))
+            return
+        except (ReasonMissing, QuestionsUnavailable) as error:
+            self._fault.show(question_fault_text(error, view.t), str(error))
             return
         is_cut = len(rows) == MOST_GROUPED
         self._fault.show(view.t("alarm.of_newest", count=MOST_GROUPED) if is_cut else "")
@@ -269,15 +276,18 @@ def _group_columns(view: View) -> list[Row]:
     ]
 
 
-async def _count_alarms(view: View, p: dict[str, str]) -> int | None:
+async def _count_alarms(view: View, p: dict[str, str], case: CaseField) -> int | None:
     """0 or 1: whether there is any alarm of this plate; None where it is not known."""
     plate = p.get("plate", "")
     if not is_whole_plate(plate):
         return None
     try:
-        found, _ = await view.services.alarms.run(
-            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate)
+        found, _ = await view.services.questions.alarms(
+            about_alarms(asker(view), "alarms", AlarmQuestion(plate=plate)),
+            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate),
         )
-    except QueryUnavailable:
+    except UNANSWERED as error:
+        case.show_fault(error)
         return None
+    case.show_fault(None)
     return len(found)

@@ -224,6 +224,8 @@ class DetailPanel:
             chip(t.word("severity", row["severity"]), row["severity"])
             ui.label(row["rule_name"] or row["rule_id"]).style("font-size: 18px; font-weight: 700")
         self.life = AlarmLifecycle(self._view, state)
+        if row["is_emergency"]:
+            chip(t("detail.emergency"), "critical")
         if row["plate_is_doubtful"]:
             chip(t("detail.doubtful_plate"), "warning").style("white-space: normal")
         self._pictures(row["pictures"])

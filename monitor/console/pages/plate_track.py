@@ -12,8 +12,9 @@ from nicegui import ui
 from bus.contracts.commands import USUAL_KIND
 from bus.domain.plates import plate_form
 from ingest.store.port import PageRequest, Query
-from monitor.api.pool import QueryUnavailable
+from monitor.api.records import about_records
 from monitor.api.views import clock, parse_time, place
+from monitor.console.case_field import UNANSWERED, CaseField, asker
 from monitor.console.components.city_map import CityMap
 from monitor.console.days import span_of
 from monitor.console.elements import chip, link
@@ -39,6 +40,7 @@ class PlateTrack:
         self._box = ui.element("section").classes("panel chosen")
         t = view.t
         with self._box:
+            self._case = CaseField(view, self._refresh)
             with ui.element("div").classes("bar"):
                 with ui.element("h2"):
                     self._title = ui.label()
@@ -113,9 +115,14 @@ class PlateTrack:
         )
         page = PageRequest(limit=MAX_SIGHTINGS)
         try:
-            rows, more = await self._view.services.records.run(lambda r: r.query(question, page))
-        except QueryUnavailable:
-            return  # the notice on top says it
+            rows, more = await self._view.services.questions.records(
+                about_records(asker(self._view), "trajectory", question),
+                lambda r: r.query(question, page),
+            )
+        except UNANSWERED as error:
+            self._case.show_fault(error)
+            return
+        self._case.show_fault(None)
         stops = stops_of(rows)
         if asked == self._asked and stops != self._drawn:  # else something else is asked meanwhile
             self._drawn = stops

@@ -12,9 +12,10 @@ from nicegui import ui
 
 from ingest.store.port import Query
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.pool import QueryUnavailable
+from monitor.api.records import about_records
 from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT
+from monitor.console.case_field import UNANSWERED, CaseField, asker
 from monitor.console.days import span_of
 from monitor.console.elements import load_rows, paged_grid, panel, source
 from monitor.console.layout import View
@@ -30,6 +31,7 @@ def build_records(view: View) -> None:
     """The page of records."""
     t = view.t
     detail = DetailPanel(view)
+    case = CaseField(view, lambda: search())
     with panel(classes="rest") as bar:
         form = SearchForm(view, bar, "kind", {k: t(f"kind.{k}") for k in KINDS})
         offer = PlateOffer(view, partial(plates_of_records, view), form.choose_plate)
@@ -48,7 +50,7 @@ def build_records(view: View) -> None:
     async def show_count() -> None:
         asked = form.parameters()
         count.set_text("")
-        found = None if form.wrong else await _count(view, asked)
+        found = None if form.wrong else await _count(view, asked, case)
         count.set_text("" if found is None else t("search.count", count=f"{found:,}"))
         await offer.show(asked.get("plate", ""), found)
 
@@ -60,7 +62,7 @@ def build_records(view: View) -> None:
     ui.timer(0.1, show_count, once=True)  # the grid asks for its rows itself
 
 
-async def _count(view: View, p: dict[str, str]) -> int | None:
+async def _count(view: View, p: dict[str, str], case: CaseField) -> int | None:
     """None where the store is away: the notice on top says it already."""
     zone = view.services.site.tz
     question = Query(
@@ -69,9 +71,13 @@ async def _count(view: View, p: dict[str, str]) -> int | None:
         captured_until_ms=parse_time(p.get("until", ""), zone),
     )  # fmt: skip
     try:
-        return await view.services.records.run(lambda r: r.count(question))
-    except QueryUnavailable:
+        asked = about_records(asker(view), "search", question)
+        found = await view.services.questions.records(asked, lambda r: r.count(question))
+    except UNANSWERED as error:
+        case.show_fault(error)
         return None
+    case.show_fault(None)
+    return found
 
 
 def export_buttons(view: View, form: SearchForm, address: str) -> None:

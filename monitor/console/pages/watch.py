@@ -18,6 +18,7 @@ from bus.domain.rule_check import MAX_QUIET_S, RuleError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import clock, parse_time
+from monitor.console.case_field import CaseField, asker
 from monitor.console.elements import paged_grid, panel, refresh_rows, source
 from monitor.console.expression_field import ExpressionField
 from monitor.console.layout import View
@@ -43,6 +44,7 @@ STALE_SECONDS = 0.5  # between two looks for rules and alarms: 100,000 may come 
 def build(view: View) -> None:
     """The page."""
     if view.may(ConsoleOperation.WATCH_WRITE):
+        CaseField(view, lambda: None)
         RuleForm(view)
     else:
         ui.label(view.t("watch.no_right")).classes("notice")
@@ -74,6 +76,10 @@ class RuleForm:
                     t("watch.quiet_s"), value=USUAL_QUIET_S, min=0, max=MAX_QUIET_S, precision=0
                 ).style("width: 150px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
+                self._emergency = ui.number(
+                    t("watch.emergency_hours"), min=1, precision=0,
+                    max=view.services.questions.policy.emergency_hours,
+                ).style("width: 150px")  # fmt: skip
             self._where = ExpressionField(view)
             selection = PlaceSelection(view, self._where.add)
             self._features = ui.element("div").style("display: grid; gap: 6px")
@@ -98,6 +104,7 @@ class RuleForm:
             self._until,
             self._quiet,
             self._note,
+            self._emergency,
         ):
             field.props("outlined dense")
         self._rows: list[tuple[ui.select, ui.input, ui.element]] = []
@@ -193,19 +200,20 @@ class RuleForm:
             return
         try:
             command = self._command()
-            await view.services.send_rule(command)
+            sent = await view.services.send_rule(command)
         except (RuleError, ValueError, msgspec.ValidationError, *NOT_IN_FORCE) as error:
             zone = view.services.site.tz
             notify_fault(t("watch.failed", why=rule_fault_text(error, t, zone)), error)
             return
-        ui.notify(t("watch.sent", name=command.name), type="positive")
+        said = "watch.proposed_sent" if sent.waits else "watch.sent"
+        ui.notify(t(said, name=command.name), type="positive")
         self._clear()
         await view.address.go({"plate": "", "kind": "", "rule": ""})
 
     def _command(self) -> WatchCommand:
         """What is filled in. Raises `ValueError`, `ValidationError`."""
         view, match = self._view, self._match()
-        plates = " ".join(match.get("plate_number", []))
+        plates, said = " ".join(match.get("plate_number", [])), asker(view)
         rule = NewRule(
             name=(self._name.value or "").strip() or (plates or self._where.text)[:100],
             match=match,
@@ -215,6 +223,9 @@ class RuleForm:
             severity=self._severity.value,
             valid_until_ms=parse_time(self._until.value or "", view.services.site.tz),
             quiet_s=USUAL_QUIET_S if self._quiet.value is None else int(self._quiet.value),
+            emergency_hours=int(self._emergency.value or 0),
+            reason=said.reason,
+            case=said.case,
         )
         narrowed = self._narrowed
         if narrowed is not None:
@@ -237,6 +248,7 @@ class RuleForm:
         for field in (self._name, self._plates, self._until, self._note):
             field.set_value("")
         self._quiet.set_value(USUAL_QUIET_S)
+        self._emergency.set_value(None)
         self._where.clear()
         for row in list(self._rows):
             self._drop_feature(row)
@@ -294,7 +306,9 @@ class RuleList:
         dialog.delete()
         if not sure or not view.may(ConsoleOperation.WATCH_WRITE):
             return
-        command = remove_command(view.services, rule_id, view.principal.name, rule.version)
+        command = remove_command(
+            view.services, rule_id, view.principal.name, rule.version, asker(view).reason
+        )
         if command is not None:
             await self._remove(command)
 
@@ -323,6 +337,8 @@ def _columns(view: View) -> list[Row]:
             "width": 76,
             "cellClass": ["num", "ag-right-aligned-cell"],
         },
+        column(t, "emergency", "emergency_hours", width=92, cellClass="bad",
+               **{":valueFormatter": f"p => p.value ? {json.dumps(t('watch.emergency'))} : ''"}),
         column(t, "false_share", "false_alarms", renderer="falseShare", width=84),
         column(t, "validity", "valid_until", renderer="validity", width=210),
         column(t, "author", "author", width=100),

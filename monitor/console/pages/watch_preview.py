@@ -16,8 +16,11 @@ from bus.domain.rule_preview import PreviewPiece, PreviewTotals, days_back
 from bus.runtime.wall_clock import now_ms
 from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview
+from monitor.console.case_field import asker
 from monitor.console.layout import View
-from monitor.console.notices import FaultNotice
+from monitor.console.notices import FaultNotice, question_fault_text
+from monitor.questions.question import ReasonMissing
+from monitor.questions.question_log import QuestionsUnavailable
 
 DAYS = 7
 MOST_READ = 500_000
@@ -51,17 +54,20 @@ class RulePreview:
         except QueryUnavailable as error:
             shown.end_here()
             shown.fault.show(self._view.t("detail.unavailable"), str(error))
+        except (ReasonMissing, QuestionsUnavailable) as error:
+            shown.end_here()
+            shown.fault.show(question_fault_text(error, self._view.t), str(error))
         else:
             shown.end()
 
     async def _pieces(self, rule: WatchCommand) -> AsyncGenerator[tuple[date, PreviewPiece], None]:
         services = self._view.services
         for day, asked in days_back(now_ms(), services.site.tz, DAYS):
-            piece = await preview(services, rule, asked)
+            piece = await preview(services, asker(self._view), rule, asked)
             yield day, piece
             while piece.cursor:
                 following = msgspec.structs.replace(asked, cursor=piece.cursor)
-                piece = await preview(services, rule, following)
+                piece = await preview(services, asker(self._view), rule, following)
                 yield day, piece
 
     def stop(self) -> None:

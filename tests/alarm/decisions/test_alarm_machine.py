@@ -16,7 +16,7 @@ from alarm.decisions.known_alarms import KnownAlarms
 from alarm.decisions.machine import Decided, decide
 from alarm.decisions.requests import CommandRequest
 from bus.client.model import ConsumedRecord
-from bus.contracts.alarm_states import AlarmRequest, AlarmState
+from bus.contracts.alarm_states import AlarmRequest, AlarmState, RuleVerdicts
 from bus.contracts.command_codes import (
     ALREADY_TAKEN,
     IS_CLOSED,
@@ -37,6 +37,7 @@ from bus.domain.alarm_life import (
     TRANSITIONS,
     alarm_state,
     allowed_ops,
+    is_often_false,
 )
 
 NOW_MS = 1_795_000_000_000
@@ -354,3 +355,13 @@ def test_a_decider_killed_anywhere_goes_on_from_what_it_wrote(
 def test_any_bytes_are_a_state_or_none(value: bytes) -> None:
     found = alarm_state(value)
     assert found is None or alarm_state(msgspec.json.encode(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("judged", "false", "often"),
+    [(9, 9, False), (10, 2, False), (10, 3, True), (100, 29, False), (100, 30, True), (0, 0, False)],
+)
+def test_a_rule_is_to_be_narrowed_when_enough_were_judged_and_too_many_false(
+    judged: int, false: int, often: bool
+) -> None:
+    assert is_often_false(RuleVerdicts("r", judged, false)) is often

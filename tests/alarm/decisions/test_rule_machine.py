@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from alarm.decisions.alarm_machine import AlarmMachine
 from alarm.decisions.answered_commands import AnsweredCommands
-from alarm.decisions.known_rules import KnownRules, RuleState
+from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import Decided, decide
 from alarm.decisions.requests import (
     MAX_REQUEST_BYTES,
@@ -16,18 +17,29 @@ from alarm.decisions.requests import (
     UnreadableRequest,
     independent,
 )
-from alarm.decisions.rule_machine import TRANSITIONS, RuleMachine, recorded_rule
-from alarm.dispatch.decider import MACHINES
+from alarm.decisions.rule_machine import RuleMachine
+from alarm.decisions.rule_records import recorded
+from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, WISHES, RuleState
+from alarm.dispatch.decider import machines_of
 from bus.client.model import ConsumedRecord
-from bus.contracts.command_codes import NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, STALE
+from bus.contracts.command_codes import (
+    EMERGENCY_IN_FORCE,
+    NO_PROPOSAL,
+    NO_SUCH_RULE,
+    NOT_A_REQUEST,
+    NOT_PRIMARY,
+    STALE,
+)
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, REQUEST_TOPICS, STATE_WATCHLIST
+from bus.domain.policy import NO_POLICY
 from bus.domain.rule_demand import MAX_UNINDEXED_RULES
 
 NOW_MS = 1_795_000_000_000
 OPS = ("put", "remove", "floor")
-MACHINE = RuleMachine()
+UNPROPOSED = (RuleState.ABSENT, RuleState.IN_FORCE, RuleState.ENDED)
+MACHINE = RuleMachine(NO_POLICY)
 
 
 def record(value: bytes | None, offset: int = 0, topic: str = CONTROL_WATCHLIST) -> ConsumedRecord:
@@ -79,7 +91,7 @@ class DecidedWorld:
         """Another decider, which knows what stands on the topics."""
         other = DecidedWorld()
         for rule in self.rules:
-            other.record(Decided((recorded_rule(rule),), None))
+            other.record(Decided((recorded(rule),), None))
         for answer in self.answers:
             other.answer(Decided((), answer))
         return other
@@ -96,7 +108,7 @@ def in_state(state: RuleState) -> DecidedWorld:
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("state", RuleState)
+@pytest.mark.parametrize("state", UNPROPOSED)
 def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleState, op: str) -> None:
     """The table is what happens: the next state, or a refusal that changes nothing."""
     world = in_state(state)
@@ -114,13 +126,14 @@ def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleSt
 
 def test_every_topic_of_requests_has_a_machine() -> None:
     """The watch goes by the list of topics, the decider by its machines."""
-    assert tuple(MACHINES) == REQUEST_TOPICS
+    assert tuple(machines_of(NO_POLICY, AlarmMachine(lambda: 0))) == REQUEST_TOPICS
 
 
 def test_the_table_knows_every_state_and_every_wish() -> None:
     """A new one has to be decided about."""
-    assert set(TRANSITIONS) == {(state, op) for state in RuleState for op in OPS}
-    assert {one for one in TRANSITIONS.values() if isinstance(one, str)} == {NO_SUCH_RULE, NOT_A_REQUEST}
+    assert set(TRANSITIONS) == {(state, wish) for state in RuleState for wish in WISHES}
+    refusals = {one for one in TRANSITIONS.values() if isinstance(one, str)}
+    assert refusals == set(REFUSALS) == {NO_SUCH_RULE, NOT_A_REQUEST, NO_PROPOSAL, EMERGENCY_IN_FORCE}
 
 
 def test_a_version_is_greater_than_the_last_one_where_the_clock_went_back() -> None:
@@ -172,7 +185,7 @@ def test_of_two_who_saw_the_same_version_the_second_learns_who_was_first_and_whe
 
 
 def test_who_saw_that_there_was_no_rule_may_put_one_only_where_there_is_none() -> None:
-    for state in RuleState:
+    for state in UNPROPOSED:
         answer = in_state(state).carry_out(request("put", 3, seen_version=0), NOW_MS + 5)
         assert (answer.code == STALE) == (state is RuleState.IN_FORCE)
 
@@ -189,6 +202,7 @@ def test_a_rule_that_was_removed_meanwhile_names_who_removed_it() -> None:
     ({"name": ""}, "name", "name_length"), ({"match": {}}, "match", "no_attribute"),
     ({"match": {"shoe_size": ["9"]}}, "shoe_size", "no_such_attribute"),
     ({"valid_until_ms": 5}, "valid_until_ms", "past"), ({"rule_id": "version-floor"}, "rule_id", "reserved"),
+    ({"rule_id": "r~proposed"}, "rule_id", "reserved"),
     ({"rule_id": ""}, "rule_id", "text_length"), ({"rule_id": "r" * 201}, "rule_id", "text_length"),
     ({"reason": "r" * 501}, "reason", "text_length"), ({"author": "a" * 201}, "author", "text_length"),
     ({"note": "n" * MAX_REQUEST_BYTES}, "", "too_large"),

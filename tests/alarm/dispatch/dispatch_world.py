@@ -29,23 +29,19 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.topics import (
-    CONTROL_ALARM,
-    CONTROL_LISTS,
     CONTROL_REGISTER,
-    CONTROL_WATCHLIST,
     DATA_VEHICLE,
     EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_CANDIDATE,
-    EVENT_COMMAND,
     EVENT_INCIDENT,
     EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
-    STATE_ALARM,
     STATE_LISTS,
     STATE_WATCHLIST,
     TOPICS,
 )
+from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
@@ -56,12 +52,12 @@ from ingest.pictures.alarm_copies import AlarmCopies
 from ingest.pictures.store import PictureStore
 from ingest.store.port import PageRequest, StoreUnavailable
 from tests.alarm.lists.stored_list import records_of_list
+from tests.running_decider import DECIDED
 
 RECORD = {"卡口编号": "c1", "车牌号码": "浙AWL999", "抓拍时间": "2017-08-24 17:25:34"}
 USED = (
-    CONTROL_WATCHLIST, STATE_WATCHLIST, CONTROL_LISTS, STATE_LISTS, EVENT_COMMAND, EVENT_CANDIDATE,
-    EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED, EVENT_SUPPRESSED,
-    CONTROL_REGISTER, CONTROL_ALARM, STATE_ALARM,
+    *DECIDED, EVENT_CANDIDATE, EVENT_ALARM, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+    EVENT_SUPPRESSED, CONTROL_REGISTER,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
 NOTICES = NoticeSettings()
@@ -174,29 +170,37 @@ class DispatchWorld:
         return found.get(TopicPartition(EVENT_CANDIDATE, 0), 0)
 
     @asynccontextmanager
-    async def running(self, settings: DispatcherSettings = SETTINGS) -> AsyncIterator[None]:
+    async def running(
+        self, settings: DispatcherSettings = SETTINGS, policy: PolicySettings = NO_POLICY
+    ) -> AsyncIterator[None]:
         pictures = AlarmCopies(self.pictures)
         dispatcher = AlarmDispatcher(
-            self.site, self.bus, settings, NOTICES, RetentionSettings(), pictures
+            self.site, self.bus, settings, NOTICES, RetentionSettings(), pictures, policy
         )
         task = asyncio.create_task(dispatcher.run())
         yield
         dispatcher.stop()
         await task
 
-    def spawn(self, name: str, program: Sequence[str] = ("-m", "deploy")) -> DispatcherProcess:
+    def spawn(
+        self, name: str, program: Sequence[str] = ("-m", "deploy"), *, has_policy: bool = False
+    ) -> DispatcherProcess:
         """A dispatcher as `databus run dispatcher` starts it; `program`: what Python runs."""
-        return DispatcherProcess(self, name, program)
+        return DispatcherProcess(self, name, program, has_policy=has_policy)
 
 
 class DispatcherProcess:
     """One process with its log."""
 
-    def __init__(self, world: DispatchWorld, name: str, program: Sequence[str]) -> None:
+    def __init__(
+        self, world: DispatchWorld, name: str, program: Sequence[str], *, has_policy: bool
+    ) -> None:
         self.log_path = Path(world.site.data_dir) / f"{name}.log"
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         flags = [f"site.data_dir={world.site.data_dir}",
-                 f"bus.bootstrap_servers={world.bus.bootstrap_servers}"]  # fmt: skip
+                 f"bus.bootstrap_servers={world.bus.bootstrap_servers}",
+                 *(f"policy.{one}={str(has_policy).lower()}"
+                   for one in ("requires_approval", "requires_reason"))]  # fmt: skip
         words = [word for flag in flags for word in ("--set", flag)]
         with self.log_path.open("w") as log:
             self.process = subprocess.Popen(

@@ -192,7 +192,8 @@ def test_a_file_of_the_version_before_gets_the_table_and_is_read_before_it_has_o
     operations.close()
     with closing(sqlite3.connect(path)) as db:
         db.executescript(
-            "DROP TABLE alarm_states; DROP TABLE deleted_alarm_states; PRAGMA user_version = 7;"
+            "DROP TABLE alarm_states; DROP TABLE deleted_alarm_states; DROP TABLE suppressed;"
+            "DROP TABLE rule_minutes; DROP TABLE digested_alarms; PRAGMA user_version = 7;"
         )
     assert (found(path), found(path, stage="open"), found(path, stage="taken")) == (["r:1"], ["r:1"], [])
     assert read(path, 1) == {}

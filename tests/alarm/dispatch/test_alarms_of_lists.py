@@ -12,7 +12,10 @@ pytestmark = pytest.mark.slow  # a broker process per test
 
 
 def send_candidate(world: DispatchWorld, number: int) -> None:
-    found = msgspec.structs.replace(candidate(number), rule_id="list/stolen")
+    """Of a passage of its own: no quiet time."""
+    found = msgspec.structs.replace(
+        candidate(number), rule_id="list/stolen", captured_at_ms=number * 3_600_000
+    )
     world.send(EVENT_CANDIDATE, "list/stolen", [found])
 
 

@@ -24,6 +24,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import EVENT_CANDIDATE
+from bus.domain.policy import NO_POLICY
 from bus.runtime import wall_clock
 from ingest.store.open import open_store
 from monitor.accounts.roles import EVERYBODY, ConsolePrincipal
@@ -53,7 +54,7 @@ class WatchedConsole:
         self.services = build_services(
             world.site, world.bus, ConsoleSettings(),
             lambda: open_store(f"sqlite://{world.site.data_path}/store/records.db"),
-            lambda: OperationsReader(world.path), lambda _: None, preview_piece, list,
+            lambda: OperationsReader(world.path), lambda _: None, preview_piece, list, policy=NO_POLICY,
         )  # fmt: skip
         self.shown: Counter[str] = Counter()
         self.services.hub.add_listener(self._on_delta)

@@ -20,9 +20,15 @@ from bus.client.kafka.producer import Producer
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.client.register_follower import RegisterTable
 from bus.client.table_cleanup import CleanupPlan, TableCleanup, TableCommand
-from bus.contracts.commands import DecidedRule
+from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
+from bus.contracts.proposals import (
+    BesideRules,
+    EmergencyTarget,
+    SettledProposal,
+    WatchProposal,
+)
 from bus.contracts.register import District
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import DAY_MS, STATE_WATCHLIST, TOPICS
@@ -369,6 +375,47 @@ def test_what_was_removed_long_ago_takes_no_room_once_a_cleaner_was_there(
     assert left == {what.key("stays").encode(), FLOOR}
     assert what.in_force(last.values(), now_ms) == {"stays": "in force"}
     assert site.plan(now_ms).is_empty
+
+
+def proposal_value(rule_id: str, version: int, *, settled: bool = False) -> bytes:
+    text = WatchCommand(rule_id=rule_id, op="put", version=1, match={"plate_number": ["浙A12345"]})
+    value: BesideRules = WatchProposal(
+        rule_id=rule_id, version=version, text=text, decided_at_ms=version, command_id="c"
+    )
+    if settled:
+        value = SettledProposal(
+            rule_id=rule_id, version=version, outcome="rejected", proposal=version - 1,
+            decided_at_ms=version, command_id="d",
+        )  # fmt: skip
+    return msgspec.json.encode(value)
+
+
+def on_watchlist(key: str, value: bytes, offset: int) -> ConsumedRecord:
+    return ConsumedRecord(STATE_WATCHLIST, 0, offset, 1, key.encode(), value, [])
+
+
+def test_a_settled_proposal_and_an_old_emergency_go_like_what_was_removed_and_what_waits_stays() -> None:
+    """A proposal that an older one has overtaken in the log is written once more, as it is."""
+    now_ms = BEGIN_MS + (REMOVED_DAYS + 40) * DAY_MS
+    late = proposal_value("late", now_ms - 9)
+    emergency = EmergencyTarget(
+        target="t", version=BEGIN_MS, rule_id="e", command_id="e", until_ms=BEGIN_MS + 30 * DAY_MS
+    )
+    fresh = msgspec.structs.replace(emergency, target="u", version=now_ms, until_ms=now_ms + DAY_MS)
+    cleanup = TableCleanup(RULES.read)
+    for offset, (key, value) in enumerate([
+        ("over~proposed", proposal_value("over", BEGIN_MS)),
+        ("over~proposed", proposal_value("over", BEGIN_MS + 1, settled=True)),
+        ("waits~proposed", proposal_value("waits", now_ms - 2)),
+        ("late~proposed", proposal_value("late", now_ms - 1)), ("late~proposed", late),
+        ("t~emergency", msgspec.json.encode(emergency)), ("u~emergency", msgspec.json.encode(fresh)),
+    ]):  # fmt: skip
+        cleanup.apply(on_watchlist(key, value, offset))
+    plan = cleanup.plan(past_before_ms(REMOVED_DAYS, now_ms))
+    assert plan.removed == (b"over~proposed", b"t~emergency")
+    assert [(one.value, version) for one, version in plan.repairs] == [(proposal_value("late", now_ms - 1), None)]
+    again = RULES.with_version(proposal_value("late", 5), 7)
+    assert again == proposal_value("late", 5).replace(b'"version":5', b'"version":7')
 
 
 def test_a_value_of_a_newer_version_and_a_stranger_s_are_left_alone() -> None:

@@ -44,7 +44,7 @@ from tests.running_decider import running_decider
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
-DRAWS = int(os.environ.get("DATABUS_IMPORT_KILLS", "2"))
+DRAWS = int(os.environ.get("IMPORT_KILLS", "2"))
 """Of places where an import dies; twenty by hand."""
 IMPORT = """
 import os, signal, sys

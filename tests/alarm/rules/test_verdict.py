@@ -35,6 +35,15 @@ def test_a_match_becomes_an_alarm_with_place_time_and_picture() -> None:
     assert msgspec.json.decode(alarm.record) == RECORD
 
 
+def test_an_alarm_of_an_emergency_rule_says_so_and_of_an_approved_one_does_not() -> None:
+    """Whoever is sent out knows that nobody has approved it yet."""
+    for hours in (0, 2):
+        rule = msgspec.structs.replace(RULE, emergency_hours=hours)
+        alarm = verdict(compile_rules([rule]), candidate(), now_ms=300)
+        assert alarm is not None
+        assert alarm.is_emergency is (hours > 0)
+
+
 def test_a_record_that_is_too_long_for_an_alarm_raises_it_without() -> None:
     """The message must stay below what brokers take: the alarm counts more than its evidence."""
     long = verdict(compile_rules([RULE]), candidate({**RECORD, "x": "y" * MAX_RECORD_CHARACTERS}), 300)

@@ -153,3 +153,9 @@ def test_every_unassigned_or_unseen_value_alone_is_refused():
     for code in (*range(0x20), 0x7F, 0xAD, 0x115F, 0x3164, 0xFFA0, 0x200B, 0xE0100, 0xFEFF):
         for attribute in ("plate_number", "vehicle_color"):
             assert fault_of(put({attribute: [chr(code)]})), unicodedata.name(chr(code), hex(code))
+
+
+def test_the_id_of_a_lists_own_rule_is_no_other_rules() -> None:
+    fault = fault_of(msgspec.structs.replace(put({"plate_number": ["浙A1"]}), rule_id="list/stolen"))
+    assert fault is not None
+    assert (fault.field, fault.code) == ("rule_id", "reserved")

@@ -72,8 +72,8 @@ def test_who_decides_knows_what_all_other_rules_cost(dice: random.Random) -> Non
         if known.get(command.rule_id).version == version:
             newest[command.rule_id] = command
         others = [one for rule_id, one in newest.items() if rule_id != "r1"]
-        assert known.demand_beside("r1") == demand_in_force(others)
-        assert known.demand_beside("none") == demand_in_force(newest.values())
+        assert known.demand_beside("r1", 0) == demand_in_force(others)
+        assert known.demand_beside("none", 0) == demand_in_force(newest.values())
 
 
 def test_a_tree_too_deep_to_be_handed_on_is_no_command() -> None:

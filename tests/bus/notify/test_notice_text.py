@@ -29,6 +29,12 @@ def test_an_alarm_says_rule_plate_place_and_time(language: Language, line: str) 
         assert word in found.text
 
 
+def test_an_alarm_of_an_emergency_rule_is_named_so() -> None:
+    alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, is_emergency=True))
+    lines = [notice_text(alarm, language, ZONE).line for language in get_args(Language)]
+    assert lines == ["[严重] 紧急布控告警: 被盗车辆 浙AWL999", "[critical] emergency alarm: 被盗车辆 浙AWL999"]
+
+
 @pytest.mark.parametrize("language", ["zh", "en"])
 @pytest.mark.parametrize("kind", get_args(IncidentKind))
 @pytest.mark.parametrize("state", ["open", "closed"])

@@ -20,8 +20,9 @@ from bus.client.kafka.send_all import send_all
 from bus.client.model import KeyedValue
 from bus.client.register_writer import send_entries
 from bus.contracts.alarms import Alarm, Incident
-from bus.contracts.commands import DecidedRule
+from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.plate_lists import ListLine, ListRecord, base_key, change_key
+from bus.contracts.proposals import EmergencyTarget, SettledProposal, WatchProposal, key_of
 from bus.contracts.register import Device, Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
@@ -273,6 +274,25 @@ def send_rules(settings: Settings, *commands: DecidedRule) -> None:
     assert producer.close() == 0
 
 
+WAITING = WatchProposal(
+    rule_id="p", version=5, decided_at_ms=5, command_id="c",
+    text=WatchCommand(rule_id="p", op="put", version=1, name="n", match={"plate_number": ["浙A1"]}),
+)  # fmt: skip
+EMERGENCY = EmergencyTarget(target="t", version=6, rule_id="e", command_id="d", until_ms=7)
+
+
+def send_beside_rules(settings: Settings) -> None:
+    """One that waits, one that is settled, one emergency."""
+    settled = SettledProposal(
+        rule_id="q", version=7, outcome="rejected", proposal=6, decided_at_ms=7, command_id="e"
+    )
+    waited = msgspec.structs.replace(WAITING, rule_id="q", version=6)
+    producer = Producer(settings.bus, client_id="test")
+    for one in (WAITING, waited, settled, EMERGENCY):
+        producer.send(STATE_WATCHLIST, msgspec.json.encode(one), key=key_of(one))
+    assert producer.close() == 0
+
+
 @pytest.mark.slow  # two broker processes
 def test_rules_and_register_come_back_on_a_bus_that_was_lost(
     two_buses: list[RunningBroker], tmp_path: Path
@@ -286,6 +306,7 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
     floor = DecidedRule(rule_id=FLOOR_KEY, op="floor", version=2)
     send_rules(before, RULE, OTHER, msgspec.structs.replace(OTHER, rule_id="gone"),
                DecidedRule(rule_id="gone", op="remove", version=2), floor)  # fmt: skip
+    send_beside_rules(before)
     entries = entries_of(REGISTER).values()
     send_entries(before.site, before.bus, entries, "wang", "test", lambda _, at_ms: at_ms)
     manifest = backup(before, tmp_path / "saved")
@@ -298,6 +319,7 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
     put_back(after, threading.Event())
     state = read_control(after)
     assert state.rules == [RULE, floor], "no rule comes back that was removed below the floor"
+    assert state.beside_rules == [WAITING, EMERGENCY]
     assert state.register == REGISTER
     assert list(restored_folder(after).iterdir()) == [], "once"
 

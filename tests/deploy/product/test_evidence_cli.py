@@ -31,7 +31,7 @@ Ask = Callable[..., Result]
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Ask:
-    settings = composed.load(None, [f"site.data_dir={tmp_path}/var"], {})
+    settings = composed.load(None, [f"site.data_dir={tmp_path}/var", "policy.requires_reason=false"], {})
     rows = [_row(number) for number in (1, 2, 3)]
     with closing(open_store(settings.store.records_url(settings.site), "write")) as store:
         store.apply(StoreBatch(rows=rows), [])

@@ -29,7 +29,7 @@ Ask = Callable[..., Result]
 @pytest.fixture
 def ask(tmp_path: Path) -> Ask:
     """Of yesterday's noon three records, of today none."""
-    settings = composed.load(None, [f"site.data_dir={tmp_path}/var"], {})
+    settings = composed.load(None, [f"site.data_dir={tmp_path}/var", "policy.requires_reason=false"], {})
     now = datetime.fromtimestamp(wall_clock.now_ms() / 1000, settings.site.tz)
     noon = now.replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(1)
     at_ms = round(noon.timestamp() * 1000)

@@ -9,12 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from alarm.decisions.known_rules import KnownRules
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer, RecordHeaders
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
+from bus.contracts.proposals import SettledProposal, WatchProposal, is_beside_rules
 from bus.contracts.register import Device
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import (
@@ -66,9 +68,25 @@ def versions(cluster: RunningCluster) -> dict[str, int]:
     """Of each rule, as a reader of the topic knows it."""
     found: dict[str, int] = {}
     for one in records(cluster, STATE_WATCHLIST):
+        if is_beside_rules(one.key):
+            continue
         said = msgspec.json.decode(one.value or b"", type=WatchCommand)
         found[said.rule_id] = max(found.get(said.rule_id, 0), said.version)
     return found
+
+
+PROPOSAL = WatchProposal(rule_id="r1", version=6, text=rule(1, 1), decided_at_ms=6, command_id="c")
+REJECTED = SettledProposal(
+    rule_id="r1", version=8, outcome="rejected", proposal=6, decided_at_ms=8, command_id="d"
+)
+
+
+def waiting(cluster: RunningCluster) -> list[str]:
+    """What waits for an approval, as the decider there knows it."""
+    known = KnownRules()
+    for one in records(cluster, STATE_WATCHLIST):
+        known.apply(one)
+    return [one.rule_id for one in known.all_waiting()]
 
 
 @pytest.mark.slow
@@ -88,7 +106,9 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         entry = RegisterEntry(kind="device", id="10.0.0.1", device=device)
         put(a, CONTROL_REGISTER, entry.key, entry)
         put(a, EVENT_ALARM, "r1", rule(1, 1))  # what it says is its readers' affair
+        put(a, STATE_WATCHLIST, "r1~proposed", PROPOSAL)
         wait_until(lambda: versions(b) == {"r1": 5}, "the rule is at B")
+        wait_until(lambda: waiting(b) == ["r1"], "what waits is at B, and is no rule there")
         wait_until(lambda: len(records(b, CONTROL_REGISTER)) == 1, "the entry is at B")
         wait_until(lambda: len(records(b, EVENT_ALARM)) == 1, "the alarm is at B")
         [carried] = records(b, EVENT_ALARM)
@@ -112,6 +132,8 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         put(b, EVENT_INCIDENT, "j", rule(1, 3))
         wait_until(lambda: [one.key for one in records(a, EVENT_INCIDENT)] == [b"i", b"j"],
                    "of B's incidents only B's own is at A")  # fmt: skip
+        put(b, STATE_WATCHLIST, "r1~proposed", REJECTED)
+        wait_until(lambda: waiting(a) == [], "what B has settled is settled at A")
         put(b, STATE_WATCHLIST, "r1", rule(1, 9))
         put(a, STATE_WATCHLIST, "r2", rule(2, 20))
         put(b, STATE_WATCHLIST, "r2", rule(2, 10))

@@ -61,6 +61,7 @@ def services(data_path: Path, filled: tuple[Path, int]) -> Iterator[ConsoleServi
     object.__setattr__(
         made, "alarms", ReaderPool("operations", lambda: OperationsReader(path), threads=1)
     )
+    made.questions._alarms = made.alarms
     yield made
     made.records.close()
     made.alarms.close()

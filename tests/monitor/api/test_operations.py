@@ -183,7 +183,7 @@ async def test_api_and_command_line_read_the_same_expressions_and_mark_the_same_
         accepted.append(command)
         return ACCEPTED
 
-    monkeypatch.setattr("alarm.cli._request", request)
+    monkeypatch.setattr("alarm.cli.request_answer", request)
     monkeypatch.setattr(services.commands, "send", send)
     app = typer.Typer()
     app.add_typer(watch_commands(), name="watch")
@@ -218,7 +218,7 @@ async def test_api_and_command_line_refuse_the_same_rules_and_say_why(
         sent.append(command)
         return ACCEPTED
 
-    monkeypatch.setattr("alarm.cli._request", accepted)
+    monkeypatch.setattr("alarm.cli.request_answer", accepted)
     monkeypatch.setattr("bus.client.kafka.command_client.DELIVERY_S", 0.2)
     app = typer.Typer()
     app.add_typer(watch_commands(), name="watch")

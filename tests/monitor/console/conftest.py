@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import pytest
 from console_browser import PATIENCE_MS, ConsoleProcess, OpenPage, now_ms
 from console_city import alarms, fill_store, incidents
-from console_traffic import make_topics, producer, send_events, send_list, send_records
+from console_traffic import (
+    make_topics,
+    producer,
+    send_events,
+    send_list,
+    send_proposal,
+    send_records,
+)
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from deploy.documentation.screenshots import FLAGS
@@ -17,6 +24,8 @@ from deploy.setup.test_packages import CHROMIUM
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
+from monitor.questions.question import Asker, question_about
+from monitor.questions.question_log import QuestionLog
 from tests.running_decider import running_decider
 
 
@@ -29,6 +38,9 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     send_events(to, alarms(started_ms), incidents(started_ms))
     send_list(to, "stolen", [f"浙S{number:05}" for number in range(250)], version=started_ms)
     send_records(to, now_ms=started_ms, count=40, seed=4)
+    send_proposal(to, started_ms)
+    asked = question_about(Asker(account="li", reason="stolen", case="K-1"), "search", {"plate": "浙A12345"})
+    QuestionLog(path, 400).add(asked, started_ms)
     store = AccountStore(path)
     store.add("li", "correct horse", [AccountRole.OPERATOR])
     store.add("wang", "only looking", [AccountRole.VIEWER])

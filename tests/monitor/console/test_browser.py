@@ -80,6 +80,8 @@ def test_every_page_shows_its_data_with_one_heading(
     rows = ".ag-center-cols-container .ag-row"
     if name == "latency":
         page.wait_for_selector("canvas")
+    elif name == "proposals":
+        page.wait_for_selector(".proposal table.differences")
     elif name != "watch":
         page.wait_for_selector(rows)
     page.wait_for_timeout(600)

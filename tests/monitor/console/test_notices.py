@@ -33,7 +33,10 @@ from monitor.live.command_sender import CommandNotAcknowledged, CommandRefused, 
 
 CONSOLE = Path(notices.__file__).parent
 # Where the text of an exception may go: the detail beside a sentence, or what is made of its kind.
-SINKS = {"rule_fault_text", "alarm_fault_text", "fault_text", "notify_fault", "isinstance"}
+SINKS = {
+    "rule_fault_text", "alarm_fault_text", "fault_text", "notify_fault", "isinstance",
+    "question_fault_text", "show_fault",
+}  # fmt: skip
 # Words that a Chinese operator types or reads as they are: commands, settings, endings of files.
 OURS = {
     "databus", "mirror", "status", "logs", "console", "http", "HOST", "metrics", "host", "port", "csv",

@@ -19,14 +19,13 @@ from bus.client.kafka.command_client import (
 )
 from bus.client.kafka.producer import Producer
 from bus.contracts.commands import WatchCommand
-from bus.contracts.topics import EVENT_COMMAND, REQUEST_TOPICS, STATE_LISTS, STATE_WATCHLIST, TOPICS
+from bus.contracts.topics import EVENT_COMMAND, TOPICS
 from bus.settings import BusSettings
 from deploy.servers.databus import start_broker
-from tests.running_decider import running_decider
+from tests.running_decider import DECIDED, running_decider
 
 pytestmark = pytest.mark.slow
 WITHIN_S = 60.0
-DECIDED = (*REQUEST_TOPICS, STATE_WATCHLIST, STATE_LISTS, EVENT_COMMAND)
 
 
 @pytest.fixture(scope="module")

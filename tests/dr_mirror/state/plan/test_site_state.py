@@ -19,6 +19,8 @@ from bus.notify.acknowledgements import Acknowledgements
 from bus.settings import SiteSettings
 from dr_mirror.state.plan.site_state import NOT_REPLICATED, STATE, Merge, NewestOfKeys
 from monitor.accounts.database import AccountDatabase
+from monitor.questions.question import Asker, question_about
+from monitor.questions.question_log import QuestionLog
 
 RULES = next(kind for kind in STATE if kind.name == "rules")
 LISTS = next(kind for kind in STATE if kind.name == "lists of plates")
@@ -41,10 +43,13 @@ def test_every_topic_and_table_of_state_is_carried_or_says_why_not(tmp_path: Pat
         db.execute("SELECT 1")
     acknowledged = Acknowledgements(site)
     acknowledged.add("a", "me", 1)
+    questions = QuestionLog(tmp_path, 400)
+    asker = Asker(account="me")
+    questions.add(question_about(asker, "search", {"plate": "A"}), 1)
     flows = (Flow.CONTROL, Flow.STATE, Flow.EVENT)
     there = {name for name, topic in TOPICS.items() if topic.flow in flows}
     there |= tables(operations) | tables(accounts.path)
-    there |= tables(tmp_path / "notices" / "acknowledged.db")
+    there |= tables(tmp_path / "notices" / "acknowledged.db") | tables(questions.path)
     carried = {kind.topic for kind in STATE}
     assert carried.isdisjoint(NOT_REPLICATED)
     assert there == carried | set(NOT_REPLICATED)

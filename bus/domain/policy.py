@@ -1,0 +1,22 @@
+"""What the site asks of people who put rules and ask questions: `databus.toml` [policy]."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+MOST_EMERGENCY_HOURS = 72
+
+
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On unless it is turned off. The decider judges by what it was started with."""
+
+    requires_approval: bool = True  # a rule is in force when another account has approved it
+    requires_reason: bool = True  # and a case, of what names a plate, a face or a photo
+    emergency_hours: Annotated[int, msgspec.Meta(ge=1, le=MOST_EMERGENCY_HOURS)] = 24
+    questions_days: Annotated[int, msgspec.Meta(ge=1)] = 400  # how long people's questions are kept
+
+
+NO_POLICY = PolicySettings(requires_approval=False, requires_reason=False)
+"""As a demonstration has it: whoever asks is answered."""

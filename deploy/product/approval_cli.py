@@ -1,0 +1,109 @@
+"""`watch approve` and `watch reject`: an account with the role, its password, and which text.
+
+In: words, a password that is asked for or piped. Out: the decider's answer. Never: a password among
+the arguments; an approval of a text that was not shown or named.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from contextlib import closing
+from typing import Annotated, Literal
+
+import typer
+
+from alarm.command_request import request_answer
+from alarm.proposals_cli import ISSUER, ReasonOption, described, waiting_under
+from alarm.proposals_reader import WaitingProposal
+from bus.client.kafka.command_client import new_command_id
+from bus.contracts.commands import WatchCommand
+from bus.domain.rule_targets import text_sha256
+from bus.runtime import wall_clock
+from monitor.accounts.errors import AccountsUnavailable
+from monitor.accounts.roles import ConsoleOperation, authorise
+from monitor.accounts.store import AccountStore
+
+_ID_HELP = "The rule's id, as `watch proposed` shows it."
+_ACCOUNT_HELP = "Your account of the console; its password is asked for, or read from a pipe."
+_SHA_HELP = "Of the text you have read; without it the text is shown and you are asked."
+IdArgument = Annotated[str, typer.Argument(help=_ID_HELP)]
+AccountOption = Annotated[str, typer.Option("--account", help=_ACCOUNT_HELP)]
+ShaOption = Annotated[str, typer.Option("--sha256", help=_SHA_HELP)]
+
+
+def mount(watch: typer.Typer) -> None:
+    """Add both to the group `watch`."""
+    watch.command("approve")(approve)
+    watch.command("reject")(reject)
+
+
+def approve(
+    ctx: typer.Context,
+    rule_id: IdArgument,
+    account: AccountOption,
+    sha256: ShaOption = "",
+    reason: ReasonOption = "",
+) -> None:
+    """Put what is proposed under an id in force. Nobody approves what he has proposed himself."""
+    _settle(ctx, "approve", rule_id, account, sha256, reason)
+    typer.echo(f"{rule_id} is in force")
+
+
+def reject(
+    ctx: typer.Context,
+    rule_id: IdArgument,
+    account: AccountOption,
+    reason: ReasonOption,
+    sha256: ShaOption = "",
+) -> None:
+    """End what is proposed under an id; its author reads the reason."""
+    _settle(ctx, "reject", rule_id, account, sha256, reason)
+    typer.echo(f"what was proposed under {rule_id} is rejected")
+
+
+def _settle(
+    ctx: typer.Context, op: Literal["approve", "reject"], rule_id: str, account: str, sha256: str,
+    reason: str,
+) -> None:  # fmt: skip
+    one = waiting_under(ctx, rule_id)
+    named = sha256 or _read_text(ctx, one, op)
+    _check_account(ctx, account)
+    request_answer(ctx, WatchCommand(
+        rule_id=rule_id, op=op, version=wall_clock.now_ms(), account=account, author=account,
+        issuer=ISSUER, command_id=new_command_id(), reason=reason, text_sha256=named,
+        seen_version=one.in_force.version if one.in_force else 0,
+    ), as_json=False)  # fmt: skip
+
+
+def _read_text(ctx: typer.Context, one: WaitingProposal, op: str) -> str:
+    """Show it and ask. Raises `typer.BadParameter` where nobody can be asked."""
+    if not sys.stdin.isatty():
+        text = "name the text, as `watch proposed` shows it"
+        raise typer.BadParameter(text, param_hint="--sha256")
+    for line in described(ctx, one):
+        typer.echo(line)
+    typer.confirm(f"{op} this text?", abort=True)
+    return text_sha256(one.proposal.text)
+
+
+def _check_account(ctx: typer.Context, account: str) -> None:
+    """Ends the program for a wrong password, and for an account that may not."""
+    password = (
+        getpass.getpass(f"password of {account}: ") if sys.stdin.isatty()
+        else sys.stdin.readline().rstrip("\n")
+    )  # fmt: skip
+    try:
+        with closing(AccountStore(ctx.obj.site.data_path)) as store:
+            who = store.verify(account, password)
+    except AccountsUnavailable as error:
+        _fail(str(error))
+    if who is None:
+        _fail(f"{account}: no such account, or another password")
+    elif not authorise(who, ConsoleOperation.WATCH_APPROVE):
+        _fail(f"{account} may not approve; databus accounts roles {account} --role approver …")
+
+
+def _fail(text: str) -> None:
+    typer.echo(f"databus: {text}", err=True)
+    raise typer.Exit(1)

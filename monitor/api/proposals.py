@@ -1,0 +1,132 @@
+"""What waits for an approval: read it beside the text in force, approve it, reject it, withdraw it.
+
+Who approves has the role; that he is not its author, and that the text is the one he read, the
+site's decider says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from fastapi import APIRouter, Depends, Request, Response
+
+from bus.contracts.commands import ANY_VERSION, DecidedRule, WatchCommand
+from bus.contracts.proposals import WatchProposal
+from bus.domain.rule_check import is_over
+from bus.domain.rule_targets import text_sha256
+from bus.runtime.wall_clock import now_ms
+from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
+from monitor.api.access import allow, json_response, read_json
+from monitor.api.operations import envelope
+from monitor.api.services import ConsoleServices
+from monitor.api.views import Row, clock, rule_row
+
+MAX_VERDICT_BYTES = 16 * 1024
+MAX_ROWS = 100
+"""Of one answer, the oldest: whoever approves them gets the next ones."""
+TOO_LARGE = f"a verdict has at most {MAX_VERDICT_BYTES} bytes"
+Verdict = Literal["approve", "reject", "withdraw"]
+_TEXT = ("name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note")
+
+
+class ProposalDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On what waits under a rule's id. `text_sha256`: of the text that was read, needed to approve
+    it; `seen_version`: of the text in force that it was compared with."""
+
+    rule_id: str
+    text_sha256: str = ""
+    seen_version: int = ANY_VERSION
+    reason: str = ""
+
+
+def verdict_command(op: Verdict, verdict: ProposalDecision, account: str) -> WatchCommand:
+    """The command that says so."""
+    return WatchCommand(
+        rule_id=verdict.rule_id, op=op, text_sha256=verdict.text_sha256,
+        seen_version=verdict.seen_version, reason=verdict.reason, **envelope(account),
+    )  # fmt: skip
+
+
+def proposal_row(services: ConsoleServices, proposal: WatchProposal) -> Row:
+    """Its text, whose it is, what to name in an approval, and where it differs from what is in
+    force."""
+    zone, text = services.site.tz, proposal.text
+    present = text_in_force(services, proposal.rule_id)
+    row = rule_row(text, zone)
+    before = rule_row(present, zone) if present is not None else None
+    return {
+        **row,
+        "proposed_by": proposal.proposed_by,
+        "proposed_at": clock(proposal.decided_at_ms, zone),
+        "proposed_at_ms": proposal.decided_at_ms,
+        "text_sha256": text_sha256(text),
+        "seen_version": present.version if present is not None else 0,
+        "in_force": before,
+        "changes": _changes(before, row),
+    }
+
+
+def text_in_force(services: ConsoleServices, rule_id: str) -> DecidedRule | None:
+    """What the proposal would replace; an emergency rule whose time is over is none."""
+    known = services.hub.live.rules.get(rule_id)
+    if known is None or known.op != "put":
+        return None
+    is_ended = bool(known.emergency_hours) and is_over(known, now_ms())
+    return None if is_ended else known
+
+
+def _changes(before: Mapping[str, object] | None, after: Mapping[str, object]) -> list[str]:
+    """The parts that differ; of a new rule none."""
+    return [] if before is None else [name for name in _TEXT if before[name] != after[name]]
+
+
+def proposal_routes(services: ConsoleServices) -> APIRouter:
+    """Routes under /api."""
+    router = APIRouter(prefix="/api/proposals")
+
+    @router.get("", dependencies=[Depends(allow(ConsoleOperation.WATCH_READ))])
+    async def proposals() -> Response:
+        waiting = services.hub.live.proposals.waiting()
+        rows = [proposal_row(services, one) for one in waiting[:MAX_ROWS]]
+        return json_response(
+            {
+                "rows": rows,
+                "count": len(waiting),
+                "away": services.hub.consumer.unavailable,
+            }
+        )
+
+    @router.post("/approve")
+    async def approve(
+        request: Request,
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_APPROVE))],
+    ) -> Response:
+        return await _settle(services, request, "approve", who)
+
+    @router.post("/reject")
+    async def reject(
+        request: Request,
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_APPROVE))],
+    ) -> Response:
+        return await _settle(services, request, "reject", who)
+
+    @router.post("/withdraw")
+    async def withdraw(
+        request: Request,
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
+    ) -> Response:
+        return await _settle(services, request, "withdraw", who)
+
+    return router
+
+
+async def _settle(
+    services: ConsoleServices, request: Request, op: Verdict, who: ConsolePrincipal
+) -> Response:
+    verdict = await read_json(request, ProposalDecision, MAX_VERDICT_BYTES, TOO_LARGE)
+    sent = await services.send_rule(verdict_command(op, verdict, who.name))
+    return json_response(
+        {"rule_id": verdict.rule_id, "version": sent.command.version, "verdict": op}
+    )

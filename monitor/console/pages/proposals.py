@@ -1,0 +1,179 @@
+"""What waits for an approval: whose it is and why, what it changes, what may be done with it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from nicegui import ui
+
+from bus.contracts.commands import WatchCommand
+from bus.domain.rule_check import RuleError
+from monitor.accounts.roles import ConsoleOperation
+from monitor.api.proposals import MAX_ROWS, ProposalDecision, Verdict, proposal_row, verdict_command
+from monitor.console.case_field import CaseField
+from monitor.console.elements import panel
+from monitor.console.layout import View
+from monitor.console.live_updates import Update
+from monitor.console.notices import notify_fault, rule_fault_text
+from monitor.console.pages.watch import NOT_IN_FORCE
+from monitor.console.pages.watch_preview import RulePreview
+from monitor.console.rows import Row, match_text
+
+STALE_SECONDS = 0.5  # between two looks: many may come at once
+_PARTS = ("name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note")
+_WORDS = {
+    "name": "watch.name", "kind": "watch.kind", "severity": "watch.severity",
+    "match": "column.match", "where_text": "watch.where", "valid_from": "proposals.from",
+    "valid_until": "watch.until", "note": "watch.note",
+}  # fmt: skip
+
+
+def build(view: View) -> None:
+    """The page."""
+    if not view.services.questions.policy.requires_approval:
+        ui.label(view.t("proposals.no_policy")).classes("notice")
+    if _may_preview(view):
+        CaseField(view, lambda: None)
+    ProposalList(view)
+
+
+def _may_preview(view: View) -> bool:
+    """Whether this person may see what a rule would have hit."""
+    return view.may(ConsoleOperation.WATCH_WRITE) or view.may(ConsoleOperation.WATCH_APPROVE)
+
+
+class ProposalList:
+    """Oldest first, a card each; drawn again when something was proposed or settled."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._is_stale = False
+        self._drawn: list[tuple[str, int]] | None = None
+        with panel(view.t("proposals.waiting"), "rest"):
+            self._cards = ui.element("div").classes("proposals")
+        view.feed.updates.subscribe(self._on_update)
+        ui.timer(STALE_SECONDS, self._refresh_stale)
+        self._refresh()
+
+    def _on_update(self, update: Update) -> None:
+        self._is_stale |= update.delta.rules_changed
+
+    def _refresh_stale(self) -> None:
+        if self._is_stale:
+            self._is_stale = False
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """What a person is writing stays while the same proposals wait."""
+        t, waiting = self._view.t, self._view.services.hub.live.proposals.waiting()
+        rows = [proposal_row(self._view.services, one) for one in waiting[:MAX_ROWS]]
+        shown = [(str(row["text_sha256"]), int(row["seen_version"])) for row in rows]
+        if shown == self._drawn:
+            return
+        self._drawn = shown
+        self._cards.clear()
+        with self._cards:
+            if not rows:
+                ui.label(t("proposals.none")).classes("soft")
+            for row, proposal in zip(rows, waiting, strict=False):
+                ProposalCard(self._view, row, proposal.text)
+            if len(waiting) > len(rows):
+                ui.label(t("proposals.more", count=len(waiting) - len(rows))).classes("soft")
+
+
+class ProposalCard:
+    """One proposal beside the text in force."""
+
+    def __init__(self, view: View, row: Row, text: WatchCommand) -> None:
+        self._view, self._row = view, row
+        t = view.t
+        with ui.element("section").classes("panel proposal"):
+            with ui.element("h3"):
+                what = t("proposals.change" if row["in_force"] else "proposals.new")
+                ui.label(f"{row['name']} · {what}")
+            by = t("proposals.by", who=row["proposed_by"], when=row["proposed_at"][:16])
+            ui.label(by).classes("soft")
+            if row["reason"] or row["case"]:
+                ui.label(t("proposals.why", reason=row["reason"], case=row["case"]))
+            self._differences()
+            self._preview = RulePreview(view)
+            with ui.element("div").classes("bar"):
+                self._buttons(text)
+
+    def _differences(self) -> None:
+        """What the text says; of a change also what it said before."""
+        t, row, before = self._view.t, self._row, self._row["in_force"]
+        with ui.element("table").classes("differences"):
+            with ui.element("tr"):
+                for word in ("part", *(["before"] if before else []), "after"):
+                    with ui.element("th"):
+                        ui.label(t(f"proposals.{word}"))
+            for part in _PARTS:
+                if not (row[part] or (before and before[part])):
+                    continue
+                is_changed = part in row["changes"]
+                with ui.element("tr").classes("changed" if is_changed else ""):
+                    _cell(t(_WORDS[part]))
+                    if before:
+                        _cell(self._text(part, before))
+                    _cell(self._text(part, row))
+
+    def _text(self, part: str, row: Row) -> str:
+        t = self._view.t
+        if part == "match":
+            return match_text(row["match"], t)
+        if part in ("kind", "severity"):
+            return t.word(part, row[part])
+        return str(row[part] or "–")
+
+    def _buttons(self, text: WatchCommand) -> None:
+        view, t = self._view, self._view.t
+        is_own = self._row["proposed_by"].casefold() == view.principal.name.casefold()
+        if _may_preview(view):
+            ui.button(
+                t("watch.preview"), color=None, icon="history",
+                on_click=partial(self._preview.show, text),
+            ).classes("header-button")  # fmt: skip
+        if is_own:
+            ui.label(t("proposals.own")).classes("soft")
+            ui.button(t("proposals.withdraw"), color=None, on_click=partial(self._say, "withdraw"))
+        elif view.may(ConsoleOperation.WATCH_APPROVE):
+            self._reason = ui.input(t("proposals.reason")).props("outlined dense maxlength=500")
+            ui.button(t("proposals.approve"), on_click=partial(self._say, "approve")).props(
+                "unelevated"
+            )
+            ui.button(
+                t("proposals.reject"), color="negative", on_click=partial(self._say, "reject")
+            ).props("unelevated")
+
+    async def _say(self, op: Verdict) -> None:
+        view, t, row = self._view, self._view.t, self._row
+        needed = (
+            ConsoleOperation.WATCH_WRITE if op == "withdraw" else ConsoleOperation.WATCH_APPROVE
+        )
+        if not view.may(needed):
+            ui.notify(t("watch.no_right"), type="negative")
+            return
+        reason = "" if op == "withdraw" else (self._reason.value or "").strip()
+        verdict = ProposalDecision(
+            rule_id=row["rule_id"], text_sha256=row["text_sha256"],
+            seen_version=row["seen_version"], reason=reason,
+        )  # fmt: skip
+        try:
+            await view.services.send_rule(verdict_command(op, verdict, view.principal.name))
+        except (RuleError, *NOT_IN_FORCE) as error:
+            zone = view.services.site.tz
+            notify_fault(t("watch.failed", why=rule_fault_text(error, t, zone)), error)
+            return
+        ui.notify(t(_SAID[op], name=row["name"]), type="positive")
+
+
+_SAID: dict[Verdict, str] = {
+    "approve": "proposals.approved", "reject": "proposals.rejected",
+    "withdraw": "proposals.withdrawn",
+}  # fmt: skip
+
+
+def _cell(text: str) -> None:
+    with ui.element("td"):
+        ui.label(text)
