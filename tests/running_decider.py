@@ -6,13 +6,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from alarm.dispatch.decider import MACHINES, CommandDecider
+from alarm.decisions.alarm_machine import AlarmMachine
+from alarm.dispatch.decider import CommandDecider, machines_of
 from alarm.dispatch.metrics import DispatcherMetrics
 from bus.contracts.topics import EVENT_COMMAND
 from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
 
-DECIDED = (*MACHINES, *(one.state_topic for one in MACHINES.values()), EVENT_COMMAND)
+_MACHINES = machines_of(NO_POLICY, AlarmMachine(lambda: 0))
+DECIDED = (*_MACHINES, *(one.state_topic for one in _MACHINES.values()), EVENT_COMMAND)
 """The topics without which nobody decides."""
 
 

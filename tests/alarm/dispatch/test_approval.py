@@ -52,7 +52,7 @@ POLICY = PolicySettings()
 def command(op: str = "put", rule_id: str = "r", **fields: object) -> WatchCommand:
     usual: dict[str, object] = {
         "rule_id": rule_id, "op": op, "version": 1, "name": "n", "account": "li", "reason": "stolen",
-        "case": "K-1", "match": {"plate_number": ["浙AWL999"]}, "command_id": new_command_id(),
+        "case": "K-1", "match": {"plate_number": ["浙AWL999"]}, "command_id": new_command_id(), "quiet_s": 0,
     }  # fmt: skip
     return msgspec.convert({**usual, **fields}, WatchCommand)
 
