@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,21 +15,26 @@ from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
 
 _MACHINES = machines_of(NO_POLICY, AlarmMachine(lambda: 0))
+READY_S, POLL_S = 60.0, 0.02
 DECIDED = (*_MACHINES, *(one.state_topic for one in _MACHINES.values()), EVENT_COMMAND)
 """The topics without which nobody decides."""
 
 
 @contextmanager
 def running_decider(bootstrap: str, policy: PolicySettings = NO_POLICY) -> Iterator[None]:
-    """For as long as the block lasts; it waits for its topics by itself."""
-    stopping = threading.Event()
+    """For as long as the block lasts, and ready: whoever asks waits a few seconds only, which a
+    group's first member may need beside other tests. Its topics have to be there."""
+    stopping, metrics = threading.Event(), DispatcherMetrics()
     decider = CommandDecider(
-        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics(),
-        policy,
+        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, metrics, policy
     )
     thread = threading.Thread(target=decider.run, name="decider")
     thread.start()
     try:
+        deadline = time.monotonic() + READY_S
+        while not metrics.registry.get_sample_value("databus_dispatcher_decides"):
+            assert time.monotonic() < deadline, "the decider is not ready"
+            thread.join(POLL_S)
         yield
     finally:
         stopping.set()

@@ -12,6 +12,7 @@ import itsdangerous
 from console_city import ListedAlarms, alarms, incidents
 from fastapi import FastAPI
 
+from alarm.dispatch.reader import OperationsReader
 from alarm.preview import preview_piece
 from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
@@ -26,16 +27,17 @@ NOBODY_LISTENS = "127.0.0.1:1"
 
 
 def make_services(
-    data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS, policy: PolicySettings = NO_POLICY
+    data_path: Path, now_ms: int, bootstrap: str = NOBODY_LISTENS, policy: PolicySettings = NO_POLICY,
+    operations: Path | None = None,
 ) -> ConsoleServices:
-    """As `deploy` wires them."""
+    """As `deploy` wires them; without `operations` its alarms are those of the city."""
     listed, told = alarms(now_ms), incidents(now_ms)
     return build_services(
         SiteSettings(data_dir=str(data_path)),
         BusSettings(bootstrap_servers=bootstrap),
         ConsoleSettings(),
         lambda: open_store(f"sqlite://{data_path}/store/records.db"),
-        lambda: ListedAlarms(listed, told),
+        lambda: OperationsReader(operations) if operations else ListedAlarms(listed, told),
         PictureStore(str(data_path / "pictures"), "").serve,
         preview_piece,
         lambda: supervised(data_path),

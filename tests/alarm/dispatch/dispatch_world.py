@@ -60,7 +60,8 @@ USED = (
     EVENT_SUPPRESSED, CONTROL_REGISTER,
 )  # fmt: skip
 SETTINGS = DispatcherSettings()
-NOTICES = NoticeSettings()
+NOTICES = NoticeSettings(alarms_a_minute=1_000_000)
+"""Each alarm has a notice of its own."""
 WITHIN_S = 60.0  # on a machine that does much else
 
 
@@ -199,6 +200,7 @@ class DispatcherProcess:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         flags = [f"site.data_dir={world.site.data_dir}",
                  f"bus.bootstrap_servers={world.bus.bootstrap_servers}",
+                 f"notices.alarms_a_minute={NOTICES.alarms_a_minute}",
                  *(f"policy.{one}={str(has_policy).lower()}"
                    for one in ("requires_approval", "requires_reason"))]  # fmt: skip
         words = [word for flag in flags for word in ("--set", flag)]

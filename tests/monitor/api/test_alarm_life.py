@@ -18,12 +18,10 @@ from console_services import client_of, make_services, signed
 from console_traffic import make_topics, producer, send_events
 from fastapi import FastAPI
 
-from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarm_states import AlarmState
 from deploy.servers.databus import RunningBroker
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.api.app import create_api
-from monitor.api.pool import ReaderPool
 from monitor.api.services import ConsoleServices
 from tests.running_dispatcher import running_dispatcher
 
@@ -48,11 +46,7 @@ def operations(address: str, data_path: Path) -> Iterator[Path]:
 def services_on_bus(
     address: str, operations: Path, data_path: Path, filled: tuple[Path, int]
 ) -> ConsoleServices:
-    made = make_services(data_path, filled[1], address)
-    made.alarms.close()
-    pool = ReaderPool("operations", lambda: OperationsReader(operations), threads=1)
-    object.__setattr__(made, "alarms", pool)
-    return made
+    return make_services(data_path, filled[1], address, operations=operations)
 
 
 def log_in(services: ConsoleServices, client: httpx.AsyncClient, name: str) -> httpx.AsyncClient:
