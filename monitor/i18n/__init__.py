@@ -25,7 +25,7 @@ from monitor.i18n import (
 )
 from monitor.i18n.values import value_text, value_words
 
-_TABLES = (
+TABLES = (
     account_texts, alarm_texts, approval_texts, mirror_texts, rule_texts, search_texts,
     evidence_texts,
     watch_texts, list_texts, place_texts,
@@ -33,8 +33,8 @@ _TABLES = (
 """Of pages that have many texts."""
 
 LANGUAGES: dict[str, Mapping[str, str]] = {
-    "zh": dict(ChainMap(zh.TEXTS, *(table.ZH for table in _TABLES))),
-    "en": dict(ChainMap(en.TEXTS, *(table.EN for table in _TABLES))),
+    "zh": dict(ChainMap(zh.TEXTS, *(table.ZH for table in TABLES))),
+    "en": dict(ChainMap(en.TEXTS, *(table.EN for table in TABLES))),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 ZH: dict[str, str] = {
     "column.stage": "状态",
     "column.owner": "处理人",
-    "column.since": "状态始于",
     "column.false_share": "误报率",
     "stage.open": "未处理",
     "stage.taken": "处理中",
@@ -95,7 +94,6 @@ ZH: dict[str, str] = {
 EN: dict[str, str] = {
     "column.stage": "State",
     "column.owner": "In hand of",
-    "column.since": "Since",
     "column.false_share": "False",
     "stage.open": "open",
     "stage.taken": "taken",

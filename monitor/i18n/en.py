@@ -505,7 +505,6 @@ TEXTS: dict[str, str] = {
     "partition.offline": "no leader",
     "partition.missing": "misses replicas",
     "column.broker_state": "State",
-    "column.roles": "Roles",
     "column.rack": "Rack",
     "column.leads": "Leads",
     "column.preferred": "Should lead",

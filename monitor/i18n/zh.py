@@ -499,7 +499,6 @@ TEXTS: dict[str, str] = {
     "partition.offline": "无主",
     "partition.missing": "缺副本",
     "column.broker_state": "状态",
-    "column.roles": "角色",
     "column.rack": "机架",
     "column.leads": "主副本",
     "column.preferred": "应为主",

@@ -162,7 +162,7 @@ def _list_columns(view: View) -> list[Row]:
         column(t, "list_lines", "lines", number=True, width=100),
         column(t, "list_date", "date", width=110),
         column(t, "tolerance", "tolerance", width=170),
-        column(t, "owner", "owner", flex=1, minWidth=90),
+        column(t, "list_owner", "owner", flex=1, minWidth=90),
         column(t, "list_source", "source", flex=1, minWidth=90),
         column(t, "changed_at", "changed_at", width=160),
         column(t, "changed_by", "changed_by", width=100),
@@ -174,7 +174,7 @@ def _list_columns(view: View) -> list[Row]:
 def _line_columns(view: View) -> list[Row]:
     t = view.t
     return [
-        column(t, "line", "line", number=True, width=100),
+        column(t, "list_line", "line", number=True, width=100),
         column(t, "plate", "plate", width=150, cellClass="strong"),
         column(t, "note", "note", flex=3, minWidth=150),
         column(t, "line_date", "date", width=130),

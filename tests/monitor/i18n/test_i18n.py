@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from string import Formatter
 from typing import get_args
@@ -11,7 +12,7 @@ from bus.contracts.alarms import IncidentKind
 from bus.contracts.headers import Reason, RecordKind
 from bus.domain.matchable import MATCHABLE
 from monitor.console.rows import match_text, values_of
-from monitor.i18n import LANGUAGES, texts
+from monitor.i18n import LANGUAGES, TABLES, en, texts, zh
 
 CONSOLE = Path(__file__).parents[3] / "monitor"
 
@@ -19,6 +20,14 @@ CONSOLE = Path(__file__).parents[3] / "monitor"
 def test_both_languages_have_the_same_keys() -> None:
     """A text that is missing in one would show as an error to half of the people."""
     assert set(LANGUAGES["zh"]) == set(LANGUAGES["en"])
+
+
+def test_no_two_tables_have_a_text_under_one_key() -> None:
+    """One would be shown in the other's place: a list's owner as who has an alarm in hand."""
+    for language in ("EN", "ZH"):
+        tables = [{"EN": en.TEXTS, "ZH": zh.TEXTS}[language], *(getattr(one, language) for one in TABLES)]
+        counted = Counter(key for table in tables for key in table)
+        assert [key for key, count in counted.items() if count > 1] == []
 
 
 def test_both_languages_fill_in_the_same_values() -> None:
