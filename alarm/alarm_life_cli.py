@@ -6,24 +6,23 @@ answers is kept in the file of acknowledgements, and the dispatcher says it late
 
 from __future__ import annotations
 
-import getpass
 import json
 from contextlib import closing
-from datetime import datetime
-from typing import Annotated, NoReturn, get_args
+from typing import Annotated
 
 import msgspec
 import typer
 
+from alarm.asked_answer import answered, check_accepted, fail
 from alarm.dispatch.reader import OperationsReader
+from alarm.shell_asker import ISSUER, login_name
+from bus.cli.show import AsJson
 from bus.client.kafka.command_client import (
     CommandClient,
     CommandNotAcknowledged,
-    CommandUnanswered,
     new_command_id,
 )
-from bus.contracts.alarm_states import AlarmOp, AlarmRequest, AlarmResult, FalseReason
-from bus.contracts.command_codes import BY_SOMEBODY
+from bus.contracts.alarm_states import AlarmOp, AlarmRequest
 from bus.contracts.commands import ANY_VERSION, CommandAnswer
 from bus.domain.alarm_life import FALSE_REASONS, RESULTS, STAGES, check_request, is_over
 from bus.domain.command_error import CommandError
@@ -32,9 +31,7 @@ from bus.runtime import wall_clock
 from ingest.store.port import StoreError
 
 CLIENT_ID = "alarms"
-ISSUER = "command line"
 TAKE_S = 2.0
-UNDECIDED_STATUS = 3
 FILTERS = (*STAGES, "unfinished")
 STATE_HELP = ", ".join(FILTERS) + " (all but closed)."
 SINCE_HELP = "Raised or changed in the last 30m, 12h, 7d."
@@ -45,7 +42,6 @@ TextOption = Annotated[str, typer.Option("--text", help="A remark.")]
 SeenOption = Annotated[
     int, typer.Option("--seen", help="Only if the state has this number n, as --json shows it.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="The answer as JSON, for scripts.")]
 WhyOption = Annotated[str, typer.Option("--why", help=f"One of {', '.join(FALSE_REASONS)}.")]
 ResultOption = Annotated[str, typer.Option("--result", help=f"One of {', '.join(RESULTS)}.")]
 
@@ -108,7 +104,7 @@ def false_alarm(
     as_json: AsJson = False,
 ) -> None:
     """Say that an alarm is false, and why."""
-    if why not in get_args(FalseReason) or not why:
+    if why not in FALSE_REASONS:
         raise typer.BadParameter(f"{why!r}: one of {', '.join(FALSE_REASONS)}", param_hint="--why")
     request = _request("false", alarm_id, by, why=why, text=text, seen_version=seen)
     _ask(ctx, request, as_json=as_json)
@@ -135,7 +131,7 @@ def close(
     as_json: AsJson = False,
 ) -> None:
     """End an alarm that was judged, with what came of it."""
-    if result not in get_args(AlarmResult) or not result:
+    if result not in RESULTS:
         expected = f"{result!r}: one of {', '.join(RESULTS)}"
         raise typer.BadParameter(expected, param_hint="--result")
     request = _request("close", alarm_id, by, result=result, text=text, seen_version=seen)
@@ -156,7 +152,7 @@ def reopen(
 def _request(op: AlarmOp, alarm_id: str, by: str, **fields: object) -> AlarmRequest:
     """Raises `typer.BadParameter` for what cannot be asked."""
     given = {
-        "alarm_id": alarm_id, "op": op, "account": by or _login_name(), "issuer": ISSUER,
+        "alarm_id": alarm_id, "op": op, "account": by or login_name() or ISSUER, "issuer": ISSUER,
         "at_ms": wall_clock.now_ms(), "command_id": new_command_id(), **fields,
     }  # fmt: skip
     request = msgspec.convert(given, AlarmRequest)
@@ -167,37 +163,24 @@ def _request(op: AlarmOp, alarm_id: str, by: str, **fields: object) -> AlarmRequ
     return request
 
 
-def _login_name() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container without a user of this number
-        return ISSUER
-
-
 def _check_alarm(ctx: typer.Context, request: AlarmRequest) -> None:
     """That there is one, as far as the store can be asked: the decider does not know."""
     try:
         with closing(OperationsReader(ctx.obj.dispatcher.operations_path(ctx.obj.site))) as reader:
             if reader.alarm(request.alarm_id) is None:
-                _fail(f"there is no alarm {request.alarm_id}; see: databus alarms list")
+                fail(f"there is no alarm {request.alarm_id}; see: databus alarms list")
             state = reader.alarm_states([request.alarm_id]).get(request.alarm_id)
     except StoreError as error:
         typer.echo(f"whether there is such an alarm is not known: {error}", err=True)
         return
     if state is not None and is_over(state, wall_clock.now_ms()):
-        _fail(f"nobody has touched {request.alarm_id} for so long that its life is over")
+        fail(f"nobody has touched {request.alarm_id} for so long that its life is over")
 
 
 def _ask(ctx: typer.Context, request: AlarmRequest, *, as_json: bool) -> None:
     _check_alarm(ctx, request)
     with closing(CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)) as client:
-        try:
-            answer = client.request(request)
-        except CommandNotAcknowledged as error:
-            _fail(f"the request was not taken: {error}")
-        except CommandUnanswered as error:
-            typer.echo(str(error), err=True)
-            raise typer.Exit(UNDECIDED_STATUS) from error
+        answer = answered(lambda: client.request(request), "request")
     _report(ctx, answer, as_json=as_json)
 
 
@@ -206,9 +189,9 @@ def _take_here(ctx: typer.Context, request: AlarmRequest, *, as_json: bool) -> N
         acknowledged = Acknowledgements(ctx.obj.site)
         by = acknowledged.add(request.alarm_id, request.account, request.at_ms)
     except AcknowledgementsUnavailable as error:
-        _fail(f"{request.alarm_id} is not taken: nobody decides, and {error}")
+        fail(f"{request.alarm_id} is not taken: nobody decides, and {error}")
     if by != request.account:
-        _fail(f"{request.alarm_id} is not taken: {by} has it in hand")
+        fail(f"{request.alarm_id} is not taken: {by} has it in hand")
     if as_json:
         typer.echo(json.dumps({"alarm_id": request.alarm_id, "outcome": "taken_here"}))
     else:
@@ -216,18 +199,8 @@ def _take_here(ctx: typer.Context, request: AlarmRequest, *, as_json: bool) -> N
 
 
 def _report(ctx: typer.Context, answer: CommandAnswer, *, as_json: bool) -> None:
+    check_accepted(ctx, answer, as_json=as_json, names_field=False)
     if as_json:
         typer.echo(json.dumps(msgspec.to_builtins(answer), ensure_ascii=False))
-    if answer.state == "refused":
-        text = f"{answer.key} is refused: {answer.text}"
-        if answer.code in BY_SOMEBODY and answer.changed_by:
-            changed = datetime.fromtimestamp(answer.changed_at_ms / 1000, ctx.obj.site.tz)
-            text += f", by {answer.changed_by} at {changed:%Y-%m-%d %H:%M:%S}"
-        _fail(text)
-    if not as_json:
+    else:
         typer.echo(f"{answer.key}: done")
-
-
-def _fail(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(1)

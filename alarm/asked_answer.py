@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from bus.client.kafka.command_client import CommandNotAcknowledged, CommandUnanswered
-from bus.contracts.command_codes import STALE
+from bus.contracts.command_codes import BY_SOMEBODY
 from bus.contracts.commands import CommandAnswer
 
 UNDECIDED_STATUS = 3
@@ -22,20 +22,36 @@ def accepted(
     ctx: typer.Context, ask: Callable[[], CommandAnswer], *, as_json: bool
 ) -> CommandAnswer:
     """The answer that accepts it; else ends the program, and says why."""
+    answer = answered(ask, "command", as_json=as_json)
+    check_accepted(ctx, answer, as_json=as_json)
+    return answer
+
+
+def answered(
+    ask: Callable[[], CommandAnswer], what: str, *, as_json: bool = False
+) -> CommandAnswer:
+    """The answer, whatever it says; ends the program where there is none. `what` is the word for
+    what was sent."""
     try:
-        answer = ask()
+        return ask()
     except CommandNotAcknowledged as error:
-        fail(f"the command was not taken: {error}")
+        fail(f"the {what} was not taken: {error}")
     except CommandUnanswered as error:
         if as_json:
             typer.echo(json.dumps({"command_id": error.command_id, "state": "undecided"}))
         typer.echo(str(error), err=True)
         raise typer.Exit(UNDECIDED_STATUS) from error
+
+
+def check_accepted(
+    ctx: typer.Context, answer: CommandAnswer, *, as_json: bool, names_field: bool = True
+) -> None:
+    """Ends the program where it was refused, and says why; with `names_field` also which part is
+    at fault."""
     if answer.state == "refused":
         if as_json:
             typer.echo(json.dumps(msgspec.to_builtins(answer), ensure_ascii=False))
-        fail(_refusal(ctx, answer))
-    return answer
+        fail(_refusal(ctx, answer, names_field=names_field))
 
 
 def fail(message: str) -> NoReturn:
@@ -44,10 +60,10 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def _refusal(ctx: typer.Context, answer: CommandAnswer) -> str:
-    where = f"{answer.field}: " if answer.field else ""
+def _refusal(ctx: typer.Context, answer: CommandAnswer, *, names_field: bool) -> str:
+    where = f"{answer.field}: " if names_field and answer.field else ""
     text = f"{answer.key} is refused: {where}{answer.text}"
-    if answer.code != STALE or not answer.changed_at_ms:
+    if answer.code not in BY_SOMEBODY or not answer.changed_at_ms:
         return text
     changed = datetime.fromtimestamp(answer.changed_at_ms / 1000, ctx.obj.site.tz)
     return f"{text}, by {answer.changed_by} at {changed:%Y-%m-%d %H:%M:%S}"

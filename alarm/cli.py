@@ -21,16 +21,10 @@ from alarm.command_request import CLIENT_ID, print_lines, request_answer
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
-from alarm.proposals_cli import (
-    ISSUER,
-    CaseOption,
-    ReasonOption,
-    list_proposed,
-    shell_user,
-    withdraw,
-)
+from alarm.proposals_cli import list_proposed, withdraw
 from alarm.rules import RuleSet
 from alarm.rules.references import references_of
+from alarm.shell_asker import ISSUER, CaseOption, ReasonOption, shell_user
 from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed

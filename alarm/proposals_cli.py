@@ -3,15 +3,16 @@ asks for (`deploy.product.approval_cli`)."""
 
 from __future__ import annotations
 
-import getpass
 import json
 from typing import Annotated
 
 import msgspec
 import typer
 
+from alarm.asked_answer import fail
 from alarm.command_request import request_answer
 from alarm.proposals_reader import WaitingProposal, read_proposals
+from alarm.shell_asker import ISSUER, shell_user
 from alarm.watchlist_reader import CatchUpTimeout
 from bus.cli.show import screen
 from bus.client.kafka.command_client import new_command_id
@@ -23,18 +24,7 @@ from bus.runtime import wall_clock
 
 READ_S = 10.0
 CLIENT_ID = "watch-proposals"
-ISSUER = "command line"
 _PARTS = ("name", "kind", "severity", "match", "where", "valid_from_ms", "valid_until_ms", "note")
-ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept with the rule.")]
-CaseOption = Annotated[str, typer.Option("--case", help="The number of the case.")]
-
-
-def shell_user() -> str:
-    """Who works at this shell, as its system knows him: no account of the console."""
-    try:
-        return f"{getpass.getuser()} at the {ISSUER}"
-    except (KeyError, OSError):
-        return ISSUER
 
 
 def list_proposed(
@@ -57,8 +47,7 @@ def waiting(ctx: typer.Context) -> list[WaitingProposal]:
     try:
         return read_proposals(ctx.obj.bus, CLIENT_ID, wall_clock.now_ms(), READ_S)
     except (CatchUpTimeout, BusError) as error:
-        typer.echo(f"proposals cannot be read: {error}", err=True)
-        raise typer.Exit(1) from error
+        fail(f"proposals cannot be read: {error}")
 
 
 def waiting_under(ctx: typer.Context, rule_id: str) -> WaitingProposal:

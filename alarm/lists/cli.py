@@ -24,6 +24,7 @@ from alarm.lists.import_file import TooManyLines
 from alarm.lists.importer import ListImporter, outcome_of, put_command, read_list
 from alarm.lists.list_file import ListFileError
 from alarm.lists.lists_topic import CatchUpTimeout, read_lists
+from alarm.shell_asker import ISSUER, CaseOption
 from bus.cli.show import AsJson, Yes, screen
 from bus.contracts.plate_lists import (
     SEVERITIES,
@@ -47,12 +48,10 @@ from bus.domain.plates import wanted_vehicle
 from bus.errors import BusError
 
 CLIENT_ID = "lists"
-AUTHOR = "command line"
 READ_S = 10.0
 
 ListId = Annotated[str, typer.Argument(metavar="LIST", help="The list's id.")]
 Reason = Annotated[str, typer.Option(help="Why, for who asks later.")]
-Case = Annotated[str, typer.Option(help="The number of the case.")]
 _TOLERANCE_HELP = "exact; look-alikes: 0 and O, 8 and B … are one; distance 1: one misread sign."
 _ALARMS_HELP = "Each passing plate of the list is an alarm; no: rules refer to it only."
 
@@ -91,7 +90,7 @@ def import_list(
     ] = None,
     yes: Yes = False,
     reason: Reason = "",
-    case: Case = "",
+    case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Put the plates of a file into force as a list, in the place of those that it has.
@@ -113,7 +112,7 @@ def import_list(
         record, difference = importer.compare(list_id, read)
         command = msgspec.structs.replace(
             _put_command(list_id, record, text, difference),
-            author=AUTHOR, issuer=AUTHOR, reason=reason, case=case,
+            author=ISSUER, issuer=ISSUER, reason=reason, case=case,
         )  # fmt: skip
         outcome = outcome_of(list_id, read, difference, command)
         if dry_run:
@@ -166,7 +165,7 @@ def add_line(
     note: Annotated[str, typer.Option(help="What operators read.")] = "",
     date: Annotated[str, typer.Option(help="Since when, 2026-01-31.")] = "",
     reason: Reason = "",
-    case: Case = "",
+    case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Put one plate on a list, or change its note and date."""
@@ -175,7 +174,7 @@ def add_line(
         raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
     line = ListLine(0, _plate(plate), note, day)
     command = ListCommand(
-        list_id=list_id, op="change", put_lines=(line,), author=AUTHOR, issuer=AUTHOR,
+        list_id=list_id, op="change", put_lines=(line,), author=ISSUER, issuer=ISSUER,
         reason=reason, case=case,
     )  # fmt: skip
     _change(ctx, command, f"{line.plate} is on {list_id}", as_json=as_json)
@@ -187,7 +186,7 @@ def remove_line(
     plates: Annotated[list[str], typer.Argument(metavar="PLATE…", help="As they are written.")],
     yes: Yes = False,
     reason: Reason = "",
-    case: Case = "",
+    case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:
     """Take plates off a list."""
@@ -201,19 +200,19 @@ def remove_line(
     if missing:
         fail(f"not on {list_id}: {', '.join(sorted(missing))}")
     command = ListCommand(
-        list_id=list_id, op="change", removed_plates=wanted, author=AUTHOR, issuer=AUTHOR,
+        list_id=list_id, op="change", removed_plates=wanted, author=ISSUER, issuer=ISSUER,
         reason=reason, case=case, confirms_removal=yes, seen_version=record.version,
     )  # fmt: skip
     _change(ctx, command, f"{', '.join(wanted)} off {list_id}", as_json=as_json)
 
 
 def end_list(
-    ctx: typer.Context, list_id: ListId, reason: Reason = "", case: Case = "",
+    ctx: typer.Context, list_id: ListId, reason: Reason = "", case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """End a list: none of its plates is looked for any more."""
     command = ListCommand(
-        list_id=list_id, op="remove", author=AUTHOR, issuer=AUTHOR, reason=reason, case=case
+        list_id=list_id, op="remove", author=ISSUER, issuer=ISSUER, reason=reason, case=case
     )
     with closing(_importer(ctx)) as importer:
         answer = accepted(ctx, lambda: importer.request(command), as_json=as_json)

@@ -13,9 +13,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from alarm.asked_answer import fail
 from alarm.command_request import request_answer
-from alarm.proposals_cli import ISSUER, ReasonOption, described, waiting_under
+from alarm.proposals_cli import described, waiting_under
 from alarm.proposals_reader import WaitingProposal
+from alarm.shell_asker import ISSUER, ReasonOption
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_targets import text_sha256
@@ -97,13 +99,9 @@ def _check_account(ctx: typer.Context, account: str) -> None:
         with closing(AccountStore(ctx.obj.site.data_path)) as store:
             who = store.verify(account, password)
     except AccountsUnavailable as error:
-        _fail(str(error))
+        fail(f"databus: {error}")
     if who is None:
-        _fail(f"{account}: no such account, or another password")
-    elif not authorise(who, ConsoleOperation.WATCH_APPROVE):
-        _fail(f"{account} may not approve; databus accounts roles {account} --role approver …")
-
-
-def _fail(text: str) -> None:
-    typer.echo(f"databus: {text}", err=True)
-    raise typer.Exit(1)
+        fail(f"databus: {account}: no such account, or another password")
+    if not authorise(who, ConsoleOperation.WATCH_APPROVE):
+        asked = f"databus accounts roles {account} --role approver …"
+        fail(f"databus: {account} may not approve; {asked}")

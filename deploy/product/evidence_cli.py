@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from alarm.proposals_cli import CaseOption, ReasonOption
+from alarm.shell_asker import CaseOption, ReasonOption
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.register import Register
 from bus.domain.alarm_life import no_state

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import typer
 
-from alarm.proposals_cli import ISSUER, shell_user
+from alarm.asked_answer import fail
+from alarm.shell_asker import ISSUER, shell_user
 from bus.runtime import wall_clock
 from monitor.questions.question import (
     Asker,
@@ -44,5 +45,4 @@ def note_question(
             text = str(error)
         raise typer.BadParameter(text, param_hint=option) from error
     except QuestionsUnavailable as error:
-        typer.echo(f"databus: the question cannot be kept, and is not answered: {error}", err=True)
-        raise typer.Exit(1) from error
+        fail(f"databus: the question cannot be kept, and is not answered: {error}")

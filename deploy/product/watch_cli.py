@@ -26,7 +26,7 @@ from alarm.cli import (
 )
 from alarm.command_request import CLIENT_ID
 from alarm.preview import preview_piece
-from alarm.proposals_cli import CaseOption, ReasonOption
+from alarm.shell_asker import CaseOption, ReasonOption
 from alarm.site_register import places_of
 from bus.cli.show import AsJson, print_json, screen
 from bus.contracts.commands import USUAL_KIND, WatchCommand

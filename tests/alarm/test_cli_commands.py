@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from alarm.asked_answer import UNDECIDED_STATUS
 from alarm.cli import watch_commands
-from alarm.proposals_cli import shell_user
+from alarm.shell_asker import shell_user
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.settings import BusSettings, SiteSettings

@@ -12,7 +12,7 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from alarm.proposals_cli import shell_user
+from alarm.shell_asker import shell_user
 from bus.domain.policy import PolicySettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.product import evidence_cli, watch_cli
