@@ -15,6 +15,7 @@ from bus.client.model import ConsumedRecord
 from bus.contracts.commands import Command
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
 from bus.domain.command_error import CommandError
+from bus.domain.policy import MAX_CASE_CHARACTERS, MAX_REASON_CHARACTERS
 
 MAX_REQUEST_BYTES = 256 * 1024
 """A decision is a little longer than its request and has to be taken by the brokers, too."""
@@ -22,10 +23,9 @@ MAX_REQUEST_BYTES = 256 * 1024
 MAX_ID_CHARACTERS = 200
 """A longer id is none: it would not fit into an answer."""
 
-MAX_REASON_CHARACTERS = 500
 _LIMITS = {
     "issuer": MAX_ID_CHARACTERS, "account": MAX_ID_CHARACTERS, "session": MAX_ID_CHARACTERS,
-    "case": MAX_ID_CHARACTERS, "reason": MAX_REASON_CHARACTERS,
+    "case": MAX_CASE_CHARACTERS, "reason": MAX_REASON_CHARACTERS,
 }  # fmt: skip
 
 CommandT = TypeVar("CommandT", bound=Command)

@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 
 MOST_EMERGENCY_HOURS = 72
+MAX_REASON_CHARACTERS = 500
+MAX_CASE_CHARACTERS = 200
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

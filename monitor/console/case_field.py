@@ -11,16 +11,12 @@ from inspect import isawaitable
 
 from nicegui import ui
 
+from bus.domain.policy import MAX_CASE_CHARACTERS, MAX_REASON_CHARACTERS
 from monitor.api.asking import asker_of, choose_case
 from monitor.api.pool import QueryUnavailable
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice, question_fault_text
-from monitor.questions.question import (
-    MAX_CASE_CHARACTERS,
-    MAX_REASON_CHARACTERS,
-    Asker,
-    ReasonMissing,
-)
+from monitor.questions.question import Asker, ReasonMissing
 from monitor.questions.question_log import QuestionsUnavailable
 from monitor.questions.session_cases import SessionCase
 

@@ -13,14 +13,16 @@ import msgspec
 from bus.contracts.command_codes import NO_CASE, NO_REASON
 from bus.contracts.commands import WatchCommand
 from bus.domain.expressions.to_text import to_text
-from bus.domain.policy import PolicySettings
+from bus.domain.policy import (
+    MAX_CASE_CHARACTERS,
+    MAX_REASON_CHARACTERS,
+    PolicySettings,
+)
 
 QuestionKind = Literal[
     "search", "count", "export", "plates", "trajectory", "alarms", "alarm export", "preview",
     "evidence",
 ]  # fmt: skip
-MAX_REASON_CHARACTERS = 500
-MAX_CASE_CHARACTERS = 200
 MAX_SENTENCE = 2_000  # of the text of a rule that is kept with the question
 
 
