@@ -14,6 +14,7 @@ from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import WatchCommand
 from bus.contracts.proposals import WatchProposal
 from bus.contracts.topics import STATE_WATCHLIST
+from bus.domain.rule_check import is_in_force
 from bus.settings import BusSettings
 
 
@@ -42,8 +43,8 @@ class _RulesAndProposals:
         found = []
         for one in self.known.all_waiting():
             rule = self.rules.rules.get(one.rule_id)
-            is_in_force = self.known.get(one.rule_id).is_in_force(now_ms)
-            found.append(WaitingProposal(one, rule.command if rule and is_in_force else None))
+            present = rule.command if rule and is_in_force(rule.command, now_ms) else None
+            found.append(WaitingProposal(one, present))
         return found
 
 

@@ -56,6 +56,13 @@ def is_over(command: WatchCommand, now_ms: int) -> bool:
     return 0 < command.valid_until_ms <= now_ms
 
 
+def is_in_force(decision: WatchCommand, now_ms: int) -> bool:
+    """Of a usual rule until it is removed, also where its time is over; an emergency rule ends by
+    itself."""
+    is_ended = bool(decision.emergency_hours) and is_over(decision, now_ms)
+    return decision.op == "put" and not is_ended
+
+
 def check_rule(command: WatchCommand, now_ms: int) -> None:
     """Raise `RuleError` for a rule that cannot be meant."""
     if command.rule_id == FLOOR_KEY:

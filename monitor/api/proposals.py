@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from bus.contracts.commands import ANY_VERSION, DecidedRule, WatchCommand
 from bus.contracts.proposals import WatchProposal
-from bus.domain.rule_check import is_over
+from bus.domain.rule_check import is_in_force
 from bus.domain.rule_targets import text_sha256
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
@@ -71,10 +71,7 @@ def proposal_row(services: ConsoleServices, proposal: WatchProposal) -> Row:
 def text_in_force(services: ConsoleServices, rule_id: str) -> DecidedRule | None:
     """What the proposal would replace; an emergency rule whose time is over is none."""
     known = services.hub.live.rules.get(rule_id)
-    if known is None or known.op != "put":
-        return None
-    is_ended = bool(known.emergency_hours) and is_over(known, now_ms())
-    return None if is_ended else known
+    return known if known is not None and is_in_force(known, now_ms()) else None
 
 
 def _changes(before: Mapping[str, object] | None, after: Mapping[str, object]) -> list[str]:
