@@ -1,4 +1,4 @@
-"""Why a command is refused. Pure."""
+"""Why a command, or a question about somebody, is refused. Pure."""
 
 from __future__ import annotations
 

@@ -56,7 +56,6 @@ from monitor.live.command_sender import (
     CommandRefused,
     CommandUnanswered,
 )
-from monitor.questions.question import ReasonMissing
 from monitor.questions.question_log import QuestionsUnavailable
 
 NO_ANSWER = "No response returned."  # Starlette's words
@@ -194,7 +193,6 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(CommandUnanswered, 504)
     app.add_exception_handler(CommandRefused, _refused)
     on(QuestionsUnavailable, 503)
-    app.add_exception_handler(ReasonMissing, _reason_missing)
     app.add_exception_handler(AlarmConflict, _taken)
     app.add_exception_handler(CommandError, _not_asked)
     on(AcknowledgementsUnavailable, 503)
@@ -204,15 +202,6 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(msgspec.ValidationError, 422)
     on(msgspec.DecodeError, 400)
     on(UnicodeDecodeError, 400)
-
-
-async def _reason_missing(_: Request, raised: Exception) -> Response:
-    """Which of both, and how it is said."""
-    if not isinstance(raised, ReasonMissing):
-        raise raised
-    return json_response(
-        {"error": str(raised), "field": raised.field, "code": raised.code}, 422
-    )
 
 
 async def _refused(_: Request, raised: Exception) -> Response:
@@ -251,7 +240,7 @@ async def _taken(_: Request, raised: Exception) -> Response:
 
 
 async def _not_asked(_: Request, raised: Exception) -> Response:
-    """What cannot be asked of the decider."""
+    """What cannot be asked of the decider, and a question without the reason it needs."""
     if not isinstance(raised, CommandError):
         raise raised
     body = {"error": str(raised), "field": raised.field, "code": raised.code}

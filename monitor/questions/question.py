@@ -12,6 +12,7 @@ import msgspec
 
 from bus.contracts.command_codes import NO_CASE, NO_REASON
 from bus.contracts.commands import WatchCommand
+from bus.domain.command_error import CommandError
 from bus.domain.expressions.to_text import to_text
 from bus.domain.policy import (
     MAX_CASE_CHARACTERS,
@@ -26,13 +27,8 @@ QuestionKind = Literal[
 MAX_SENTENCE = 2_000  # of the text of a rule that is kept with the question
 
 
-class ReasonMissing(Exception):
-    """The site asks for more than was said; `field` and `code` name it."""
-
-    def __init__(self, field: str, code: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
-        self.code = code
+class ReasonMissing(CommandError):
+    """The site asks for more than was said."""
 
 
 class Asker(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,18 +74,20 @@ def check_reason(question: PersonQuestion, policy: PolicySettings) -> None:
         ("reason", asker.reason, MAX_REASON_CHARACTERS), ("case", asker.case, MAX_CASE_CHARACTERS),
     ):  # fmt: skip
         if len(text) > most:
-            raise ReasonMissing(field, "text_length", f"{field}: at most {most} characters")
+            raise ReasonMissing(field, f"{field}: at most {most} characters", "text_length")
     if not (question.names_somebody and policy.requires_reason):
         return
     if not asker.reason.strip():
         raise ReasonMissing(
-            "reason", NO_REASON,
+            "reason",
             "this site asks for a reason for questions that name somebody: choose a case in the"
             " console, or send the header X-Reason",
+            NO_REASON,
         )  # fmt: skip
     if not asker.case.strip():
         raise ReasonMissing(
-            "case", NO_CASE,
+            "case",
             "this site asks for the number of a case: choose one in the console, or send the header"
             " X-Case",
+            NO_CASE,
         )  # fmt: skip
