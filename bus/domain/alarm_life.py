@@ -28,6 +28,7 @@ from bus.contracts.command_codes import (
     NOT_CLOSED,
     NOT_JUDGED,
     NOT_TAKEN,
+    OTHER_STAGE,
 )
 from bus.contracts.site_epoch import MAX_NUMBER
 from bus.domain.command_error import CommandError
@@ -54,7 +55,6 @@ _decode_state = msgspec.json.Decoder(AlarmState).decode
 _STAYS = ""
 _ENDED: dict[AlarmOp, str] = dict.fromkeys(OPS, IS_CLOSED)
 
-_CODES = frozenset({ALREADY_TAKEN, NOT_TAKEN, NOT_JUDGED, IS_CLOSED, NOT_CLOSED})
 _JUDGED: dict[AlarmOp, str] = {
     "take": ALREADY_TAKEN, "assign": _STAYS, "confirm": "confirmed", "false": "false",
     "comment": _STAYS, "close": "closed", "reopen": NOT_CLOSED,
@@ -94,7 +94,7 @@ def allowed_ops(stage: AlarmStage, owner: str, account: str) -> tuple[AlarmOp, .
     """What may be asked for of an alarm in this stage, by this account."""
     return tuple(
         op for op in OPS
-        if TRANSITIONS[stage, op] not in _CODES
+        if TRANSITIONS[stage, op] not in OTHER_STAGE
         if op != "take" or stage == "open" or owner == account
     )  # fmt: skip
 
@@ -142,7 +142,7 @@ def next_stage(state: AlarmState, request: AlarmRequest) -> AlarmStage:
     following = TRANSITIONS[state.stage, request.op]
     if request.op == "take" and state.stage == "assigned" and state.owner != request.who:
         following = ALREADY_TAKEN
-    if following in _CODES:
+    if following in OTHER_STAGE:
         raise CommandError("op", _TEXTS[following], following)
     _check_room(state, request)
     return cast(AlarmStage, following)
