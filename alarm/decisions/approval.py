@@ -71,7 +71,7 @@ def _check_proposal(command: WatchCommand, known: KnownRules) -> None:
     waiting = known_waiting.proposal() if known_waiting else None
     if waiting is None:
         known.proposals.check_room()
-    elif _person(waiting.proposed_by) != _person(_asker(command)):
+    elif _person(waiting.proposed_by) != _person(command.asked_by):
         raise RuleError(
             "rule_id",
             f"a proposal of {waiting.proposed_by} waits under this id: it is approved, rejected or"
@@ -107,7 +107,7 @@ def _check_emergency(
 
 def check_settling(command: WatchCommand, wish: str, waiting: WatchProposal) -> None:
     """Whether the asker may approve, reject or withdraw just this. Raises `RuleError`."""
-    asker = _person(_asker(command))
+    asker = _person(command.asked_by)
     is_own = asker == _person(waiting.proposed_by)
     if wish == "withdraw" and not is_own:
         raise RuleError(
@@ -126,10 +126,6 @@ def check_settling(command: WatchCommand, wish: str, waiting: WatchProposal) -> 
             "the text that waits is not the one you name: read it again and name its SHA-256",
             OTHER_TEXT,
         )
-
-
-def _asker(command: WatchCommand) -> str:
-    return command.account or command.author or command.issuer
 
 
 def _person(name: str) -> str:

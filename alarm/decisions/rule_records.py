@@ -107,7 +107,7 @@ def settled(
         proposal=waiting.version,
         decided_at_ms=now_ms,
         command_id=request.command_id,
-        decided_by=command.account or command.author or command.issuer,
+        decided_by=command.asked_by,
         reason=command.reason,
     )]  # fmt: skip
 

@@ -88,6 +88,11 @@ class WatchCommand(Command, frozen=True, kw_only=True):
         """See `Command.key`."""
         return self.rule_id
 
+    @property
+    def asked_by(self) -> str:
+        """In whose name it is asked."""
+        return self.account or self.author or self.issuer
+
 
 class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
     """`state.watchlist`: the rule in force, or its end, as it was decided. `version` is larger than
@@ -104,7 +109,7 @@ class DecidedRule(WatchCommand, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def decided_by(self) -> str:
         """Whom a person would ask about it."""
-        return self.account or self.author or self.issuer
+        return self.asked_by
 
 
 class CommandAnswer(msgspec.Struct, frozen=True, kw_only=True):

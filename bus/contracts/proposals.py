@@ -32,7 +32,7 @@ class WatchProposal(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", t
     @property
     def proposed_by(self) -> str:
         """Who may not approve it."""
-        return self.text.account or self.text.author or self.text.issuer
+        return self.text.asked_by
 
 
 class SettledProposal(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="settled"):
