@@ -163,6 +163,7 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
             services.commands.close()
             services.records.close()
             services.alarms.close()
+            services.lists.close()
             services.previews.close()
             services.account_writes.close()
             services.account_store.close()
