@@ -11,11 +11,11 @@ from typing import Annotated
 from urllib.parse import unquote
 
 import msgspec
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response, principal_of, read_json
-from monitor.api.parameters import Cursor, QuestionKindName, ShortText, moment
+from monitor.api.parameters import Cursor, QuestionKindName, ShortText, moment, place_of
 from monitor.api.services import ConsoleServices
 from monitor.api.views import clock
 from monitor.questions.question import Asker, PersonQuestion, check_reason
@@ -23,6 +23,7 @@ from monitor.questions.question_log import MAX_PAGE, QuestionFilter, StoredQuest
 from monitor.questions.session_cases import SessionCase
 
 MAX_CASE_BYTES = 8 * 1024
+MAX_ID_DIGITS = 18
 TOO_LARGE = f"a case has at most {MAX_CASE_BYTES} bytes"
 
 
@@ -95,8 +96,9 @@ def question_routes(services: ConsoleServices) -> APIRouter:
             account=account, kind=kind, case=case, text=text,
             from_ms=moment("from", since, zone), until_ms=moment("until", until, zone),
         )  # fmt: skip
+        before_id = place_of(cursor, MAX_ID_DIGITS)
         rows, following = await asyncio.to_thread(
-            services.questions.kept.page, wanted, limit=limit, before_id=_before(cursor)
+            services.questions.kept.page, wanted, limit=limit, before_id=before_id
         )
         return json_response(
             {
@@ -124,11 +126,3 @@ def question_row(services: ConsoleServices, one: StoredQuestion) -> dict[str, ob
         "at": clock(one.at_ms, services.site.tz),
         "subject_text": subject,
     }
-
-
-def _before(cursor: str) -> int:
-    if not cursor:
-        return 0
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 18):
-        raise HTTPException(422, "cursor: none of this list")
-    return int(cursor)

@@ -64,6 +64,14 @@ def moment(name: str, text: str, zone: ZoneInfo) -> int:
         raise HTTPException(422, f"{name}: {error}") from error
 
 
+def place_of(cursor: str, most_digits: int) -> int:
+    """Where a list goes on whose cursor is a number; 0 without one. Raises `HTTPException`."""
+    is_number = cursor.isascii() and cursor.isdigit() and len(cursor) <= most_digits
+    if cursor and not is_number:
+        raise HTTPException(422, "cursor: none of this list")
+    return int(cursor or "0")
+
+
 async def only_known(request: Request) -> None:
     """A dependency of every route of the API: a misspelt name is no parameter left out."""
     route = request.scope.get("route")

@@ -14,7 +14,7 @@ from bus.domain.list_in_force import ListInForce
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
-from monitor.api.parameters import ShortText
+from monitor.api.parameters import ShortText, place_of
 from monitor.api.services import ConsoleServices
 from monitor.api.views import clock
 
@@ -41,7 +41,7 @@ def plate_list_routes(services: ConsoleServices) -> APIRouter:
     ) -> Response:
         """Those that mean `plate`, as tolerant as the list is; without one all, a page at a time.
         """
-        begin = place_of(cursor)
+        begin = place_of(cursor, MAX_PLACE_DIGITS)
         if plate:
             like = await services.lists.run(lambda reader: reader.lines_like(list_id, plate))
             found = None if like is None else (like, 0)
@@ -53,14 +53,6 @@ def plate_list_routes(services: ConsoleServices) -> APIRouter:
         return json_response({"rows": line_rows(rows), "cursor": str(following or "")})
 
     return router
-
-
-def place_of(cursor: str) -> int:
-    """Raises `HTTPException`."""
-    is_place = cursor.isascii() and cursor.isdigit() and len(cursor) <= MAX_PLACE_DIGITS
-    if cursor and not is_place:
-        raise HTTPException(422, "cursor: none of this list")
-    return int(cursor or "0")
 
 
 def list_row(one: ListInForce, zone: ZoneInfo) -> dict[str, object]:
