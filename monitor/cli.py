@@ -73,8 +73,7 @@ def list_questions(
             typer.echo(msgspec.json.encode(one).decode())
             continue
         at = datetime.fromtimestamp(one.at_ms / 1000, zone).strftime("%Y-%m-%d %H:%M:%S")
-        subject = "; ".join(f"{name}={value}" for name, value in one.subject.items())
-        words = (one.account, one.kind, subject, one.case, one.reason)
+        words = (one.account, one.kind, one.subject_text, one.case, one.reason)
         table.add_row(at, *map(escape, words))
     if not as_json:
         screen().print(table if found else "nobody has asked that")

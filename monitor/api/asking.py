@@ -120,9 +120,8 @@ def choose_case(services: ConsoleServices, who: ConsolePrincipal, case: SessionC
 
 def question_row(services: ConsoleServices, one: StoredQuestion) -> dict[str, object]:
     """As lists show it."""
-    subject = "; ".join(f"{name}={value}" for name, value in one.subject.items())
     return {
         **msgspec.to_builtins(one),
         "at": clock(one.at_ms, services.site.tz),
-        "subject_text": subject,
+        "subject_text": one.subject_text,
     }

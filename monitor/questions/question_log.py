@@ -58,6 +58,11 @@ class StoredQuestion(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     case: str
 
+    @property
+    def subject_text(self) -> str:
+        """What restricts it, on one line."""
+        return "; ".join(f"{name}={value}" for name, value in self.subject.items())
+
 
 class QuestionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Empty parts restrict nothing. `text`: stands somewhere in what was asked for."""
