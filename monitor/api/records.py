@@ -62,8 +62,8 @@ def record_routes(services: ConsoleServices) -> APIRouter:
 
 def about_records(asker: Asker, kind: QuestionKind, q: Question) -> PersonQuestion:
     """What is kept of such a question."""
-    named = {name: value for name, value in msgspec.structs.asdict(q).items() if value}
-    return question_about(asker, kind, named, naming="plate" if q.plate else "text")
+    naming = "plate" if q.plate else "text"
+    return question_about(asker, kind, msgspec.structs.asdict(q), naming=naming)
 
 
 def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
