@@ -7,7 +7,7 @@ site's decider says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
@@ -95,35 +95,21 @@ def proposal_routes(services: ConsoleServices) -> APIRouter:
             }
         )
 
-    @router.post("/approve")
-    async def approve(
-        request: Request,
-        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_APPROVE))],
-    ) -> Response:
-        return await _settle(services, request, "approve", who)
-
-    @router.post("/reject")
-    async def reject(
-        request: Request,
-        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_APPROVE))],
-    ) -> Response:
-        return await _settle(services, request, "reject", who)
-
-    @router.post("/withdraw")
-    async def withdraw(
-        request: Request,
-        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
-    ) -> Response:
-        return await _settle(services, request, "withdraw", who)
-
+    _add_verdict(router, services, "approve", ConsoleOperation.WATCH_APPROVE)
+    _add_verdict(router, services, "reject", ConsoleOperation.WATCH_APPROVE)
+    _add_verdict(router, services, "withdraw", ConsoleOperation.WATCH_WRITE)
     return router
 
 
-async def _settle(
-    services: ConsoleServices, request: Request, op: Verdict, who: ConsolePrincipal
-) -> Response:
-    verdict = await read_json(request, ProposalDecision, MAX_VERDICT_BYTES, TOO_LARGE)
-    sent = await services.send_rule(verdict_command(op, verdict, who.name))
-    return json_response(
-        {"rule_id": verdict.rule_id, "version": sent.command.version, "verdict": op}
-    )
+def _add_verdict(
+    router: APIRouter, services: ConsoleServices, op: Verdict, needed: ConsoleOperation
+) -> None:
+    @router.post(f"/{op}", name=op)
+    async def settle(
+        request: Request, who: ConsolePrincipal = Depends(allow(needed))
+    ) -> Response:
+        verdict = await read_json(request, ProposalDecision, MAX_VERDICT_BYTES, TOO_LARGE)
+        sent = await services.send_rule(verdict_command(op, verdict, who.name))
+        return json_response(
+            {"rule_id": verdict.rule_id, "version": sent.command.version, "verdict": op}
+        )
