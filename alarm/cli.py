@@ -47,6 +47,7 @@ from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
 from bus.domain.rule_values import PLATE
+from bus.files.register_file import RegisterSource
 from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from bus.runtime import wall_clock
 from ingest.store.port import PageRequest, StoreError
@@ -203,7 +204,7 @@ def remove(
         raise typer.BadParameter(
             f"{rule_id} is a list; end it by: databus lists end {rule_id.removeprefix(LIST_RULE)}"
         )
-    rule = _rules(ctx).rules.get(rule_id)
+    rule = _read_rules(ctx).rules.get(rule_id)  # of it only the version is asked
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
     command = WatchCommand(
@@ -365,13 +366,18 @@ def _one_of(option: str, value: str, allowed: Iterable[str]) -> str:
 
 
 def _rules(ctx: typer.Context) -> RuleSet:
-    """As they stand on their topic."""
+    """As they stand on their topic, with the lists and places that they refer to."""
+    with register_of_site(ctx, CLIENT_ID) as register:
+        return _read_rules(ctx, tables_folder(ctx.obj.site), register)
+
+
+def _read_rules(
+    ctx: typer.Context, folder: Path | None = None, register: RegisterSource | None = None
+) -> RuleSet:
+    """See `WatchlistReader`."""
     try:
-        with register_of_site(ctx, CLIENT_ID) as register:
-            watchlist = WatchlistReader(
-                ctx.obj.bus, CLIENT_ID, tables_folder(ctx.obj.site), register, timeout_s=READ_S
-            )
-            watchlist.catch_up()
+        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, folder, register, timeout_s=READ_S)
+        watchlist.catch_up()
     except CatchUpTimeout as error:
         fail(f"the watch list cannot be read: {error}")
     watchlist.close()
