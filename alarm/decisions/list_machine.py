@@ -21,8 +21,8 @@ import msgspec
 from alarm.decisions.known_lists import KnownLists, ListState
 from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.requests import (
+    MAX_ID_CHARACTERS,
     CommandRequest,
-    check_length,
     check_lengths,
     decode_request,
 )
@@ -31,7 +31,7 @@ from bus.contracts.command_codes import CHUNK_MISSING, MANY_REMOVED, NO_SUCH_LIS
 from bus.contracts.commands import ANY_VERSION
 from bus.contracts.plate_lists import ListCommand, ListRecord, base_key, change_key
 from bus.contracts.topics import CONTROL_LISTS, STATE_LISTS
-from bus.domain.command_error import CommandError
+from bus.domain.command_error import CommandError, check_length
 from bus.domain.list_check import (
     MAX_CHANGED_LINES,
     MAX_CHANGES,
@@ -105,7 +105,7 @@ class ListMachine:
         command = request.command
         check_lengths(request)
         check_list_id(command.list_id)
-        check_length("author", command.author)
+        check_length("author", command.author, MAX_ID_CHARACTERS)
         following = TRANSITIONS[state.state_of(command.list_id), command.op]
         if isinstance(following, str):
             raise CommandError("list_id", "no list of this id is in force", following)

@@ -14,7 +14,7 @@ import msgspec
 from bus.client.model import ConsumedRecord
 from bus.contracts.commands import Command
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
-from bus.domain.command_error import CommandError
+from bus.domain.command_error import CommandError, check_length
 from bus.domain.policy import MAX_CASE_CHARACTERS, MAX_REASON_CHARACTERS
 
 MAX_REQUEST_BYTES = 256 * 1024
@@ -71,12 +71,6 @@ def check_lengths(request: CommandRequest[CommandT]) -> None:
         raise CommandError("", f"a command has at most {MAX_REQUEST_BYTES} bytes", "too_large")
     for field, limit in _LIMITS.items():
         check_length(field, getattr(request.command, field), limit)
-
-
-def check_length(field: str, text: str, limit: int = MAX_ID_CHARACTERS) -> None:
-    """Raises `CommandError`."""
-    if len(text) > limit:
-        raise CommandError(field, f"at most {limit} characters", "text_length")
 
 
 def independent(

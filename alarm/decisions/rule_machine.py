@@ -22,8 +22,8 @@ from alarm.decisions.approval import check_settling, check_wish, wish_of
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.requests import (
+    MAX_ID_CHARACTERS,
     CommandRequest,
-    check_length,
     check_lengths,
     decode_request,
 )
@@ -41,6 +41,7 @@ from bus.client.model import ConsumedRecord
 from bus.contracts.commands import WatchCommand
 from bus.contracts.proposals import WatchProposal
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
+from bus.domain.command_error import check_length
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import RuleError, check_rule
 from bus.domain.rule_demand import RuleDemand, check_demand, demand_of
@@ -150,4 +151,4 @@ def _check_lengths(request: CommandRequest[WatchCommand]) -> None:
     if not request.command.rule_id:
         raise RuleError("rule_id", "a command names a rule", "text_length")
     for field in ("rule_id", "author", "text_sha256"):
-        check_length(field, getattr(request.command, field))
+        check_length(field, getattr(request.command, field), MAX_ID_CHARACTERS)

@@ -31,7 +31,7 @@ from bus.contracts.command_codes import (
     OTHER_STAGE,
 )
 from bus.contracts.site_epoch import MAX_NUMBER
-from bus.domain.command_error import CommandError
+from bus.domain.command_error import CommandError, check_length
 
 STAGES: tuple[AlarmStage, ...] = get_args(AlarmStage)
 OPS: tuple[AlarmOp, ...] = get_args(AlarmOp)
@@ -163,8 +163,7 @@ def check_request(request: AlarmRequest) -> None:
     if not is_alarm_id(request.alarm_id):
         raise CommandError("alarm_id", "no alarm has such an id", NO_SUCH_ALARM)
     for field, limit in {"to": MAX_NAME_CHARACTERS, "text": MAX_TEXT_CHARACTERS}.items():
-        if len(getattr(request, field)) > limit:
-            raise CommandError(field, f"at most {limit} characters", "text_length")
+        check_length(field, getattr(request, field), limit)
     if not (request.account or request.issuer):
         raise CommandError("account", "a request says who asks", "nobody")
     if request.op == "assign" and not request.to.strip():

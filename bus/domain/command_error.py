@@ -10,3 +10,9 @@ class CommandError(ValueError):
         super().__init__(text)
         self.field = field
         self.code = code
+
+
+def check_length(field: str, text: str, limit: int) -> None:
+    """Raises `CommandError`."""
+    if len(text) > limit:
+        raise CommandError(field, f"at most {limit} characters", "text_length")

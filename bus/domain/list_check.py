@@ -13,7 +13,7 @@ from datetime import date
 
 from bus.contracts.plate_lists import ListCommand, ListLine, NamedChunk
 from bus.contracts.version_floor import FLOOR_KEY
-from bus.domain.command_error import CommandError
+from bus.domain.command_error import CommandError, check_length
 from bus.domain.list_chunks import CHUNK_LINES
 from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, plate_key
 from bus.domain.rule_check import MAX_NAME_CHARACTERS
@@ -52,8 +52,7 @@ def check_text(command: ListCommand) -> None:
     if not 0 < len(command.name) <= MAX_NAME_CHARACTERS:
         raise CommandError("name", f"1 to {MAX_NAME_CHARACTERS} characters", "name_length")
     for field in _TEXTS:
-        if len(getattr(command, field)) > MAX_TEXT_CHARACTERS:
-            raise CommandError(field, f"at most {MAX_TEXT_CHARACTERS} characters", "text_length")
+        check_length(field, getattr(command, field), MAX_TEXT_CHARACTERS)
     _check_date("date", command.date)
     if not 0 <= command.renewal_days <= MAX_RENEWAL_DAYS:
         raise CommandError("renewal_days", f"0 (never) to {MAX_RENEWAL_DAYS} days", "renewal_days")
