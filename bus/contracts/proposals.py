@@ -66,22 +66,12 @@ def key_of(value: BesideRules) -> str:
     """Its key on the topic."""
     if isinstance(value, EmergencyTarget):
         return value.target + _EMERGENCY
-    return proposal_key(value.rule_id)
-
-
-def proposal_key(rule_id: str) -> str:
-    """The key of what is proposed under a rule's id."""
-    return rule_id + _PROPOSED
+    return value.rule_id + _PROPOSED
 
 
 def rule_of_proposal_key(key: str) -> str:
     """The rule's id; empty of another key."""
     return key.removesuffix(_PROPOSED) if key.endswith(_PROPOSED) else ""
-
-
-def is_beside_rules(key: bytes | None) -> bool:
-    """Whether a record with this key says nothing about a rule in force."""
-    return key is not None and key.endswith((_PROPOSED.encode(), _EMERGENCY.encode()))
 
 
 _DECODER: msgspec.json.Decoder[BesideRules] = msgspec.json.Decoder(BesideRules)

@@ -16,7 +16,7 @@ from bus.client.kafka.producer import Producer, RecordHeaders
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import WatchCommand
 from bus.contracts.mirror_origin import MIRROR_ORIGIN
-from bus.contracts.proposals import SettledProposal, WatchProposal, is_beside_rules
+from bus.contracts.proposals import SettledProposal, WatchProposal, beside_rules
 from bus.contracts.register import Device
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import (
@@ -68,7 +68,7 @@ def versions(cluster: RunningCluster) -> dict[str, int]:
     """Of each rule, as a reader of the topic knows it."""
     found: dict[str, int] = {}
     for one in records(cluster, STATE_WATCHLIST):
-        if is_beside_rules(one.key):
+        if beside_rules(one.value) is not None:
             continue
         said = msgspec.json.decode(one.value or b"", type=WatchCommand)
         found[said.rule_id] = max(found.get(said.rule_id, 0), said.version)
