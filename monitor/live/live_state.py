@@ -151,8 +151,9 @@ class LiveState:
 
     def on_beside_rules(self, value: BesideRules) -> None:
         """A proposal, or the end of one."""
-        rule_id = "" if isinstance(value, EmergencyTarget) else value.rule_id
-        if self.proposals.apply(value, self.rules.get(rule_id)):
+        if isinstance(value, EmergencyTarget):
+            return  # nothing of it is shown
+        if self.proposals.apply(value, self.rules.get(value.rule_id)):
             self._pending.rules_changed = True
 
     def on_alarm_state(self, state: AlarmState) -> None:

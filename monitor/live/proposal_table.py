@@ -8,7 +8,7 @@ newest decision on its rule has settled, though its end may have been lost.
 from __future__ import annotations
 
 from bus.contracts.commands import DecidedRule
-from bus.contracts.proposals import BesideRules, EmergencyTarget, SettledProposal, WatchProposal
+from bus.contracts.proposals import SettledProposal, WatchProposal
 from bus.domain.table_versions import TableVersions
 
 
@@ -23,11 +23,9 @@ class ProposalTable:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def apply(self, value: BesideRules, rule: DecidedRule | None) -> bool:
+    def apply(self, value: WatchProposal | SettledProposal, rule: DecidedRule | None) -> bool:
         """Take one; `rule`: the newest decision on its rule. False when nothing that is shown
         changes."""
-        if isinstance(value, EmergencyTarget):
-            return False
         is_end = isinstance(value, SettledProposal)
         if not self._versions.accept(value.rule_id, value.version, is_removal=is_end):
             return False
