@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +17,6 @@ import msgspec
 
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.alarm_states import AlarmRequest, AlarmState, AlarmStep, RuleVerdicts
-from bus.contracts.alarms import Alarm
 from bus.contracts.command_codes import IS_CLOSED, NO_SUCH_ALARM
 from bus.domain.alarm_life import check_request, is_over, no_state
 from bus.domain.command_error import CommandError
@@ -75,11 +74,10 @@ async def ask(services: ConsoleServices, request: AlarmRequest) -> RequestOutcom
 
 
 async def states_of(
-    services: ConsoleServices, alarms: Iterable[Alarm]
+    services: ConsoleServices, ids: Sequence[str]
 ) -> Mapping[str, AlarmState]:
     """Of each alarm its state, also of what nobody has touched, and of what was taken a moment ago
     and is only in the file. Raises `QueryUnavailable`."""
-    ids = [one.alarm_id for one in alarms]
     found = await services.alarms.run(lambda r: r.alarm_states(ids)) if ids else {}
     who = await acknowledged(services) if len(found) < len(ids) else {}
     return {
@@ -90,11 +88,7 @@ async def states_of(
 
 async def state_of(services: ConsoleServices, alarm_id: str) -> AlarmState:
     """Of one. Raises `QueryUnavailable`."""
-    found = await services.alarms.run(lambda r: r.alarm_states([alarm_id]))
-    if alarm_id in found:
-        return found[alarm_id]
-    who = (await acknowledged(services)).get(alarm_id, "")
-    return _taken(alarm_id, who, 0) if who else no_state(alarm_id)
+    return (await states_of(services, [alarm_id]))[alarm_id]
 
 
 async def verdicts_by_rule(services: ConsoleServices) -> Mapping[str, RuleVerdicts]:

@@ -128,7 +128,7 @@ def about_alarms(who: Asker, kind: QuestionKind, question: AlarmQuestion) -> Per
 async def alarm_rows(services: ConsoleServices, alarms: Sequence[Alarm]) -> list[Row]:
     """As lists show them, with their life. Raises `QueryUnavailable`."""
     register, zone = services.register.read(), services.site.tz
-    states = await states_of(services, alarms)
+    states = await states_of(services, [one.alarm_id for one in alarms])
     return [
         alarm_row(alarm, register, zone) | life_fields(states[alarm.alarm_id], zone)
         for alarm in alarms
@@ -165,7 +165,7 @@ def _add_exports(
         async def fetch(cursor: str) -> tuple[Sequence[AlarmRow], str]:
             page = PageRequest(limit=EXPORT_PAGE, cursor=cursor)
             rows, following = await alarm_page(services, asked, q, page)
-            states = await states_of(services, rows)
+            states = await states_of(services, [one.alarm_id for one in rows])
             return [AlarmRow(one, states[one.alarm_id]) for one in rows], following
 
         return Export(
