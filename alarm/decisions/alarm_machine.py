@@ -1,8 +1,8 @@
 """The state machine of an alarm. Pure; how requests are decided on is `machine`'s, the table of
 stages and requests `bus.domain.alarm_life`'s.
 
-Which alarms exist is not known here: that is the operations store's, which whoever asks has
-asked, and whose recorder removes a state that belongs to no alarm.
+Which alarms exist is not known here: the operations store knows it, the sender of a request has
+asked there, and the store's recorder removes a state that belongs to no alarm.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AlarmMachine:
         yield f"alarm {request.command.alarm_id}"
 
     def newest(self, request: CommandRequest[AlarmRequest], state: KnownAlarms) -> NewestDecision:
-        """See `DecisionMachine.newest`. Who wants to take an alarm is told who has it."""
+        """See `DecisionMachine.newest`. The refusal of a take says who has the alarm."""
         known = state.get(request.command.alarm_id)
         by, at_ms = known.last_by, known.changed_at_ms
         if request.command.op == "take" and known.owner:
@@ -64,8 +64,8 @@ class AlarmMachine:
     def follow(
         self, request: CommandRequest[AlarmRequest], state: KnownAlarms, now_ms: int
     ) -> DecidedState:
-        """See `DecisionMachine.follow`. Who takes what they have already is told so, and nothing
-        changes: it was taken where no decider was, and is said again."""
+        """See `DecisionMachine.follow`. A take by the owner is accepted and changes nothing: the
+        alarm was taken where no decider was, and that is said again."""
         command = request.command
         check_lengths(request)
         if request.size > MAX_REQUEST_BYTES:

@@ -1,7 +1,7 @@
 """What the site's policy asks of a request: approval, reasons, emergencies. Pure.
 
 In: a request, the policy, what is known. Out: which wish it is; `RuleError`. Never: who has which
-role: whoever takes requests from people knows that (console, command line).
+role: console and command line, which take requests from people, know that.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def check_wish(
 
 
 def _check_reason(command: WatchCommand, wish: str) -> None:
-    """Whoever takes back what he proposed need not say why."""
+    """A withdrawal needs no reason."""
     is_text = command.op == "put"
     if wish == "withdraw" or (is_text and not names_somebody(command)):
         return

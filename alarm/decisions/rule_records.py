@@ -65,7 +65,7 @@ def decided_rule(
 def approved_rule(
     proposal: WatchProposal, request: CommandRequest[WatchCommand], version: int, now_ms: int
 ) -> DecidedRule:
-    """The text as it was proposed, by whoever proposed it, and who approved it why."""
+    """The text as it was proposed, in its author's name, and who approved it and why."""
     text, by_whom = proposal.text, request.command
     fields = {
         name: getattr(text, name)

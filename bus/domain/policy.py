@@ -21,4 +21,4 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 NO_POLICY = PolicySettings(requires_approval=False, requires_reason=False)
-"""As a demonstration has it: whoever asks is answered."""
+"""As a demonstration has it: every question is answered."""

@@ -25,7 +25,7 @@ from monitor.api.views import Row, clock, rule_row
 
 MAX_VERDICT_BYTES = 16 * 1024
 MAX_ROWS = 100
-"""Of one answer, the oldest: whoever approves them gets the next ones."""
+"""Of one answer, the oldest; the next ones follow once these are settled."""
 TOO_LARGE = f"a verdict has at most {MAX_VERDICT_BYTES} bytes"
 Verdict = Literal["approve", "reject", "withdraw"]
 _TEXT = ("name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note")

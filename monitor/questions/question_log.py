@@ -76,7 +76,7 @@ class QuestionFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuestionLog:
-    """For any thread; the file is opened anew for each question: people ask rarely."""
+    """For any thread; opens the file for each question, because people ask rarely."""
 
     def __init__(self, data_path: Path, days: int) -> None:
         self.path = data_path / "questions.db"
