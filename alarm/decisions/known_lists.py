@@ -37,13 +37,43 @@ class KnownChunk(NamedTuple):
 NO_LIST = ListRecord(list_id="", op="remove")
 
 
-class KnownLists:
-    """Invariant: `lists` has the record with the greatest version of each list in `versions`;
-    `chunks` the last value of each key of a chunk, without those that a tombstone took."""
+class DecidedLists:
+    """Invariant: `lists` has the record with the greatest version of each list in `versions`."""
 
     def __init__(self) -> None:
         self.versions = TableVersions()
         self.lists: dict[str, ListRecord] = {}
+
+    @property
+    def in_force(self) -> dict[str, ListRecord]:
+        """By list id."""
+        return {key: record for key, record in self.lists.items() if record.op == "put"}
+
+    def on_decided(self, record: ListRecord) -> bool:
+        """One that is newer than what is known changes it; whether it was."""
+        if record.op == "floor":
+            self.versions.raise_floor(record.version)
+            return False
+        is_removal = record.op == "remove"
+        if not self.versions.accept(record.list_id, record.version, is_removal=is_removal):
+            return False
+        self.lists[record.list_id] = record
+        return True
+
+    def forget(self, list_id: str) -> bool:
+        """A tombstone; whether it took the list away."""
+        if not self.versions.forget(list_id):
+            return False
+        self.lists.pop(list_id, None)
+        return True
+
+
+class KnownLists(DecidedLists):
+    """Invariant: `chunks` has the last value of each key of a chunk, without those that a tombstone
+    took."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.chunks: dict[str, KnownChunk] = {}
 
     def get(self, list_id: str) -> ListRecord:
@@ -57,11 +87,6 @@ class KnownLists:
             return ListState.ABSENT
         return ListState.IN_FORCE if record.op == "put" else ListState.ENDED
 
-    @property
-    def in_force(self) -> dict[str, ListRecord]:
-        """By list id."""
-        return {key: record for key, record in self.lists.items() if record.op == "put"}
-
     def apply(self, record: ConsumedRecord) -> None:
         """The next one; what is not ours changes nothing."""
         key = (record.key or b"").decode("utf-8", "replace")
@@ -71,21 +96,9 @@ class KnownLists:
             else:
                 self.chunks[key] = KnownChunk(sha256_of(record.value), record.timestamp_ms)
         elif record.value is None:
-            if self.versions.forget(key):
-                self.lists.pop(key, None)
+            self.forget(key)
         elif (found := list_record_of(record)) is not None:
             self.on_decided(found)
-
-    def on_decided(self, record: ListRecord) -> bool:
-        """One that is newer than what is known changes it; whether it was."""
-        if record.op == "floor":
-            self.versions.raise_floor(record.version)
-            return False
-        is_removal = record.op == "remove"
-        if not self.versions.accept(record.list_id, record.version, is_removal=is_removal):
-            return False
-        self.lists[record.list_id] = record
-        return True
 
 
 def list_record_of(record: ConsumedRecord) -> ListRecord | None:

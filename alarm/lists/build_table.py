@@ -11,9 +11,10 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from io import BufferedRandom
 from itertools import islice
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -36,7 +37,7 @@ _PER_BUCKET, _NEAR_PER_BUCKET = 1, 4
 _NEAR_PASSES = 8
 """The index by distance is sorted in so many parts, each an eighth of the memory."""
 _PARTS_OF_USUAL = 9  # a plate of 8 and what is left of it without each of its characters
-_ALIGNMENT, _PRINT_BYTES, _HASHED_AT_ONCE = 8, 4, 1 << 20
+_ALIGNMENT, _PRINT_BYTES = 8, 4
 
 
 def write_table(lines: Iterable[ListLine], path: Path, *, near: bool = False) -> None:
@@ -109,7 +110,7 @@ def _blocks(lines: Iterable[ListLine]) -> Iterator[list[ListLine]]:
 class _TableWriter:
     """Writes section after section, then the header."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: BufferedRandom) -> None:
         self._file = file
         self._end = HEADER_BYTES
         self._sections: list[tuple[int, int]] = []
@@ -175,7 +176,4 @@ class _TableWriter:
         begin, length = self._sections[-1]
         self._file.truncate(begin + length)
         self._file.seek(HEADER_BYTES)
-        found = hashlib.sha256()
-        for piece in iter(lambda: self._file.read(_HASHED_AT_ONCE), b""):
-            found.update(piece)
-        return found.digest()
+        return hashlib.file_digest(self._file, "sha256").digest()

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from alarm.lists.base_tables import BaseTables, TablesUnavailable
-from alarm.lists.lists_topic import base_lines, read_lists
+from alarm.lists.lists_topic import base_lines
 from alarm.lists.stored_lists import StoredLists
 from alarm.rules.plate_lists import PlateList
-from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
+from bus.client.kafka.compacted_topic import CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.wire.partition_leaders import PartitionLeaders
@@ -24,8 +24,6 @@ from bus.contracts.plate_lists import ListLine, ListRecord
 from bus.contracts.topics import STATE_LISTS
 from bus.domain.list_chunks import ListChunkError
 from bus.settings import BusSettings
-
-__all__ = ["CatchUpTimeout", "ListReader", "base_lines", "read_lists"]
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ a chunk that no record names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from alarm.decisions.known_lists import list_record_of
+from alarm.decisions.known_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.plate_lists import (
     ListLine,
@@ -21,7 +21,6 @@ from bus.contracts.plate_lists import (
     named_keys,
 )
 from bus.domain.list_chunks import ListChunkError, read_chunk
-from bus.domain.table_versions import TableVersions
 
 
 class ListBase(NamedTuple):
@@ -38,22 +37,15 @@ class ListChanges(NamedTuple):
     removed: frozenset[str]
 
 
-class StoredLists:
-    """Invariant: `records` has the record with the greatest version of each list that is not
-    forgotten; `_values` the chunks of changes, without those of bases that a record replaced, and
-    of the bases in `wanted`."""
+class StoredLists(DecidedLists):
+    """Invariant: `_values` has the chunks of changes, without those of bases that a record
+    replaced, and of the bases in `wanted`."""
 
     def __init__(self, wanted: frozenset[ListBase] | None = frozenset()) -> None:
         """`wanted`: None for all."""
-        self.versions = TableVersions()
-        self.records: dict[str, ListRecord] = {}
+        super().__init__()
         self._wanted = wanted
         self._values: dict[str, bytes] = {}
-
-    @property
-    def in_force(self) -> Mapping[str, ListRecord]:
-        """By list id."""
-        return {key: record for key, record in self.records.items() if record.op == "put"}
 
     def apply(self, record: ConsumedRecord) -> None:
         """The next one; what is not ours changes nothing."""
@@ -61,11 +53,10 @@ class StoredLists:
         if is_chunk_key(key):
             self._apply_chunk(key, record.value)
         elif record.value is None:
-            if self.versions.forget(key):
-                self.records.pop(key, None)
+            if self.forget(key):
                 self._drop_others(key, "")
-        elif (found := list_record_of(record)) is not None:
-            self._on_decided(found)
+        elif (found := list_record_of(record)) is not None and self.on_decided(found):
+            self._drop_others(found.list_id, found.base)
 
     def _apply_chunk(self, key: str, value: bytes | None) -> None:
         list_id, base, number = [*key.split("/"), "", ""][:3]
@@ -76,15 +67,6 @@ class StoredLists:
             or ListBase(list_id, base) in self._wanted
         ):  # fmt: skip
             self._values[key] = value
-
-    def _on_decided(self, record: ListRecord) -> None:
-        if record.op == "floor":
-            self.versions.raise_floor(record.version)
-        elif self.versions.accept(
-            record.list_id, record.version, is_removal=record.op == "remove"
-        ):
-            self.records[record.list_id] = record
-            self._drop_others(record.list_id, record.base)
 
     def _drop_others(self, list_id: str, base: str) -> None:
         """Changes of other bases of the list: what comes later is of this one."""

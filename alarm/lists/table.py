@@ -24,7 +24,6 @@ from bus.domain.rule_values import PLATE, wanted
 
 __all__ = ["PlateTable", "TableError", "build_table"]
 
-_READ_BYTES = 1 << 20
 _decode_line = msgspec.msgpack.Decoder(ListLine).decode
 
 
@@ -63,10 +62,6 @@ class PlateTable:
         if other.sha256 != self.sha256:
             raise TableError(f"{other.path} is another table than the one that is meant")
         self.path, self._mapped = other.path, other._mapped
-
-    def find(self, plate: str) -> ListLine | None:
-        """The first line of this plate."""
-        return next(iter(self.lines_like(plate, "exact")), None)
 
     def lines_like(self, plate: str, tolerance: Tolerance) -> list[ListLine]:
         """Those whose plate may be this one, in the order of the list. Raises `TableError`."""
@@ -188,9 +183,7 @@ def _opened(path: Path, sha256: bytes | None) -> _MappedTable:
     try:
         with path.open("rb") as file:
             header = header_of(file.read(HEADER_BYTES))
-            found = hashlib.sha256()
-            for piece in iter(lambda: file.read(_READ_BYTES), b""):
-                found.update(piece)
+            found = hashlib.file_digest(file, "sha256")
             if found.digest() != header.sha256 or file.tell() != header.size:
                 raise TableError("is not what its header says: delete it, it is built again")
             if sha256 not in (None, header.sha256):

@@ -1,8 +1,8 @@
 """How a table of lines stands in its file. Pure.
 
-The file: a header, then the sections, each at a multiple of 8. `LINES`: each line in msgpack, in
-the order of the list. `LINE_ENDS`: where each ends. `BUCKETS`, `PRINTS`, `PLACES`: an index by the
-hash of the folded plate; the bucket is the hash's first bits and has the entries from
+The file: a header, then the sections in this order, each at a multiple of 8. `LINES`: each line in
+msgpack, in the order of the list. `LINE_ENDS`: where each ends. `BUCKETS`, `PRINTS`, `PLACES`: an
+index by the hash of the folded plate; the bucket is the hash's first bits and has the entries from
 `BUCKETS[bucket]` to `BUCKETS[bucket + 1]`, each with the hash's other bits and the line's place.
 `NEAR_BUCKETS`, `NEAR_PRINTS`, `NEAR_PLACES`: the same of each plate and of what is left of it
 without one character; empty in a table that is not asked for distances.
@@ -11,7 +11,6 @@ without one character; empty in a table that is not asked for distances.
 from __future__ import annotations
 
 import struct
-from enum import IntEnum
 from typing import NamedTuple
 
 from alarm.lists.plate_hash import BITS
@@ -20,19 +19,6 @@ MAGIC = b"databus plates 1"
 _HEADER = struct.Struct("<16s32s4Q16Q")
 HEADER_BYTES = 512
 _MARGIN = HEADER_BYTES - _HEADER.size
-
-
-class Section(IntEnum):
-    """The parts of a file, in their order."""
-
-    LINES = 0
-    LINE_ENDS = 1
-    BUCKETS = 2
-    PRINTS = 3
-    PLACES = 4
-    NEAR_BUCKETS = 5
-    NEAR_PRINTS = 6
-    NEAR_PLACES = 7
 
 
 class TableError(Exception):

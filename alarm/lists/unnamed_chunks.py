@@ -8,8 +8,7 @@ cannot read.
 
 from __future__ import annotations
 
-from alarm.decisions.known_lists import list_record_of
-from alarm.lists.stored_lists import StoredLists
+from alarm.decisions.known_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.plate_lists import is_chunk_key, named_keys
 
@@ -23,7 +22,7 @@ class UnnamedChunks:
     took; `_unreadable` the lists whose last record is none of this version."""
 
     def __init__(self) -> None:
-        self._stored = StoredLists()
+        self._lists = DecidedLists()
         self._written_ms: dict[str, int] = {}
         self._unreadable: set[str] = set()
 
@@ -37,14 +36,17 @@ class UnnamedChunks:
                 self._written_ms[key] = record.timestamp_ms
             return
         self._unreadable.discard(key)
-        if record.value is not None and list_record_of(record) is None:
+        if record.value is None:
+            self._lists.forget(key)
+        elif (found := list_record_of(record)) is None:
             self._unreadable.add(key)
-        self._stored.apply(record)
+        else:
+            self._lists.on_decided(found)
 
     def due(self, now_ms: int, *, is_primary: bool) -> list[bytes]:
         """Keys, in the order in which they were written."""
         oldest_ms = now_ms - (UNNAMED_MS if is_primary else CARRIED_UNNAMED_MS)
-        named = {key for one in self._stored.in_force.values() for key in named_keys(one)}
+        named = {key for one in self._lists.in_force.values() for key in named_keys(one)}
         return [
             key.encode() for key, written_ms in self._written_ms.items()
             if key not in named and written_ms < oldest_ms

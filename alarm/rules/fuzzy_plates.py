@@ -35,7 +35,6 @@ NARROW = USUAL_HIGHEST
 """The highest price of rules whose index finds hardly more than meets them."""
 
 
-
 class PlateParts(NamedTuple):
     """Texts by which a record finds fuzzy plates: those of `reading_parts`, of plates that are
     whole or lack a character; or, of plates with a high price, parts that lack up to two."""

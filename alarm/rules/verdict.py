@@ -34,16 +34,13 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
     times_ms = (candidate.captured_at_ms, *arrived)
     if not rule.matches(candidate.kind, attributes, times_ms):
         return None
-    alarm = _alarm(rule, candidate, message, attributes, now_ms)
     where, references = rule.command.where, rules.references
+    listed = _listed(rule, attributes, references, now_ms)
+    alarm = _alarm(rule, candidate, message, attributes, listed, now_ms)
     if where is None:
         return alarm
     branch = true_branch(where, attributes, times_ms, references)[:MAX_BRANCH_CHARACTERS]
-    listed = _listed(rule, attributes, references, now_ms)
-    found = msgspec.structs.replace(alarm, branch=branch, listed=listed)
-    if listed is not None and not meant_plate(rule.command, attributes):
-        return msgspec.structs.replace(found, target=listed.plate)
-    return found
+    return msgspec.structs.replace(alarm, branch=branch)
 
 
 def _listed(
@@ -68,9 +65,11 @@ def _alarm(
     candidate: Candidate,
     message: dict[str, object],
     attributes: dict[str, str],
+    listed: ListedPlate | None,
     now_ms: int,
 ) -> Alarm:
     asked = rule.condition.attributes
+    on_list = listed.plate if listed is not None else ""
     return Alarm(
         alarm_id=f"{candidate.rule_id}:{candidate.record_id}",
         rule_id=candidate.rule_id,
@@ -88,8 +87,9 @@ def _alarm(
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in asked if name in attributes},
-        target=meant_plate(rule.command, attributes)
+        target=meant_plate(rule.command, attributes) or on_list
         or target_of_reading(attributes.get(PLATE, "")),
+        listed=listed,
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

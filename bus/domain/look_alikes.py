@@ -40,12 +40,11 @@ FOLDED_SIGNS: Mapping[int, int] = {
     ord(sign): ord(group[0]) for group in GROUPS for sign in group
 }
 """Code of a character -> code of the first of its group."""
-_TABLE = dict(FOLDED_SIGNS)
 
 
 def folded_alike(plate: str) -> str:
     """The plate with one character for each group."""
-    return plate.translate(_TABLE)
+    return plate.translate(FOLDED_SIGNS)
 
 
 def is_near(one: str, other: str) -> bool:

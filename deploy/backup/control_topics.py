@@ -34,12 +34,17 @@ from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.register_changes import changes, entries_of, register_of
 from bus.domain.table_versions import TableVersions
 from bus.errors import BusError, ErrorCode
-from deploy.backup.saved_lists import LISTS, SavedList, put_lists, read_saved_lists
+from deploy.backup.saved_lists import (
+    CLIENT_ID,
+    LISTS,
+    SavedList,
+    put_lists,
+    read_saved_lists,
+)
 from deploy.settings.composed import Settings
 
 log = logging.getLogger(__name__)
 
-CLIENT_ID = "databus-backup"
 AWAY_S = 5.0  # a bus that does not answer so long is away
 READ_S = 20.0  # a topic of rules or of places is read in one or two
 SEND_S = 60.0
@@ -65,7 +70,7 @@ def restored_folder(settings: Settings) -> Path:
 
 
 def read_control(settings: Settings) -> ControlState:
-    """The rules in force and the register. Raises `BusError` while the bus is away."""
+    """All of it. Raises `BusError` while the bus is away."""
     admin = Admin(settings.bus, client_id=CLIENT_ID)
     try:
         admin.wait_until_up(AWAY_S)
@@ -138,15 +143,8 @@ def _put_rules(settings: Settings, data: bytes) -> int:
     with closing(_watchlist(settings)) as reader:
         reader.catch_up()
         missing = lacking(wanted, reader.rules.versions)
-    send_all(
-        settings.bus,
-        CLIENT_ID,
-        STATE_WATCHLIST,
-        (KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in missing),
-        headers=[(SCHEMA, TOPICS[STATE_WATCHLIST].schema), (SITE, settings.site.name)],
-        timeout_s=SEND_S,
-        what="rules",
-    )
+    values = (KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in missing)
+    _send_decided(settings, values, "rules")
     return len(missing)
 
 
@@ -155,16 +153,17 @@ def _put_beside_rules(settings: Settings, data: bytes) -> int:
     wanted = msgspec.json.decode(data, type=list[BesideRules])
     known = read_known(settings.bus, CLIENT_ID, READ_S)
     missing = [one for one in wanted if not _is_known(one, known)]
-    send_all(
-        settings.bus,
-        CLIENT_ID,
-        STATE_WATCHLIST,
-        (KeyedValue(key_of(one).encode(), msgspec.json.encode(one)) for one in missing),
-        headers=[(SCHEMA, TOPICS[STATE_WATCHLIST].schema), (SITE, settings.site.name)],
-        timeout_s=SEND_S,
-        what="proposals",
-    )
+    values = (KeyedValue(key_of(one).encode(), msgspec.json.encode(one)) for one in missing)
+    _send_decided(settings, values, "proposals")
     return len(missing)
+
+
+def _send_decided(settings: Settings, values: Iterable[KeyedValue], what: str) -> None:
+    send_all(
+        settings.bus, CLIENT_ID, STATE_WATCHLIST, values,
+        headers=[(SCHEMA, TOPICS[STATE_WATCHLIST].schema), (SITE, settings.site.name)],
+        timeout_s=SEND_S, what=what,
+    )  # fmt: skip
 
 
 def _beside_rules(known: KnownRules) -> list[BesideRules]:

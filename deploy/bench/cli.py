@@ -64,7 +64,8 @@ def bench(
     the log cleaners, on the same segments; `--only month` is what thirty days of the product leave
     of its compacted topics, in virtual time. `bench plates` counts how a reader of plates errs, for
     the prices of fuzzy rules; with --write it replaces the tables. `bench fuzzy` says what such
-    rules find and cost, `bench alarms` what matching costs and how soon lists are in force.
+    rules find and cost, `bench alarms` what matching costs, and how soon lists are in force and
+    alarms on screens.
     """
     from deploy.bench import run as work
 

@@ -133,7 +133,6 @@ class Watchlist:
         self._group.commit_soon(ends_of(offsets))
 
 
-
 def _candidates_of_batches(
     batches: Iterable[pa.RecordBatch], rules: RuleSet, zone: str, clock: ClockLimits
 ) -> Iterator[Candidate]:

@@ -145,5 +145,3 @@ def _plates(count: int, rng: random.Random) -> Iterator[str]:
         if plate not in seen:
             seen.add(plate)
             yield plate
-
-

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from alarm.lists.table import PlateTable
 from deploy.bench.plates.drawing import drawn_plate
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
@@ -65,8 +66,6 @@ def _resident() -> tuple[int, int]:
 def _read_plates(path: Path) -> None:
     """In its own process: told to read, it says how much it has grown, and stays until its input
     ends."""
-    from alarm.lists.table import PlateTable
-
     rng = random.Random(1)
     plates = [drawn_plate(rng)[0] for _ in range(LOOK_UPS)]
     before = _resident()

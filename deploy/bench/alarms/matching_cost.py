@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import random
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -31,16 +30,15 @@ from bus.contracts.topics import DATA_VEHICLE
 from bus.domain.fuzzy_plate import MARK
 from bus.domain.rule_values import PLATE
 from deploy.bench.alarms.list_memory import memory_of
+from deploy.bench.fuzzy.cost import AT_MS, BATCH, BATCHES, match, message_of
 from deploy.bench.plates.drawing import DIGITS, LETTERS, drawn_plate, drawn_serial
 from deploy.errors import OperatorError
 from ingest.senders.simulator.plate_misreader import PlateMisreader
-from spark_apps.apps.watchlist import candidates
 from spark_apps.batches.message import StreamMessage
 
 LINES, RULES_EACH, TIMES_MORE = 1_000_000, 10_000, 10
-BATCHES, BATCH, VERDICTS = 200, 100, 2_000
-_PROVINCE, _ZONE, _AT_MS = "浙", "Asia/Shanghai", 1_796_000_000_000
-
+VERDICTS = 2_000
+_PROVINCE = "浙"
 
 COST, GROWTH = "alarms-us", "alarms-us-growth"
 MACHINE, WORKER, VERDICT = "alarms-list-machine", "alarms-list-worker", "alarms-verdict"
@@ -51,7 +49,7 @@ def matching_figures(seed: int, lines: int = LINES, each: int = RULES_EACH) -> d
     """One run of all of them, both sizes on the same records."""
     with TemporaryDirectory(prefix="databus-bench-") as folder:
         path = Path(folder) / "base.table"
-        references = References({"stolen": made_list(path, seed, lines)})
+        references = References({"stolen": _made_list(path, seed, lines)})
         rng = random.Random(f"alarms:{seed}")
         passing, elsewhere = _different_plates(rng, "02468"), _different_plates(rng, "13579")
         messages = list(_messages(rng, islice(passing, BATCHES * BATCH)))
@@ -71,44 +69,40 @@ def _verdict_ms(rules: RuleSet) -> float:
     found = [
         Candidate(
             rule_id="list/stolen", rule_version=1, record_id=f"{number:032x}", kind="vehicle",
-            received_at_ms=_AT_MS, captured_at_ms=_AT_MS, source="",
+            received_at_ms=AT_MS, captured_at_ms=AT_MS, source="",
             record=msgspec.json.encode({"卡口编号": "1", "车牌号码": plate}).decode(),
         )
         for number, plate in enumerate(plates)
     ]  # fmt: skip
     begin = time.process_time()
-    alarms = [verdict(rules, one, _AT_MS) for one in found]
+    alarms = [verdict(rules, one, AT_MS) for one in found]
     used_s = time.process_time() - begin
     if None in alarms:
         raise OperatorError("the dispatcher's function refuses what the list has")
     return used_s / len(found) * 1e3
 
 
-def made_list(path: Path, seed: int, lines: int, version: int = 1) -> PlateList:
+def _made_list(path: Path, seed: int, lines: int) -> PlateList:
     """A list of plates of all provinces, which takes look-alikes."""
     rng = random.Random(f"list:{seed}")
     drawn = (drawn_plate(rng)[0] for _ in range(lines))
     build_table((ListLine(at, plate, f"case {at % 997}") for at, plate in enumerate(drawn)), path)
     record = ListRecord(
-        list_id="stolen", op="put", version=version, name="stolen", tolerance="look-alikes"
+        list_id="stolen", op="put", version=1, name="stolen", tolerance="look-alikes"
     )
     return PlateList(record, PlateTable.open(path), {}, frozenset())
 
 
 def _record_us(rules: RuleSet, messages: list[StreamMessage]) -> float:
-    _match(rules, messages[:BATCH])  # prices are made at the first look
+    match(rules, messages[:BATCH])  # prices are made at the first look
     gc.collect()
     gc.freeze()  # as Spark's driver and its workers do
     begin = time.process_time()
     for at in range(0, len(messages), BATCH):
-        _match(rules, messages[at : at + BATCH])
+        match(rules, messages[at : at + BATCH])
     used_s = time.process_time() - begin
     gc.unfreeze()
     return used_s / len(messages) * 1e6
-
-
-def _match(rules: RuleSet, messages: list[StreamMessage]) -> None:
-    deque(candidates(rules, messages, _ZONE), maxlen=0)
 
 
 def _different_plates(rng: random.Random, ends: str) -> Iterator[str]:
@@ -141,10 +135,5 @@ def _messages(rng: random.Random, plates: Iterator[str]) -> Iterator[StreamMessa
     misreader = PlateMisreader(rng)
     for offset, plate in enumerate(plates):
         read, sure = misreader.read(plate)
-        said = ",".join(f"{sign}-{own}" for sign, own in zip(read, sure, strict=True))
-        message = {
-            "卡口编号": f"33010{rng.choice(DIGITS)}", "抓拍时间": "2026-11-29 08:00:00.000",
-            "抓拍设备地址": "10.1.1.1", "车牌号码": read, "车牌颜色": "蓝色", "车辆颜色": "白色",
-            "车型类别": "轿车", "车速": 43, "车牌逐字置信度": said,
-        }  # fmt: skip
-        yield StreamMessage(DATA_VEHICLE, 0, offset, _AT_MS, msgspec.json.encode(message))
+        message = message_of(read, sure) | {"卡口编号": f"33010{rng.choice(DIGITS)}"}
+        yield StreamMessage(DATA_VEHICLE, 0, offset, AT_MS, msgspec.json.encode(message))

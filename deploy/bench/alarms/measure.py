@@ -1,4 +1,4 @@
-"""`bench alarms`: what alarms cost and how soon what people ask for is in force.
+"""`bench alarms`: what alarms cost, and how soon they are shown and what is asked for is in force.
 
 In: which figures, how often. Out: samples. Never: an end because one figure cannot be measured.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from deploy.bench.alarms import list_import, matching_cost
+from deploy.bench.alarms import list_import, matching_cost, screens
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt, chosen_figures
 
@@ -19,6 +19,7 @@ Figures = Callable[[int], Mapping[str, float]]
 _RUNS: tuple[tuple[str, Sequence[str], Figures], ...] = (
     ("a list of a million plates", list_import.NAMES, list_import.list_figures),
     ("conditions on plates", matching_cost.NAMES, matching_cost.matching_figures),
+    ("alarms before operators", screens.NAMES, lambda _: screens.screen_figures()),
 )
 
 

@@ -29,7 +29,7 @@ RULES, TIMES_MORE = 10_000, 10
 BATCHES, BATCH = 200, 100
 _PROVINCE = "浙"
 _ZONE = "Asia/Shanghai"
-_AT_MS = 1_796_000_000_000
+AT_MS = 1_796_000_000_000
 
 
 def us_per_record(seed: int, rules: int, batches: int = BATCHES) -> float:
@@ -38,15 +38,16 @@ def us_per_record(seed: int, rules: int, batches: int = BATCHES) -> float:
     plates = _different_plates(rng)
     in_force = _rules(plates, rules)
     messages = list(_messages(rng, plates, batches * BATCH))
-    _match(in_force, messages[:BATCH])  # prices are made at the first look
+    match(in_force, messages[:BATCH])  # prices are made at the first look
     gc.collect()
     begin = time.process_time()
     for at in range(0, len(messages), BATCH):
-        _match(in_force, messages[at : at + BATCH])
+        match(in_force, messages[at : at + BATCH])
     return (time.process_time() - begin) / len(messages) * 1e6
 
 
-def _match(rules: RuleSet, messages: list[StreamMessage]) -> None:
+def match(rules: RuleSet, messages: list[StreamMessage]) -> None:
+    """One batch; what is found is thrown away."""
     deque(candidates(rules, messages, _ZONE), maxlen=0)
 
 
@@ -70,11 +71,12 @@ def _messages(rng: random.Random, plates: Iterator[str], count: int) -> Iterator
     misreader = PlateMisreader(rng)
     for offset, plate in zip(range(count), plates, strict=False):
         read, sure = misreader.read(plate)
-        value = msgspec.json.encode(_message(read, sure))
-        yield StreamMessage(DATA_VEHICLE, 0, offset, _AT_MS, value)
+        value = msgspec.json.encode(message_of(read, sure))
+        yield StreamMessage(DATA_VEHICLE, 0, offset, AT_MS, value)
 
 
-def _message(read: str, sure: tuple[int, ...]) -> dict[str, object]:
+def message_of(read: str, sure: tuple[int, ...]) -> dict[str, object]:
+    """Of a passing car, by what its plate was read as and how sure the reader is of each sign."""
     said = ",".join(f"{sign}-{own}" for sign, own in zip(read, sure, strict=True))
     return {
         "卡口编号": "33010001",

@@ -20,7 +20,8 @@ import pytest
 from alarm.lists import base_tables
 from alarm.lists.base_tables import BaseTables
 from alarm.lists.importer import ListImporter, read_list
-from alarm.lists.reader import ListReader, read_lists
+from alarm.lists.lists_topic import read_lists
+from alarm.lists.reader import ListReader
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer

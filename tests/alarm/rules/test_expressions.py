@@ -312,11 +312,17 @@ def test_a_rule_with_match_and_tree_asks_for_both() -> None:
 
 @given(trees, st.lists(records, max_size=4), moments, st.sampled_from(MATCHES))
 def test_a_rule_with_both_is_found_and_met_where_both_are(
-    tree: Expression, seen: list[dict[str, object]], times_ms: list[int], match: dict[str, list[str]]
+    references: References,
+    tree: Expression,
+    seen: list[dict[str, object]],
+    times_ms: list[int],
+    match: dict[str, list[str]],
 ) -> None:
     """In whichever form the values are; looked up by the one or by the other."""
     command = put("r", tree, **match)
-    rules = pickle.loads(pickle.dumps(compile_rules([command])))
+    rules = pickle.loads(pickle.dumps(compile_rules([command], references)))
+    for list_id in LISTED:
+        rules.matcher.drop(f"list/{list_id}")
     alone = compile_rules([WatchCommand(rule_id="r", op="put", version=1, match=match)])
     for message in seen:
         attributes = attributes_of(KIND, message)
@@ -324,7 +330,7 @@ def test_a_rule_with_both_is_found_and_met_where_both_are(
         assert met(rules, times_ms, **message) == ["r"] * both
         whole = tree_of(command)
         assert whole is not None
-        assert bool(explain(whole, attributes, times_ms)[0].answer) is both
+        assert bool(explain(whole, attributes, times_ms, references)[0].answer) is both
 
 
 def test_a_window_is_judged_by_capture_or_arrival() -> None:

@@ -21,12 +21,11 @@ from bus.client.model import KeyedValue
 from bus.client.register_writer import send_entries
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule, WatchCommand
-from bus.contracts.plate_lists import ListLine, ListRecord, base_key, change_key
+from bus.contracts.plate_lists import ListRecord
 from bus.contracts.proposals import EmergencyTarget, SettledProposal, WatchProposal, key_of
 from bus.contracts.register import Device, Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
-from bus.domain.list_chunks import base_chunks, chunk_value
 from bus.domain.register_changes import entries_of
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
@@ -42,6 +41,7 @@ from ingest.store.port import PositionsOverlap, Query, RecordStore, StoreBatch
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 from monitor.watch.incident_file import IncidentFile
+from tests.alarm.lists.stored_list import records_of_list
 from tests.ingest.store.made import position, row
 
 BATCH = 50
@@ -356,15 +356,9 @@ def test_lists_of_plates_come_back_with_their_lines_on_a_bus_that_was_lost(
 
 def send_list(settings: Settings, list_id: str, version: int, count: int, changed: str = "") -> None:
     """As an importer and the decider write one."""
-    chunks = list(base_chunks(ListLine(n, f"浙A{n:05d}") for n in range(count)))
-    change = chunk_value(version, [ListLine(0, changed)] if changed else [])
-    record = ListRecord(
-        list_id=list_id, op="put", version=version, base="b", name=list_id,
-        chunks=tuple(one.named for one in chunks), changes=(change.named,) if changed else (),
-    )  # fmt: skip
-    values = [KeyedValue(base_key(list_id, "b", one.named.number).encode(), one.value) for one in chunks]
-    values.append(KeyedValue(change_key(list_id, "b", version).encode(), change.value))
-    values.append(KeyedValue(list_id.encode(), msgspec.json.encode(record)))
+    plates = [f"浙A{n:05d}" for n in range(count)]
+    records = records_of_list(list_id, plates, [changed] if changed else [], version)
+    values = [KeyedValue(key.encode(), value) for key, value in records]
     send_all(settings.bus, "test", STATE_LISTS, values, headers=[], timeout_s=30, what="records")
 
 
