@@ -263,7 +263,7 @@ class CommandDecider:
             return False
         topics.catch_up(machine.state_topic)
         state = topics.state(machine.state_topic)
-        now_ms, is_primary = wall_clock.now_ms(), self._role.secondary_since_ms is None
+        now_ms, is_primary = wall_clock.now_ms(), self._role.is_primary
         decided = [
             decide(machine, one, state, topics.answered, now_ms, is_primary=is_primary)
             for one in requests

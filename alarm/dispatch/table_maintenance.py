@@ -193,7 +193,7 @@ class TableMaintenance:
         is_done = True
         with closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as role:
             role.wait_until_known(ROLE_TIMEOUT_S)
-            is_primary = role.is_known and role.secondary_since_ms is None
+            is_primary = role.is_primary
             for table in TABLES:
                 try:
                     self.maintain(table, wall_clock.now_ms(), is_primary=is_primary)

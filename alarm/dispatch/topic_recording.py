@@ -163,9 +163,8 @@ class TopicRecording:
             if operations.notify_crowds(wall_clock.now_ms()):
                 wake()
         self._events.publish_due(operations, events)
-        is_primary = role.is_known and role.secondary_since_ms is None
         self._alarm_states.publish_due(
-            operations, events, is_at_end=is_at_end, is_primary=is_primary
+            operations, events, is_at_end=is_at_end, is_primary=role.is_primary
         )
         self._forget(operations)
 
