@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from bus.contracts.alarms import Alarm
+from bus.domain.times import MINUTE_MS
 
-MINUTE_MS = 60_000
 RULE_MINUTES = """
 CREATE TABLE rule_minutes (
     rule_id TEXT NOT NULL, minute INTEGER NOT NULL, alarms INTEGER NOT NULL,
