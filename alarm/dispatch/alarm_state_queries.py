@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from alarm.dispatch.schema import FIRST_WITH_STATES, version_of
+from alarm.dispatch.schema import HAS_PASSAGES_AND_STATES, version_of
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from ingest.store.sqlite.plate_facets import Condition
 
@@ -25,7 +25,7 @@ _WITHOUT = (
 
 def has_states(db: sqlite3.Connection) -> bool:
     """Whether the file has the table."""
-    return version_of(db) >= FIRST_WITH_STATES
+    return version_of(db) >= HAS_PASSAGES_AND_STATES
 
 
 def state_conditions(

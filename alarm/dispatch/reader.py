@@ -20,7 +20,7 @@ from alarm.dispatch.alarm_state_queries import (
     states_of,
     verdicts,
 )
-from alarm.dispatch.schema import HAS_PASSAGES, version_of
+from alarm.dispatch.schema import HAS_PASSAGES_AND_STATES, version_of
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
@@ -140,7 +140,7 @@ class OperationsReader:
     def _with_passages(self, alarms: list[Alarm]) -> list[Alarm]:
         """With how many records each stands for; a file of an earlier version does not say."""
         with sqlite_errors(self._path):
-            if version_of(self._db) < HAS_PASSAGES:
+            if version_of(self._db) < HAS_PASSAGES_AND_STATES:
                 return alarms
             counts = passages.counts_of(self._db, [alarm.alarm_id for alarm in alarms])
         return [

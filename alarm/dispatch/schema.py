@@ -16,9 +16,8 @@ from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
 VERSION = 8
-HAS_PASSAGES = 8
-"""Since this version it counts what fell into quiet times."""
-FIRST_WITH_STATES = 8
+HAS_PASSAGES_AND_STATES = 8
+"""Since this version it counts what fell into quiet times, and has the states of alarms."""
 
 PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
