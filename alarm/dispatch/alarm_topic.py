@@ -163,12 +163,10 @@ class AlarmTopic:
         reports = self._send_all(
             EVENT_SUPPRESSED, [(one.rule_id, one) for one in messages], until_s
         )
-        open_ones = [
-            one.record_id
-            for number, one in enumerate(messages)
-            if not _is_settled(f"a passage of {one.alarm_id}", reports.get(number))
-        ]
-        return not open_ones
+        is_settled = True
+        for number, one in enumerate(messages):
+            is_settled &= _is_settled(f"a passage of {one.alarm_id}", reports.get(number))
+        return is_settled
 
     def close(self) -> None:
         """Leave; nothing is on its way between two calls of `publish`."""
