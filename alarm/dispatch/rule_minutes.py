@@ -57,7 +57,7 @@ def is_beyond(db: sqlite3.Connection, alarm: Alarm, limit: int) -> bool:
     return True
 
 
-def take_over(db: sqlite3.Connection, now_ms: int) -> Iterator[RuleMinute]:
+def take_past(db: sqlite3.Connection, now_ms: int) -> Iterator[RuleMinute]:
     """Those of minutes that are over, within a transaction; they wait no more."""
     now = now_ms // MINUTE_MS
     found = db.execute(
