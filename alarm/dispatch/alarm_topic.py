@@ -1,5 +1,5 @@
-"""`event.alarm`, as the one who decides knows it: what stands on it, and how more is put there, and
-beside it what its alarms stand for.
+"""`event.alarm`, as the one who decides knows it: what stands on it, and how more is put there; how
+`event.suppressed` gets what its alarms stand for.
 
 An alarm counts as raised when the brokers have acknowledged it. One whose acknowledgement did not
 come may stand on the topic all the same: whoever goes on reads the topic to its end first.

@@ -274,7 +274,7 @@ class OperationsStore:
     def _add_digest(
         self, db: sqlite3.Connection, minute: rule_minutes.RuleMinute, now_ms: int
     ) -> None:
-        """Whoever is told only what nobody has acknowledged is told as late of it."""
+        """A way of escalation gets it as late as an alarm of its severity."""
         notices = [RepeatedNotice(one.alarm_id, one) for one in minute.alarms]
         digest = msgspec.structs.replace(
             digest_of(f"{DIGEST}{minute.rule_id}:{minute.minute}", notices),

@@ -29,7 +29,7 @@ CREATE INDEX digested_by_minute ON digested_alarms (minute, rule_id);
 """`rule_minutes`: how many alarms of a minute were stored; `digested_alarms`: those that wait for
 their digest."""
 KEPT_MINUTES = 60
-"""What was raised so long ago comes no more, or is as well a notice of its own."""
+"""An alarm that was raised earlier does not come any more; if one does, it is counted from one."""
 
 
 class RuleMinute(NamedTuple):
@@ -58,7 +58,7 @@ def is_beyond(db: sqlite3.Connection, alarm: Alarm, limit: int) -> bool:
 
 
 def take_past(db: sqlite3.Connection, now_ms: int) -> Iterator[RuleMinute]:
-    """Those of minutes that are over, within a transaction; they wait no more."""
+    """Remove those of minutes that are over, and return them, within a transaction."""
     now = now_ms // MINUTE_MS
     found = db.execute(
         "SELECT DISTINCT minute, rule_id FROM digested_alarms WHERE minute < ?", (now,)
