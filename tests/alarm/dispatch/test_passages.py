@@ -75,6 +75,8 @@ def test_a_store_of_version_7_is_brought_up_and_keeps_its_alarms(tmp_path: Path)
         operations.apply(BatchChanges(alarms=[alarm(1)]))
     with closing(sqlite3.connect(path)) as db:
         db.executescript("DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms; PRAGMA user_version = 7")
+    with closing(OperationsReader(path)) as reader:
+        assert reader.suppressed() == []
     with closing(OperationsStore(path)) as operations:
         operations.apply(BatchChanges(suppressed=[passage(5)]))
     assert further(path) == {"r:1": 1}
