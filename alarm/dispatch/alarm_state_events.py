@@ -58,7 +58,7 @@ class AlarmStateEvents:
 
 
 def take_request(taken: AlarmState) -> AlarmRequest:
-    """In the name of who took it. Its id is the same whoever says it, and how often."""
+    """Of the account that took it. Its id follows from that alone: repeats are one request."""
     named = msgspec.json.encode([taken.alarm_id, taken.owner, taken.since_ms])
     return AlarmRequest(
         alarm_id=taken.alarm_id, op="take", at_ms=taken.since_ms, account=taken.owner,
@@ -67,7 +67,7 @@ def take_request(taken: AlarmState) -> AlarmRequest:
 
 
 def acknowledgement_of(state: AlarmState | None) -> Acknowledged | None:
-    """Whoever has an alarm in hand has acknowledged it: it escalates no more."""
+    """An alarm that somebody has in hand is acknowledged: it does not escalate any further."""
     if state is None or not state.owner:
         return None
     return Acknowledged(id=state.alarm_id, by_whom=state.owner, at_ms=state.in_hand_since_ms)

@@ -1,7 +1,7 @@
 """Questions for the life of alarms: parts of what the reader of the operations store asks. SQLite.
 
-In: filters, ids. Out: conditions, states. Never: a write; a failure where the file's writer has not
-made the table yet: nobody has acted on an alarm then.
+In: filters, ids. Out: conditions, states. Never: a write. Where the file's writer has not made the
+table yet (`has_passages_and_states`), nobody has acted on an alarm.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from alarm.dispatch.schema import FIRST_WITH_STATES, version_of
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from ingest.store.sqlite.plate_facets import Condition
 
@@ -21,11 +20,6 @@ _WITH = "alarm_id IN (SELECT alarm_id FROM alarm_states WHERE {})"
 _WITHOUT = (
     "NOT EXISTS (SELECT 1 FROM alarm_states WHERE alarm_states.alarm_id = alarms.alarm_id AND {})"
 )
-
-
-def has_states(db: sqlite3.Connection) -> bool:
-    """Whether the file has the table."""
-    return version_of(db) >= FIRST_WITH_STATES
 
 
 def state_conditions(

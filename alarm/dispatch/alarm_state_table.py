@@ -40,8 +40,7 @@ CREATE INDEX IF NOT EXISTS alarm_states_by_owner ON alarm_states (owner);
 CREATE INDEX IF NOT EXISTS alarm_states_by_verdict
     ON alarm_states (rule_id, verdict) WHERE verdict != '';
 CREATE INDEX IF NOT EXISTS alarm_states_by_change ON alarm_states (changed_at_ms);
-CREATE INDEX IF NOT EXISTS alarm_states_unpublished
-    ON alarm_states (changed_at_ms) WHERE published = 0;
+CREATE INDEX IF NOT EXISTS alarm_states_by_publication ON alarm_states (published, changed_at_ms);
 CREATE INDEX IF NOT EXISTS alarm_states_alone ON alarm_states (changed_at_ms) WHERE has_alarm = 0;
 CREATE TABLE IF NOT EXISTS deleted_alarm_states (alarm_id TEXT PRIMARY KEY) WITHOUT ROWID;
 """

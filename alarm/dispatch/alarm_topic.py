@@ -1,5 +1,5 @@
-"""`event.alarm`, as the one who decides knows it: what stands on it, and how more is put there, and
-beside it what its alarms stand for.
+"""`event.alarm`, as the one who decides knows it: what stands on it, and how more is put there; how
+`event.suppressed` gets what its alarms stand for.
 
 An alarm counts as raised when the brokers have acknowledged it. One whose acknowledgement did not
 come may stand on the topic all the same: whoever goes on reads the topic to its end first.
@@ -163,12 +163,10 @@ class AlarmTopic:
         reports = self._send_all(
             EVENT_SUPPRESSED, [(one.rule_id, one) for one in messages], until_s
         )
-        open_ones = [
-            one.record_id
-            for number, one in enumerate(messages)
-            if not _is_settled(f"a passage of {one.alarm_id}", reports.get(number))
-        ]
-        return not open_ones
+        is_settled = True
+        for number, one in enumerate(messages):
+            is_settled &= _is_settled(f"a passage of {one.alarm_id}", reports.get(number))
+        return is_settled
 
     def close(self) -> None:
         """Leave; nothing is on its way between two calls of `publish`."""

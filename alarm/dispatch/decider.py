@@ -52,7 +52,7 @@ from bus.settings import BusSettings, SiteSettings
 log = logging.getLogger(__name__)
 
 LOCK = TopicPartition(CONTROL_WATCHLIST, 0)
-"""Whoever is given it decides on all."""
+"""The member that has it assigned decides on the requests of all topics."""
 NOT_TAKEN_OVER = "rules are being taken over"
 """In the place of the topic's id: a position that does not count."""
 MAX_BATCH = 500
@@ -159,7 +159,7 @@ class CommandDecider:
         self._assigned = self._assigned and LOCK not in places
 
     def _follow_topics(self) -> None:
-        """Where a topic of requests was made anew, the new one is read from its start."""
+        """Where a topic of requests was recreated, the new one is read from its start."""
         renewed = self._followed.renewed(self._cluster, self._machines)
         if not renewed or (now := self._followed.identity) is None:
             return
@@ -263,7 +263,7 @@ class CommandDecider:
             return False
         topics.catch_up(machine.state_topic)
         state = topics.state(machine.state_topic)
-        now_ms, is_primary = wall_clock.now_ms(), self._role.secondary_since_ms is None
+        now_ms, is_primary = wall_clock.now_ms(), self._role.is_primary
         decided = [
             decide(machine, one, state, topics.answered, now_ms, is_primary=is_primary)
             for one in requests

@@ -262,25 +262,25 @@ class OperationsStore:
         elif not rule_minutes.is_beyond(self._db, alarm, self._plan.alarms_a_minute):
             self._add_notice(alarm, changes.now_ms)
 
-    def notify_crowds(self, now_ms: int) -> int:
+    def notify_past_minutes(self, now_ms: int) -> int:
         """One notice for the alarms of a rule and minute beyond the first ones, once the minute is
         over. How many alarms."""
         with self._transaction() as db:
-            crowds = list(rule_minutes.take_over(db, now_ms))
-            for crowd in crowds:
-                self._add_digest(db, crowd, now_ms)
-        return sum(len(crowd.alarms) for crowd in crowds)
+            minutes = list(rule_minutes.take_past(db, now_ms))
+            for minute in minutes:
+                self._add_digest(db, minute, now_ms)
+        return sum(len(minute.alarms) for minute in minutes)
 
     def _add_digest(
-        self, db: sqlite3.Connection, crowd: rule_minutes.RuleMinute, now_ms: int
+        self, db: sqlite3.Connection, minute: rule_minutes.RuleMinute, now_ms: int
     ) -> None:
-        """Whoever is told only what nobody has acknowledged is told as late of it."""
-        notices = [RepeatedNotice(one.alarm_id, one) for one in crowd.alarms]
+        """A way of escalation gets it as late as an alarm of its severity."""
+        notices = [RepeatedNotice(one.alarm_id, one) for one in minute.alarms]
         digest = msgspec.structs.replace(
-            digest_of(f"{DIGEST}{crowd.rule_id}:{crowd.minute}", notices),
-            rule_id=crowd.rule_id, rule_name=crowd.alarms[0].rule_name, perhaps_sent_before=False,
+            digest_of(f"{DIGEST}{minute.rule_id}:{minute.minute}", notices),
+            rule_id=minute.rule_id, rule_name=minute.alarms[0].rule_name, perhaps_sent_before=False,
         )  # fmt: skip
-        ids = [one.alarm_id for one in crowd.alarms]
+        ids = [one.alarm_id for one in minute.alarms]
         for name, at_ms in self._plan.first_attempts(digest.severity, now_ms).items():
             self.notices.add_digest(db, name, digest, ids, max(at_ms, now_ms))
         for alarm_id in ids:

@@ -22,11 +22,11 @@ from bus.contracts.alarms import Alarm, Suppressed
 from bus.domain.plates import plate_form
 from bus.domain.rule_values import normal
 from bus.domain.targets import target_of_reading
+from bus.domain.times import HOUR_MS
 
 MAX_PASSAGES = 250_000
 """A tenth of a gigabyte (409 bytes each): 30,000 alarms a day, for as long as a candidate may come
 again."""
-HOUR_MS = 3_600_000
 
 
 class RaisedAlarm(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from alarm.dispatch.quiet_times import MAX_PASSAGES, QuietTimes, RaisedAlarm, suppressed
 from bus.contracts.alarms import Alarm, Suppressed
 from bus.contracts.topics import DATA_TOPICS, EVENT_CANDIDATE, TOPICS
+from bus.domain.times import HOUR_MS
 
 RETENTIONS = {name: topic.retention_ms for name, topic in TOPICS.items()}
 FOR_EVER_MS = 100 * 365 * 86_400_000
@@ -36,7 +37,6 @@ REMEMBERED_MS = repeated_ms(RETENTIONS)
 MAX_REMEMBERED = 5_000_000
 """Half a gigabyte (measured in ADR 0026): more alarms than a city of people can look at in years.
 Beyond it the oldest hour goes, with an error in the log."""
-HOUR_MS = 3_600_000
 
 
 class NewAlarms(NamedTuple):

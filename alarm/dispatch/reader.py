@@ -14,13 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from alarm.dispatch import passages
-from alarm.dispatch.alarm_state_queries import (
-    has_states,
-    state_conditions,
-    states_of,
-    verdicts,
-)
-from alarm.dispatch.schema import HAS_PASSAGES, version_of
+from alarm.dispatch.alarm_state_queries import state_conditions, states_of, verdicts
+from alarm.dispatch.schema import has_passages_and_states, version_of
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
@@ -80,7 +75,7 @@ class OperationsReader:
             conditions.append(fits_form("plate_form(plate_key)", plate))
         if stage or owner or changed_from_ms:
             conditions += state_conditions(
-                stage, owner, changed_from_ms, has_table=has_states(self._db)
+                stage, owner, changed_from_ms, has_table=has_passages_and_states(self._db)
             )
         found, cursor = self._page(Alarm, "alarms", page, conditions)
         return self._with_passages(found), cursor
@@ -96,18 +91,22 @@ class OperationsReader:
     ) -> list[Suppressed]:
         """All further passages by rule and record, those behind such a pair."""
         with sqlite_errors(self._path):
+            if not has_passages_and_states(self._db):
+                return []
             return passages.page_of(self._db, behind, limit)
 
     def alarm_states(self, alarm_ids: Sequence[str]) -> dict[str, AlarmState]:
         """Of those that somebody has acted on; of `MAX_PAGE` at once."""
         with sqlite_errors(self._path):
-            return states_of(self._db, alarm_ids[:MAX_PAGE]) if has_states(self._db) else {}
+            if not has_passages_and_states(self._db):
+                return {}
+            return states_of(self._db, alarm_ids[:MAX_PAGE])
 
     def verdicts(self) -> list[RuleVerdicts]:
         """Of each rule whose alarms somebody has judged: how many there are, and how many were
         false."""
         with sqlite_errors(self._path):
-            return verdicts(self._db) if has_states(self._db) else []
+            return verdicts(self._db) if has_passages_and_states(self._db) else []
 
     def incidents(
         self, *, page: PageRequest, open_only: bool = False
@@ -140,7 +139,7 @@ class OperationsReader:
     def _with_passages(self, alarms: list[Alarm]) -> list[Alarm]:
         """With how many records each stands for; a file of an earlier version does not say."""
         with sqlite_errors(self._path):
-            if version_of(self._db) < HAS_PASSAGES:
+            if not has_passages_and_states(self._db):
                 return alarms
             counts = passages.counts_of(self._db, [alarm.alarm_id for alarm in alarms])
         return [

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from bus.contracts.alarms import Alarm
+from bus.domain.times import MINUTE_MS
 
-MINUTE_MS = 60_000
 RULE_MINUTES = """
 CREATE TABLE rule_minutes (
     rule_id TEXT NOT NULL, minute INTEGER NOT NULL, alarms INTEGER NOT NULL,
@@ -29,7 +29,7 @@ CREATE INDEX digested_by_minute ON digested_alarms (minute, rule_id);
 """`rule_minutes`: how many alarms of a minute were stored; `digested_alarms`: those that wait for
 their digest."""
 KEPT_MINUTES = 60
-"""What was raised so long ago comes no more, or is as well a notice of its own."""
+"""An alarm that was raised earlier does not come any more; if one does, it is counted from one."""
 
 
 class RuleMinute(NamedTuple):
@@ -57,8 +57,8 @@ def is_beyond(db: sqlite3.Connection, alarm: Alarm, limit: int) -> bool:
     return True
 
 
-def take_over(db: sqlite3.Connection, now_ms: int) -> Iterator[RuleMinute]:
-    """Those of minutes that are over, within a transaction; they wait no more."""
+def take_past(db: sqlite3.Connection, now_ms: int) -> Iterator[RuleMinute]:
+    """Remove those of minutes that are over, and return them, within a transaction."""
     now = now_ms // MINUTE_MS
     found = db.execute(
         "SELECT DISTINCT minute, rule_id FROM digested_alarms WHERE minute < ?", (now,)

@@ -16,9 +16,6 @@ from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
 VERSION = 8
-HAS_PASSAGES = 8
-"""Since this version it counts what fell into quiet times."""
-FIRST_WITH_STATES = 8
 
 PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -102,6 +99,11 @@ def prepare(connection: sqlite3.Connection) -> None:
     to_7 = to_6 + RESTORED if found < 7 else ""
     change = to_7 + SUPPRESSED + RULE_MINUTES + ALARM_STATES if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
+
+
+def has_passages_and_states(connection: sqlite3.Connection) -> bool:
+    """Whether a file counts what fell into quiet times, and has the states of alarms."""
+    return version_of(connection) >= 8
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -91,6 +91,13 @@ def read_rule(record: ConsumedRecord) -> TableCommand | None:
     )  # fmt: skip
 
 
+def _command_beside(value: BesideRules) -> TableCommand:
+    return TableCommand(
+        key_of(value), value.version, isinstance(value, SettledProposal),
+        over_at_ms=value.until_ms if isinstance(value, EmergencyTarget) else 0,
+    )  # fmt: skip
+
+
 def read_list(record: ConsumedRecord) -> TableCommand | None:
     """The record of a list; chunks of its lines are no commands."""
     if is_chunk_key((record.key or b"").decode("utf-8", "replace")):
@@ -99,13 +106,6 @@ def read_list(record: ConsumedRecord) -> TableCommand | None:
     if found is None:
         return None
     return TableCommand(found.list_id, found.version, found.op == "remove", found.op == "floor")
-
-
-def _command_beside(value: BesideRules) -> TableCommand:
-    return TableCommand(
-        key_of(value), value.version, isinstance(value, SettledProposal),
-        over_at_ms=value.until_ms if isinstance(value, EmergencyTarget) else 0,
-    )  # fmt: skip
 
 
 def read_entry(record: ConsumedRecord) -> TableCommand | None:
@@ -193,7 +193,7 @@ class TableMaintenance:
         is_done = True
         with closing(SiteRole(self._bus, f"{CLIENT_ID}-role").start()) as role:
             role.wait_until_known(ROLE_TIMEOUT_S)
-            is_primary = role.is_known and role.secondary_since_ms is None
+            is_primary = role.is_primary
             for table in TABLES:
                 try:
                     self.maintain(table, wall_clock.now_ms(), is_primary=is_primary)

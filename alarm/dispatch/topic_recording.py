@@ -38,7 +38,7 @@ from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import Position, StoreUnavailable
 
 POLL_TIMEOUT_S = 0.25  # how long a stop may wait for the consumer
-CROWDS_S = 1.0  # between looks for minutes that are over
+PAST_MINUTES_S = 1.0  # between looks for minutes that are over
 FORGET_S = 60.0  # between looks at what is past its time
 ROLE_TIMEOUT_S = 10.0  # who does not hear whether the site is a mirror goes on as one that is none
 
@@ -67,7 +67,7 @@ class TopicRecording:
         self._takeover = SiteTakeover(site.name, notices.give_up_ms, acknowledged, metrics)
         self._events = RecorderEvents(acknowledged)
         self._alarm_states = AlarmStateEvents()
-        self._forget_at_s = self._crowds_at_s = 0.0
+        self._forget_at_s = self._past_minutes_at_s = 0.0
 
     def run(
         self,
@@ -158,14 +158,13 @@ class TopicRecording:
             if is_restored and self._takeover.notify_since_backup(operations, role):
                 wake()
             self._takeover.end_replicated(operations, role, events)
-        if time.monotonic() >= self._crowds_at_s:
-            self._crowds_at_s = time.monotonic() + CROWDS_S
-            if operations.notify_crowds(wall_clock.now_ms()):
+        if time.monotonic() >= self._past_minutes_at_s:
+            self._past_minutes_at_s = time.monotonic() + PAST_MINUTES_S
+            if operations.notify_past_minutes(wall_clock.now_ms()):
                 wake()
         self._events.publish_due(operations, events)
-        is_primary = role.is_known and role.secondary_since_ms is None
         self._alarm_states.publish_due(
-            operations, events, is_at_end=is_at_end, is_primary=is_primary
+            operations, events, is_at_end=is_at_end, is_primary=role.is_primary
         )
         self._forget(operations)
 

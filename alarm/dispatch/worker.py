@@ -323,19 +323,20 @@ class AlarmWorker:
         rules = self._watchlist.rules.rules
         quiet_ms = {one.rule_id: rules[one.rule_id].command.quiet_s * 1000 for one in alarms}
         refused: set[str] = set()
-        while True:
-            new = self._alarms.new_of(alarms, quiet_ms, refused)
-            if new.raised and not (
+        new = self._alarms.new_of(alarms, quiet_ms)
+        while new.raised:
+            if not (
                 self._lease.renew(starts)
                 and self._alarms.publish(new.raised, self._lease.until_s)
             ):
                 return False
-            refused_now = self._alarms.refused if new.raised else set()
+            refused_now = self._alarms.refused
             raised = [one for one in new.raised if one.alarm_id not in refused_now]
             self._metrics.raised(raised, wall_clock.now_ms())
             if not refused_now:
                 break
             refused |= refused_now  # those that they would have stood for are raised
+            new = self._alarms.new_of(alarms, quiet_ms, refused)
         if new.suppressed and not (
             self._lease.renew(starts)
             and self._alarms.publish_suppressed(new.suppressed, self._lease.until_s)

@@ -44,7 +44,7 @@ _WORDS = {
            "alarm": "告警", "open": "故障开始", "closed": "故障结束", "time": "时间",
            "checkpoint": "卡口", "camera": "设备", "id": "编号", "detail": "详情",
            "again": "注意", "perhaps": "失联站点或恢复之前可能已发送过此通知",
-           "digest": "恢复备份后汇总", "crowd": "同一规则一分钟内的更多告警",
+           "digest": "恢复备份后汇总", "rule_minute": "同一规则一分钟内的更多告警",
            "alarms": "告警数", "incidents": "故障数",
            "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
@@ -53,7 +53,7 @@ _WORDS = {
            "checkpoint": "checkpoint", "camera": "device", "id": "id", "detail": "detail",
            "again": "note",
            "perhaps": "the lost site, or what ran before a restore, may have sent this before",
-           "digest": "after a restore", "crowd": "more alarms of one rule in a minute",
+           "digest": "after a restore", "rule_minute": "more alarms of one rule in a minute",
            "alarms": "alarms", "incidents": "incidents",
            "from": "first", "until": "last", "ids": "ids",
            "plate": "doubtful plate",
@@ -122,7 +122,7 @@ def _of_digest(digest: NoticeDigest, language: Language, zone: tzinfo) -> Notice
         (words["ids"], ", ".join(digest.ids)),
     ]
     if digest.rule_id:
-        title = f"{words['crowd']}: {digest.rule_name or digest.rule_id}, {digest.alarms}"
+        title = f"{words['rule_minute']}: {digest.rule_name or digest.rule_id}, {digest.alarms}"
         return _composed(digest.severity, title, rows, language)
     return _composed(digest.severity, f"{words['digest']}: {counts}", rows, language)
 

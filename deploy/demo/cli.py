@@ -34,6 +34,9 @@ from deploy.durations import parse_seconds
 from deploy.errors import OperatorError
 from deploy.settings.composed import Settings, with_changes
 
+NO_POLICY_CHANGES = {"policy.requires_approval": "false", "policy.requires_reason": "false"}
+"""Of a demonstration: questions need no reason, and its city's rules are in force at once."""
+
 
 def mount(app: typer.Typer) -> None:
     """Add the commands of this package."""
@@ -152,10 +155,6 @@ def _two_sites(
     return tasks.run(
         demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
     )
-
-
-NO_POLICY_CHANGES = {"policy.requires_approval": "false", "policy.requires_reason": "false"}
-"""In a demonstration whoever asks is answered, and its city's rules are in force at once."""
 
 
 def _with_data_in(settings: Settings, folder: Path) -> Settings:

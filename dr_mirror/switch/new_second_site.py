@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
 from bus.runtime.wall_clock import now_ms
 from dr_mirror.policy.selection import TopicSelection
 from dr_mirror.report.plan.switch_report import FORCED, REJOINED, SwitchStatement, statement
 from dr_mirror.report.report_file import ReportFile
 from dr_mirror.switch.plan.switch import Obstacle
-from dr_mirror.switch.site_client import SiteClient, retried
+from dr_mirror.switch.site_client import SiteClient, mirror_of, retried
 from dr_mirror.switch.steps import (
     OnStep,
     SwitchLimits,
@@ -62,8 +62,7 @@ class NewSecondSite:
             now_ms(), (each.configs for each in self._fresh.topics().values())
         )
         change: ConfigChanges = [
-            (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._primary.cluster_id),
-            (SOURCE_TOPIC_KEY, AlterConfigOp.DELETE, None),
+            *mirror_of(self._primary.cluster_id),
             (GENERATION_KEY, AlterConfigOp.SET, str(generation)),
         ]
         changes = dict.fromkeys(topics, change)

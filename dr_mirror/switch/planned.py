@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import TopicPartition
-from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
+from bus.contracts.mirror import REFUSED_COMMITS_KEY, SOURCE_CLUSTER_KEY
 from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.site_confirmation import TARGET_CLUSTER_KEY
 from bus.contracts.site_epoch import EpochKind, SiteEpoch
@@ -43,7 +43,7 @@ from dr_mirror.switch.plan.switch import (
     topic_handovers,
     undrained,
 )
-from dr_mirror.switch.site_client import SiteClient, retried
+from dr_mirror.switch.site_client import SiteClient, mirror_of, retried
 from dr_mirror.switch.steps import (
     POLL_S,
     OnStep,
@@ -204,8 +204,7 @@ class PlannedSwitch:
         """Until no topic is left: a mirror may have made one meanwhile."""
         deadline = time.monotonic() + self._limits.timeout_s
         change: ConfigChanges = [
-            (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._new.cluster_id),
-            (SOURCE_TOPIC_KEY, AlterConfigOp.DELETE, None),
+            *mirror_of(self._new.cluster_id),
             (REFUSED_COMMITS_KEY, AlterConfigOp.SET, str(epoch.number)),
         ]
         while True:

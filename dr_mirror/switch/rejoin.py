@@ -22,7 +22,7 @@ from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.model import OffsetAndMetadata, TopicPartition
 from bus.contracts import headers
 from bus.contracts.diverged_ranges import DivergedRange, encode_diverged_range
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY
 from bus.contracts.mirror_truncations import (
     TRUNCATIONS_KEY,
     LogTruncation,
@@ -56,7 +56,7 @@ from dr_mirror.report.report_file import ReportFile
 from dr_mirror.switch.diverged_record_file import DivergedRecordFile
 from dr_mirror.switch.plan.diverged_records import common_end, diverged_parts, has_rows
 from dr_mirror.switch.plan.switch import Obstacle
-from dr_mirror.switch.site_client import SiteClient, retried
+from dr_mirror.switch.site_client import SiteClient, mirror_of, retried
 from dr_mirror.switch.steps import (
     AcceptsClaim,
     Claims,
@@ -184,8 +184,7 @@ class Rejoin:
             raise SwitchRefused(unknown)
         self._generation = next_generation(now_ms(), (each.configs for each in found.values()))
         change: ConfigChanges = [
-            (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, self._primary.cluster_id),
-            (SOURCE_TOPIC_KEY, AlterConfigOp.DELETE, None),
+            *mirror_of(self._primary.cluster_id),
             (GENERATION_KEY, AlterConfigOp.SET, str(self._generation)),
         ]
         changes = dict.fromkeys(found, change)

@@ -16,7 +16,7 @@ from bus.client.admin.config_resources import AlterConfigOp, ConfigChanges
 from bus.client.admin.leader_requests import LeaderRequests
 from bus.client.admin.queries import raise_for_error
 from bus.client.model import TopicPartition
-from bus.contracts.mirror import SOURCE_CLUSTER_KEY
+from bus.contracts.mirror import SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
 from bus.contracts.site_confirmation import (
     SITE_CONFIRMATION_KEY,
     ConfirmedBy,
@@ -45,6 +45,14 @@ ALL_REPLICAS = -1
 RETRY_S = 0.1
 
 Result = TypeVar("Result")
+
+
+def mirror_of(cluster_id: str) -> ConfigChanges:
+    """Makes topics mirrors of that cluster's; the mirror says of which topic once it copies it."""
+    return [
+        (SOURCE_CLUSTER_KEY, AlterConfigOp.SET, cluster_id),
+        (SOURCE_TOPIC_KEY, AlterConfigOp.DELETE, None),
+    ]
 
 
 class EpochRefused(Exception):

@@ -47,6 +47,11 @@ class SiteRole:
         return self._secondary_since_ms
 
     @property
+    def is_primary(self) -> bool:
+        """Whether the brokers have answered, and said last that this site's data are its own."""
+        return self.is_known and self._secondary_since_ms is None
+
+    @property
     def primary_at_s(self) -> float:
         """When the brokers last said that this site's data are there and are its own
         (`time.monotonic`): for what must not be done on an old answer."""

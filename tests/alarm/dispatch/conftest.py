@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from alarm.dispatch.operations import OperationsStore
+from bus.client.kafka.command_client import CommandClient
 from bus.notify.notice_plan import NoticePlan
 from deploy.servers.databus import RunningBroker
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, running_broker
@@ -34,3 +36,9 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 @pytest.fixture
 def world(broker: RunningBroker, tmp_path: Path) -> DispatchWorld:
     return DispatchWorld(broker.bootstrap, tmp_path / "var")
+
+
+@pytest.fixture
+def client(world: DispatchWorld) -> Iterator[CommandClient]:
+    with closing(CommandClient(world.bus, "main", "test")) as found:
+        yield found

@@ -22,7 +22,7 @@ from bus.client.admin.config_resources import TOPIC, AlterConfigOp
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
-from bus.client.model import TopicPartition
+from bus.client.model import ConsumedRecord, TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.alarms import Alarm, Candidate, Incident
 from bus.contracts.commands import DecidedRule
@@ -131,16 +131,18 @@ class DispatchWorld:
         reader.close()
         return list(found)
 
-    def alarms_on_topic(self) -> list[Alarm]:
+    def records_of(self, topic: str) -> list[ConsumedRecord]:
+        """All that stand there."""
         with Consumer(self.bus, client_id="check") as consumer:
-            consumer.assign(dict.fromkeys(consumer.partitions_of(EVENT_ALARM), 0))
-            found: list[Alarm] = []
+            consumer.assign(dict.fromkeys(consumer.partitions_of(topic), 0))
+            found: list[ConsumedRecord] = []
             while not consumer.at_end:
-                found += [
-                    msgspec.json.decode(r.value or b"", type=Alarm)
-                    for r in consumer.poll(1000, 0.2)
-                ]
+                found += consumer.poll(1000, 0.2)
             return found
+
+    def alarms_on_topic(self) -> list[Alarm]:
+        records = self.records_of(EVENT_ALARM)
+        return [msgspec.json.decode(one.value or b"", type=Alarm) for one in records]
 
     def on_topic(self) -> list[str]:
         return sorted(alarm.alarm_id for alarm in self.alarms_on_topic())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from contextlib import closing
 
 import msgspec
@@ -13,8 +12,6 @@ import pytest
 from alarm.dispatch.reader import OperationsReader
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.command_client import CommandClient, CommandUnanswered, new_command_id
-from bus.client.kafka.consumer import Consumer
-from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.alarm_states import AlarmRequest, AlarmState
 from bus.contracts.command_codes import ALREADY_TAKEN
 from bus.contracts.commands import CommandAnswer
@@ -27,12 +24,6 @@ from tests.alarm.dispatch.test_decider import DIES
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
-@pytest.fixture
-def client(world: DispatchWorld) -> Iterator[CommandClient]:
-    with closing(CommandClient(world.bus, "main", "test")) as found:
-        yield found
-
-
 def request(op: str, account: str = "li", alarm_id: str = "r:1", **fields: object) -> AlarmRequest:
     given = {"op": op, "account": account, "alarm_id": alarm_id, "command_id": new_command_id()}
     return msgspec.convert({**given, **fields}, AlarmRequest)
@@ -42,19 +33,10 @@ async def ask(client: CommandClient, wanted: AlarmRequest) -> CommandAnswer:
     return await asyncio.to_thread(client.request, wanted, WITHIN_S)
 
 
-def on_topic(world: DispatchWorld, topic: str = STATE_ALARM) -> list[ConsumedRecord]:
-    with Consumer(world.bus, client_id="check") as consumer:
-        consumer.assign({TopicPartition(topic, 0): 0})
-        found: list[ConsumedRecord] = []
-        while not consumer.at_end:
-            found += consumer.poll(1000, 0.2)
-        return found
-
-
 def decided(world: DispatchWorld) -> list[AlarmState]:
     return [
         msgspec.json.decode(one.value, type=AlarmState)
-        for one in on_topic(world) if one.value is not None
+        for one in world.records_of(STATE_ALARM) if one.value is not None
     ]  # fmt: skip
 
 
@@ -106,12 +88,12 @@ async def test_a_decider_that_is_killed_between_decision_and_answer_has_its_answ
         assert dying.process.wait(WITHIN_S) == -signal.SIGKILL
     finally:
         dying.end()
-    assert on_topic(world, EVENT_COMMAND) == []
+    assert world.records_of(EVENT_COMMAND) == []
     async with world.running():
         given = await asyncio.to_thread(answer.result, WITHIN_S)
     assert (given.state, given.version) == ("accepted", decided(world)[0].n)
     assert [one.command_id for one in decided(world)] == [wanted.command_id]
-    assert len(on_topic(world, EVENT_COMMAND)) == 1
+    assert len(world.records_of(EVENT_COMMAND)) == 1
 
 
 async def test_what_was_taken_while_nobody_decided_is_said_once_somebody_does(

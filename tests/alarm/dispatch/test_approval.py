@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from contextlib import closing
 
 import msgspec
@@ -15,8 +14,6 @@ from alarm.decisions.rule_states import RuleState
 from alarm.proposals_reader import read_proposals
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.command_client import CommandClient, new_command_id
-from bus.client.kafka.consumer import Consumer
-from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
 from bus.contracts.proposals import beside_rules
 from bus.contracts.topics import DATA_VEHICLE, STATE_WATCHLIST, TOPICS
@@ -57,28 +54,13 @@ def command(op: str = "put", rule_id: str = "r", **fields: object) -> WatchComma
     return msgspec.convert({**usual, **fields}, WatchCommand)
 
 
-@pytest.fixture
-def client(world: DispatchWorld) -> Iterator[CommandClient]:
-    with closing(CommandClient(world.bus, "main", "test")) as found:
-        yield found
-
-
 async def request(client: CommandClient, asked: WatchCommand) -> CommandAnswer:
     return await asyncio.to_thread(client.request, asked, WITHIN_S)
 
 
-def stands_there(world: DispatchWorld) -> list[ConsumedRecord]:
-    with Consumer(world.bus, client_id="check") as consumer:
-        consumer.assign({TopicPartition(STATE_WATCHLIST, 0): 0})
-        found: list[ConsumedRecord] = []
-        while not consumer.at_end:
-            found += consumer.poll(1000, 0.2)
-        return found
-
-
 def known(world: DispatchWorld) -> KnownRules:
     state = KnownRules()
-    for one in stands_there(world):
+    for one in world.records_of(STATE_WATCHLIST):
         state.apply(one)
     return state
 
@@ -118,7 +100,7 @@ async def test_proposed_approved_changed_and_rejected(world: DispatchWorld, clie
         "proposed", "refused", "accepted", "proposed", "refused", "accepted",
     ]  # fmt: skip
     assert (own.code, stale.code) == ("own_proposal", "other_text")
-    rules = [one for one in stands_there(world) if beside_rules(one.value) is None]
+    rules = [one for one in world.records_of(STATE_WATCHLIST) if beside_rules(one.value) is None]
     assert [msgspec.json.decode(one.value or b"", type=DecidedRule).name for one in rules] == ["n"]
     assert read_proposals(world.bus, "check", wall_clock.now_ms(), WITHIN_S) == []
 
@@ -154,7 +136,7 @@ async def test_killed_between_two_records_of_a_decision_the_other_dispatcher_com
     assert answer.state == "accepted"
     found, now_ms = known(world), wall_clock.now_ms()
     assert found.state(asked.rule_id, now_ms) is RuleState.IN_FORCE
-    rules = [one for one in stands_there(world) if beside_rules(one.value) is None]
+    rules = [one for one in world.records_of(STATE_WATCHLIST) if beside_rules(one.value) is None]
     assert [one.key for one in rules] == [asked.rule_id.encode()], "decided once"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -60,12 +59,6 @@ def put(rule_id: str = "r", **fields: object) -> WatchCommand:
         "match": {"plate_number": ["浙AWL999"]}, "command_id": new_command_id(),
     }  # fmt: skip
     return msgspec.convert({**usual, **fields}, WatchCommand)
-
-
-@pytest.fixture
-def client(world: DispatchWorld) -> Iterator[CommandClient]:
-    with closing(CommandClient(world.bus, "main", "test")) as found:
-        yield found
 
 
 def on_topic(bus: BusSettings, topic: str) -> list[bytes | None]:

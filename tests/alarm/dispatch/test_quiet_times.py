@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from alarm.dispatch.quiet_times import QuietTimes, key_of
-from alarm.dispatch.raised_alarms import HOUR_MS, RaisedAlarms
+from alarm.dispatch.raised_alarms import RaisedAlarms
 from bus.contracts.alarms import Alarm, Suppressed
+from bus.domain.times import HOUR_MS
 
 QUIET_MS = {"a": 10_000, "b": 10_000, "none": 0}
 

@@ -7,16 +7,11 @@ from pathlib import Path
 import pytest
 
 from alarm.dispatch.alarm_topic import remembered_ms
-from alarm.dispatch.raised_alarms import (
-    FOR_EVER_MS,
-    HOUR_MS,
-    REMEMBERED_MS,
-    RaisedAlarms,
-    repeated_ms,
-)
+from alarm.dispatch.raised_alarms import FOR_EVER_MS, REMEMBERED_MS, RaisedAlarms, repeated_ms
 from bus.client.kafka.admin import Admin
 from bus.contracts.alarms import Alarm
 from bus.contracts.topics import DATA_FACE, DATA_VEHICLE, DAY_MS, EVENT_ALARM, EVENT_CANDIDATE
+from bus.domain.times import HOUR_MS
 from bus.settings import BusSettings
 from deploy.servers.databus import start_broker
 

@@ -16,9 +16,7 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.replicated_incidents import ReplicatedIncident, ended_by_takeover
 from bus.client.kafka.admin import Admin
-from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
-from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.alarms import NOT_PRIMARY, Incident
 from bus.contracts.mirror_origin import MIRROR_ORIGIN, MirrorOrigin
 from bus.contracts.topics import DATA_VEHICLE, EVENT_INCIDENT, TOPICS
@@ -164,18 +162,9 @@ def carry(world: DispatchWorld, first_offset: int, *names: str) -> None:
     assert producer.close() == 0
 
 
-def on_topic(world: DispatchWorld) -> list[ConsumedRecord]:
-    with Consumer(world.bus, client_id="check") as consumer:
-        consumer.assign({TopicPartition(EVENT_INCIDENT, 0): 0})
-        found: list[ConsumedRecord] = []
-        while not consumer.at_end:
-            found += consumer.poll(1000, 0.2)
-        return found
-
-
 def ends(world: DispatchWorld) -> Counter[str]:
     """How often each incident has ended on the topic."""
-    read = (msgspec.json.decode(one.value or b"", type=Incident) for one in on_topic(world))
+    read = (msgspec.json.decode(one.value or b"", type=Incident) for one in world.records_of(EVENT_INCIDENT))
     return Counter(one.incident_id for one in read if one.state == "closed")
 
 
@@ -207,7 +196,7 @@ async def test_incidents_of_the_former_primary_end_once_when_its_site_is_replace
             "first": "closed", "ours": "open", "second": "closed", "late": "closed"
         }  # fmt: skip
         await until(world.notified, 1)  # ours, as it is open still
-    origins = [one.header(MIRROR_ORIGIN) for one in on_topic(world)]
+    origins = [one.header(MIRROR_ORIGIN) for one in world.records_of(EVENT_INCIDENT)]
     assert Counter(origins) == {
         None: 1, b"another-cluster:7": 2, b"another-cluster:8": 2, b"another-cluster:9": 2
     }  # fmt: skip

@@ -43,9 +43,9 @@ def test_beyond_the_first_of_a_minute_there_is_one_notice_when_the_minute_is_ove
         operations.apply(BatchChanges(alarms=[*crowd, *others], now_ms=AT_MS))
         at_once = ["r:0", "r:1", "r:2", "other:8", "r:9"]
         assert subjects(operations) == at_once
-        assert operations.notify_crowds(AT_MS) == 0
-        assert operations.notify_crowds(AT_MS + MINUTE_MS) == 5
-        assert operations.notify_crowds(AT_MS + MINUTE_MS) == 0
+        assert operations.notify_past_minutes(AT_MS) == 0
+        assert operations.notify_past_minutes(AT_MS + MINUTE_MS) == 5
+        assert operations.notify_past_minutes(AT_MS + MINUTE_MS) == 0
         found = operations.notices.due("log", AT_MS + MINUTE_MS, 100)
         assert [one.subject for one in found[:-1]] == at_once
         digest = msgspec.json.decode(found[-1].body, type=NoticeDigest)
@@ -67,7 +67,7 @@ def test_an_alarm_of_a_digest_is_notified_when_the_digest_is(tmp_path: Path) -> 
         for notice in operations.notices.due("log", AT_MS, 100):
             operations.notices.record(after_attempt(notice, 0, SENT))
         assert _newly(operations) == ["r:0", "r:1", "r:2"]
-        operations.notify_crowds(AT_MS + MINUTE_MS)
+        operations.notify_past_minutes(AT_MS + MINUTE_MS)
         assert _newly(operations) == ["r:0", "r:1", "r:2"]
         [notice] = operations.notices.due("log", AT_MS + MINUTE_MS, 100)
         operations.notices.record(after_attempt(notice, 0, SENT))
@@ -82,7 +82,7 @@ def test_what_waits_for_its_digest_survives_a_kill_and_a_repeated_batch(tmp_path
         operations.apply(batch)
     with closing(OperationsStore(path, PLAN)) as operations:
         operations.apply(batch)
-        assert operations.notify_crowds(AT_MS + 2 * MINUTE_MS) == 2
+        assert operations.notify_past_minutes(AT_MS + 2 * MINUTE_MS) == 2
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT alarms FROM rule_minutes").fetchall() == [(5,)]
 
