@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from functools import partial
 
@@ -19,7 +18,7 @@ from monitor.console.alarm_groups import by_target
 from monitor.console.alarm_life import OPS_BY_KEY
 from monitor.console.alarm_notices import AlarmNotices
 from monitor.console.case_field import UNANSWERED, CaseField, asker
-from monitor.console.elements import grid, paged_grid, panel, refresh_rows
+from monitor.console.elements import grid, paged_grid, panel, refresh_rows, update_rows
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.notices import FaultNotice, question_fault_text
@@ -200,8 +199,7 @@ class AlarmLists:
             return
         is_cut = len(rows) == MOST_GROUPED
         self._fault.show(view.t("alarm.of_newest", count=MOST_GROUPED) if is_cut else "")
-        shown = json.dumps(by_target(rows, place_field(view.t)), ensure_ascii=False)
-        ui.run_javascript(f"databus.update({self._groups.id}, {shown})")
+        update_rows(self._groups, by_target(rows, place_field(view.t)))
 
     async def _choose(self, event: GenericEventArguments) -> None:
         await self._view.address.go({"rule": event.args["data"]["id"], "group": ""})
