@@ -13,14 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bus.contracts.register import (
-    Checkpoint,
-    Device,
-    District,
-    Register,
-    Road,
-    RoadPiece,
-)
+from bus.contracts.register import Checkpoint, Device, District, Register, Road, RoadPiece
 from bus.contracts.register_entry import RegisterEntry
 from bus.domain import register_shape_texts as shapes
 from bus.domain.kinds import COMMON_KIND
@@ -220,9 +213,7 @@ def _with_pieces(
         yield line, _only(msgspec.structs.replace(road, pieces=tuple(of_road[name])))
 
 
-def _csv_part(
-    row: dict[str, Any], line: int
-) -> RegisterEntry | PieceRow | LineFault | None:
+def _csv_part(row: dict[str, Any], line: int) -> RegisterEntry | PieceRow | LineFault | None:
     """None: a line that says nothing."""
     if "" in row:
         return LineFault(line, "more cells than columns", "单元格多于列数")
@@ -234,12 +225,12 @@ def _csv_part(
     if cell("kind") == "site":
         return next(entries_from([], cell("name") or cell("id")), None)
     make = _CSV_KINDS.get(cell("kind"))
-    if make is None and cell("kind") != "piece":
-        known = ", ".join(("site", *_CSV_KINDS, "piece"))
+    if make is None:
+        known = ", ".join(("site", *_CSV_KINDS))
         text = f"kind is one of {known}, not {cell('kind')!r}"
         return LineFault(line, text, f"kind 应为 {known}")
     try:
-        return PieceRow(cell("id"), _piece(cell)) if make is None else make(cell)
+        return make(cell)
     except ShapeError as error:
         return LineFault(line, error.text, error.text_zh)
 
@@ -247,19 +238,11 @@ def _csv_part(
 Cell = Callable[[str], str]
 
 
-def _piece(cell: Cell) -> RoadPiece:
-    return RoadPiece(
-        begin=cell("checkpoint"), end=cell("to"),
-        length_m=shapes.metres(cell("length_m"), "length_m"),
-        limit_kmh=shapes.whole_number(cell("limit_kmh"), "limit_kmh"),
-    )  # fmt: skip
-
-
 def _only(part: Part) -> RegisterEntry:
     return next(entries_from([part]))
 
 
-_CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry]] = {
+_CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry | PieceRow]] = {
     "district": lambda cell: _only(
         District(
             district_id=cell("id"), name=cell("name"), name_en=cell("name_en"),
@@ -283,6 +266,14 @@ _CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry]] = {
     ),
     "road": lambda cell: _only(
         Road(name=cell("id"), name_en=cell("name_en"), line=shapes.line(cell("line")))
+    ),
+    "piece": lambda cell: PieceRow(
+        cell("id"),
+        RoadPiece(
+            begin=cell("checkpoint"), end=cell("to"),
+            length_m=shapes.metres(cell("length_m"), "length_m"),
+            limit_kmh=shapes.whole_number(cell("limit_kmh"), "limit_kmh"),
+        ),
     ),
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from bus.contracts.register import Place, Polygon
+from bus.domain.polygons import without_closing
 
 BETWEEN_PLACES, BETWEEN_PARTS, BETWEEN_LANES = "; ", " | ", ";"
 
@@ -68,7 +69,7 @@ def line(text: str, name: str = "line") -> tuple[Place, ...]:
 def polygons(text: str) -> tuple[Polygon, ...]:
     """Lines with a bar between them, each around a part."""
     parts = (line(part, "area") for part in text.split(BETWEEN_PARTS.strip()))
-    return tuple(_opened(part) for part in parts if part)
+    return tuple(without_closing(part) for part in parts if part)
 
 
 def polygon(text: str) -> Polygon:
@@ -104,7 +105,7 @@ def place_of(coordinates: object) -> Place:
 
 def ring_of(coordinates: object) -> Polygon:
     """One ring."""
-    return _opened(tuple(map(place_of, msgspec.convert(coordinates, list[object]))))
+    return without_closing(tuple(map(place_of, msgspec.convert(coordinates, list[object]))))
 
 
 def area_of(kind: str, coordinates: list[object]) -> tuple[Polygon, ...]:
@@ -127,12 +128,6 @@ def geometry_of(area: tuple[Polygon, ...]) -> dict[str, object] | None:
     if len(area) == 1:
         return {"type": "Polygon", "coordinates": [coordinates_of(area[0])]}
     return {"type": "MultiPolygon", "coordinates": [[coordinates_of(part)] for part in area]}
-
-
-def _opened(corners: Polygon) -> Polygon:
-    """Without a last corner that repeats the first."""
-    is_closed = len(corners) > 1 and corners[0] == corners[-1]
-    return corners[:-1] if is_closed else corners
 
 
 def _number(text: str, name: str, unit: str, unit_zh: str) -> float:

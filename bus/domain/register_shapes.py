@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from bus.contracts.register import Device, District, Polygon, Road, RoadPiece
-from bus.domain.polygons import MOST_CORNERS, PolygonFault, polygon_fault
+from bus.domain.polygons import MOST_CORNERS, PolygonFault, corner_fault, polygon_fault
 from bus.domain.register_shape_texts import BETWEEN_LANES
 
 MAX_PARTS, MAX_LANES, MAX_PIECES = 100, 32, 2_000
@@ -36,8 +36,7 @@ class RegisterFault(NamedTuple):
 
 def of_place(key: str, latitude: float, longitude: float) -> Iterator[RegisterFault]:
     """Of one place."""
-    # Written so that a NaN is a fault, too.
-    if not (-90 <= latitude <= 90 and -180 <= longitude <= 180):
+    if corner_fault(longitude, latitude) is not None:
         yield RegisterFault(
             key,
             f"{latitude}, {longitude} is no place: degrees of latitude, then of longitude (WGS 84)",

@@ -29,4 +29,3 @@ async def acknowledge(view: View, name: str) -> str:
         return ""
     ui.notify(t("acknowledge.done", who=who), type="positive")
     return who
-

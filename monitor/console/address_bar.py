@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
 
 from nicegui import ui
 from nicegui.events import GenericEventArguments
@@ -85,6 +85,10 @@ class AddressBar:
         changed = {name for name in wanted.given if wanted.given[name] != before[name]}
         for names, show in self._watching:
             if names & changed:
-                result = show()
-                if inspect.isawaitable(result):
-                    await result
+                await finish(show())
+
+
+async def finish(result: Awaitable[object] | object) -> None:
+    """Wait for what a `Show` has begun, if it is something to wait for."""
+    if isawaitable(result):
+        await result

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from nicegui import ui
 
 from bus.contracts.alarm_states import AlarmOp, AlarmRequest, AlarmState, AlarmStep
-from bus.contracts.command_codes import ALREADY_TAKEN
+from bus.contracts.command_codes import ALREADY_TAKEN, STALE
 from bus.domain.alarm_life import allowed_ops
 from bus.domain.command_error import CommandError
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
@@ -36,6 +36,8 @@ FAULTS = (
 )  # fmt: skip
 OPS_BY_KEY: dict[str, AlarmOp] = {"take": "take", "confirm": "confirm", "false": "false"}
 """What a key may ask for."""
+SAYS_BY_WHOM = frozenset({ALREADY_TAKEN, STALE})
+"""Refusals whose words name who was first."""
 JUDGING = frozenset({"confirm", "false", "close", "reopen"})
 """What is said of what the person sees: refused where somebody has changed it since."""
 
@@ -179,7 +181,7 @@ def alarm_fault_text(error: Exception, t: Texts, zone: ZoneInfo) -> str:
 
 
 def _by_whom(code: str, who: str, at_ms: int, t: Texts, zone: ZoneInfo) -> str:
-    if code in ("already_taken", "stale") and who:
+    if code in SAYS_BY_WHOM and who:
         return t(f"alarm.fault_{code}", who=who, when=clock(at_ms, zone)[:19] if at_ms else "–")
     return _reason(code, t)
 
@@ -187,5 +189,5 @@ def _by_whom(code: str, who: str, at_ms: int, t: Texts, zone: ZoneInfo) -> str:
 def _reason(code: str, t: Texts) -> str:
     """A decider of a later version may have others."""
     key = f"alarm.fault_{code}"
-    is_known = key in t.table and code not in ("already_taken", "stale")
+    is_known = key in t.table and code not in SAYS_BY_WHOM
     return t(key if is_known else "alarm.fault_other")

@@ -6,14 +6,12 @@ and may choose another one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from inspect import isawaitable
-
 from nicegui import ui
 
 from bus.domain.policy import MAX_CASE_CHARACTERS, MAX_REASON_CHARACTERS
 from monitor.api.asking import asker_of, choose_case
 from monitor.api.pool import QueryUnavailable
+from monitor.console.address_bar import Show, finish
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice, question_fault_text
 from monitor.questions.question import Asker, ReasonMissing
@@ -32,7 +30,7 @@ def asker(view: View) -> Asker:
 class CaseField:
     """One line of a page; nothing where the site asks for no reason."""
 
-    def __init__(self, view: View, on_chosen: Callable[[], Awaitable[object] | object]) -> None:
+    def __init__(self, view: View, on_chosen: Show) -> None:
         self._view = view
         self._on_chosen = on_chosen
         self._line = ui.element("div").classes("bar").props("role=group")
@@ -84,6 +82,4 @@ class CaseField:
             return
         self.show_fault(None)
         self._show()
-        result = self._on_chosen()
-        if isawaitable(result):
-            await result
+        await finish(self._on_chosen())

@@ -13,6 +13,7 @@ from nicegui import ui
 
 from bus.contracts.command_codes import STALE
 from bus.domain.rule_check import RuleError
+from monitor.api.pool import QueryUnavailable
 from monitor.api.views import clock
 from monitor.i18n import Texts
 from monitor.live.command_sender import (
@@ -67,6 +68,8 @@ def rule_fault_text(error: Exception, t: Texts, zone: ZoneInfo = UTC) -> str:
 
 def question_fault_text(error: Exception, t: Texts) -> str:
     """Why a question that names somebody is not answered, in the language of the page."""
+    if isinstance(error, QueryUnavailable):
+        return t("detail.unavailable")
     if isinstance(error, ReasonMissing):
         return t(f"case.fault_{error.code}")
     return t("case.fault_not_kept")

@@ -442,7 +442,6 @@ TEXTS: dict[str, str] = {
     "acknowledge.do": "Acknowledge",
     "acknowledge.done": "{who} has it in hand.",
     "acknowledge.failed": "Not acknowledged: it cannot be kept just now.",
-    "acknowledge.by": "In hand: {who}",
     "system.processes": "Processes",
     "system.answers": "What answers now",
     "system.unsupervised": "No supervisor of ours runs here; ask systemd or the containers.",

@@ -436,7 +436,6 @@ TEXTS: dict[str, str] = {
     "acknowledge.do": "确认",
     "acknowledge.done": "{who} 已确认处理。",
     "acknowledge.failed": "未能确认：确认记录暂时无法保存。",
-    "acknowledge.by": "处理人：{who}",
     "system.processes": "进程",
     "system.answers": "当前应答",
     "system.unsupervised": "此处没有本产品的监管进程；状态请看 systemd 或容器。",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import (
     AtPlace,
@@ -19,7 +18,7 @@ from bus.contracts.expressions import (
     TimeWindow,
 )
 from bus.domain.expressions.time_window import WEEKDAYS
-from ingest.senders.simulator import names
+from ingest.senders.simulator.city_command import put_command
 from ingest.senders.simulator.population import Vehicle
 from ingest.senders.simulator.record_builder import Message
 from ingest.senders.simulator.roads import Crossing
@@ -49,11 +48,9 @@ class AreaCarRule:
 
     def command(self, version: int) -> WatchCommand:
         """What an operator would put on the watch list."""
-        return WatchCommand(
-            rule_id=self.rule_id, op="put", version=version, name=self.name, severity="warning",
-            where=self.where, author=names.RULE_AUTHOR, issuer=names.RULE_AUTHOR,
-            command_id=new_command_id(),
-        )  # fmt: skip
+        return put_command(
+            self.rule_id, version, self.name, severity="warning", where=self.where
+        )
 
     def matches(self, message: Message) -> bool:
         """Whether this record must raise the alarm."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Conjunction, Negation, NumericRange, OneOf, Substring
 from bus.contracts.keys import UNREADABLE
 from ingest.senders.simulator import names
+from ingest.senders.simulator.city_command import put_command
 from ingest.senders.simulator.population import Vehicle
 from ingest.senders.simulator.record_builder import Message
 
@@ -37,12 +37,10 @@ class DescribedCarRule:
 
     def command(self, version: int) -> WatchCommand:
         """What an operator would put on the watch list."""
-        return WatchCommand(
-            rule_id=self.rule_id,
-            op="put",
-            version=version,
-            name=self.name,
-            severity="critical",
+        return put_command(
+            self.rule_id,
+            version,
+            self.name,
             where=Conjunction(
                 parts=(
                     Substring(attribute="plate_number", text=self.serial),
@@ -51,11 +49,6 @@ class DescribedCarRule:
                     NumericRange(attribute="speed_kmh", above=FAST_KMH),
                 )
             ),
-            author=names.RULE_AUTHOR,
-            issuer=names.RULE_AUTHOR,
-            command_id=new_command_id(),
-            reason=names.RULE_REASON,
-            case=names.RULE_CASE,
         )
 
     def matches(self, message: Message) -> bool:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import Command, WatchCommand
 from bus.domain.misreading_prices import UNKNOWN, UNSAID, measured_prices
 from bus.domain.reading_price import confidence_bands
 from ingest.senders.simulator import area_car, described_car, listed_car, names
+from ingest.senders.simulator.city_command import put_command
 from ingest.senders.simulator.population import Vehicle, make_vehicle
 from ingest.senders.simulator.record_builder import CONFIDENCES_KEY, Message
 from ingest.senders.simulator.traffic import Traffic
@@ -79,19 +79,7 @@ class WatchRule:
         wanted = f"~{self.highest}:{self.plate}" if self.highest else self.plate
         match = {"plate_number": [wanted]}
         match |= {attribute: [value] for attribute, _, value in self.appearance}
-        return WatchCommand(
-            rule_id=self.rule_id,
-            op="put",
-            version=version,
-            name=self.name,
-            severity="critical",
-            match=match,
-            author=names.RULE_AUTHOR,
-            issuer=names.RULE_AUTHOR,
-            command_id=new_command_id(),
-            reason=names.RULE_REASON,
-            case=names.RULE_CASE,
-        )
+        return put_command(self.rule_id, version, self.name, match=match)
 
     def matches(self, message: Message) -> bool:
         """Whether this record must raise the alarm; of a part of a plate nobody is sure."""
@@ -104,7 +92,6 @@ class WatchRule:
             and fnmatchcase(plate, self.plate)
             and all(message.get(key) == value for _, key, value in self.appearance)
         )
-
 
     def _is_misreading(self, read: str, confidences: str) -> bool:
         """Of as many characters, at most two of them others, which cost no more together: at such a
@@ -135,9 +122,8 @@ class WatchedCars:
             plate_color=self.cloned.plate_color,
         )
         self.fled = make_vehicle(world.seed, FLED, count, letter=letter)
-        plate = self.fled.plate_number
         self.neighbour = replace(
-            self.fled, number=NEIGHBOUR, plate_number=f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}"
+            self.fled, number=NEIGHBOUR, plate_number=_with_next_digit(self.fled.plate_number)
         )
         self.misread = self._misread_car(make_vehicle(world.seed, MISREAD, count, letter=letter))
         plate = self.misread.plate_number
@@ -153,10 +139,7 @@ class WatchedCars:
         self.listed = self._misread_car(make_vehicle(world.seed, LISTED, count, letter=letter))
         plate = self.listed.plate_number
         self.unlisted = replace(
-            self.listed,
-            number=UNLISTED,
-            plate_number=f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}",
-            read_as="",
+            self.listed, number=UNLISTED, plate_number=_with_next_digit(plate), read_as=""
         )
         others = self.plates - {plate, self.listed.read_as}
         self.rules: tuple[CityRule, ...] = (
@@ -230,6 +213,11 @@ class WatchedCars:
         begin, digits = vehicle.plate_number[:-4], vehicle.plate_number[-3:]
         true, seen = (f"{begin}{sign}{digits}" for sign in _MISREAD_AS)
         return replace(vehicle, plate_number=true, read_as=seen)
+
+
+def _with_next_digit(plate: str) -> str:
+    """Another in its last character only."""
+    return f"{plate[:-1]}{(int(plate[-1]) + 1) % 10}"
 
 
 def _other_digit(digit: str) -> str:

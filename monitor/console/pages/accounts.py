@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ from monitor.accounts.errors import AccountError, AccountsUnavailable
 from monitor.accounts.roles import AccountRole, ConsoleOperation
 from monitor.api.account_changes import AccountChanges
 from monitor.api.views import clock
-from monitor.console.elements import facts, grid, panel
+from monitor.console.elements import facts, grid, panel, update_rows
 from monitor.console.layout import View
 from monitor.console.notices import notify_fault
 from monitor.console.pages.account import roles_text
@@ -46,8 +45,7 @@ class AccountTable:
 
     def show(self) -> None:
         """Draw again."""
-        rows = json.dumps(self._rows(), ensure_ascii=False)
-        ui.run_javascript(f"databus.update({self._grid.id}, {rows})")
+        update_rows(self._grid, self._rows())
 
     def _rows(self) -> list[Row]:
         """Empty for whom the right has been taken from while the page is open."""

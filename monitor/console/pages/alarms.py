@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from functools import partial
 
@@ -13,14 +12,13 @@ from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.alarms import AlarmQuestion, about_alarms, alarm_page, alarm_rows
-from monitor.api.pool import QueryUnavailable
 from monitor.api.views import parse_time
 from monitor.console.address import SEVERITIES, STAGES
 from monitor.console.alarm_groups import by_target
 from monitor.console.alarm_life import OPS_BY_KEY
 from monitor.console.alarm_notices import AlarmNotices
 from monitor.console.case_field import UNANSWERED, CaseField, asker
-from monitor.console.elements import grid, paged_grid, panel, refresh_rows
+from monitor.console.elements import grid, paged_grid, panel, refresh_rows, update_rows
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.notices import FaultNotice, question_fault_text
@@ -28,8 +26,6 @@ from monitor.console.pages.detail import DetailPanel
 from monitor.console.pages.search import SearchForm, export_buttons
 from monitor.console.plate_offer import PlateOffer, is_whole_plate, plates_of_alarms
 from monitor.console.rows import Row, column, place_field, severity_column
-from monitor.questions.question import ReasonMissing
-from monitor.questions.question_log import QuestionsUnavailable
 
 STALE_SECONDS = 0.5  # between two looks for what has come
 POLLS = 3  # the bus says it before the store has it
@@ -198,16 +194,12 @@ class AlarmLists:
                 page = PageRequest(limit=MOST_GROUPED)
                 alarms, _ = await alarm_page(view.services, asked, question, page)
                 rows = await alarm_rows(view.services, alarms)
-        except QueryUnavailable as error:
-            self._fault.show(view.t("detail.unavailable"), str(error))
-            return
-        except (ReasonMissing, QuestionsUnavailable) as error:
+        except UNANSWERED as error:
             self._fault.show(question_fault_text(error, view.t), str(error))
             return
         is_cut = len(rows) == MOST_GROUPED
         self._fault.show(view.t("alarm.of_newest", count=MOST_GROUPED) if is_cut else "")
-        shown = json.dumps(by_target(rows, place_field(view.t)), ensure_ascii=False)
-        ui.run_javascript(f"databus.update({self._groups.id}, {shown})")
+        update_rows(self._groups, by_target(rows, place_field(view.t)))
 
     async def _choose(self, event: GenericEventArguments) -> None:
         await self._view.address.go({"rule": event.args["data"]["id"], "group": ""})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from nicegui import ui
 
 from monitor.api.platform import backlogs, cleaners
@@ -14,7 +12,7 @@ from monitor.cluster.cleaner_status import (
     why_uncleanable,
     worst_first,
 )
-from monitor.console.elements import grid, panel
+from monitor.console.elements import grid, panel, update_rows
 from monitor.console.layout import View
 from monitor.console.mirror_rows import duration
 from monitor.console.notices import FaultNotice
@@ -88,9 +86,9 @@ class BusPage:
         self._show_cleaners(await cleaners(self._view.services))
         self._show_faults(snapshot)
         topics = [t for t in snapshot.topics if self._view.address["internal"] or not t.internal]
-        _update(self._topics, [_topic_row(one, self._view) for one in topics])
-        _update(self._groups, [_group_row(one) for one in snapshot.groups])
-        _update(
+        update_rows(self._topics, [_topic_row(one, self._view) for one in topics])
+        update_rows(self._groups, [_group_row(one) for one in snapshot.groups])
+        update_rows(
             self._backlog,
             [
                 {
@@ -105,7 +103,7 @@ class BusPage:
                 for r in rows
             ],
         )
-        _update(
+        update_rows(
             self._brokers,
             [
                 {
@@ -125,7 +123,7 @@ class BusPage:
         said += [t("bus.cleaner_dies", brokers=dying)] if dying else []
         self._cleaner_state.set_text("; ".join(said))
         rows = worst_first(found)[:MAX_CLEANED_SHOWN]
-        _update(self._cleaned, [_cleaned_row(one, self._view) for one in rows])
+        update_rows(self._cleaned, [_cleaned_row(one, self._view) for one in rows])
 
     def _show_faults(self, snapshot: BusOverview) -> None:
         t = self._view.t
@@ -139,10 +137,6 @@ class BusPage:
         )
         faults = "; ".join(snapshot.faults)
         self._faults.show(t("bus.faults") if faults else "", faults)
-
-
-def _update(made: ui.aggrid, rows: list[Row]) -> None:
-    ui.run_javascript(f"databus.update({made.id}, {json.dumps(rows, ensure_ascii=False)})")
 
 
 def _topic_columns(view: View) -> list[Row]:

@@ -9,7 +9,7 @@ from nicegui import ui
 from monitor.api.views import clock
 from monitor.cluster.events import ClusterEvent
 from monitor.console.cluster_rows import MAX_UNWELL, broker_row, event_row, partition_row, tiles
-from monitor.console.elements import grid, line_chart, panel, redraw
+from monitor.console.elements import grid, line_chart, panel, redraw, update_rows
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice
 from monitor.console.rows import Row, column, severity_column
@@ -122,16 +122,12 @@ class ClusterPage:
             self._values[key].set_text(text)
             self._boxes[key].classes(remove="good warning critical", add=state)
         rates = self._watcher.traffic.rates
-        _update(self._brokers, [broker_row(b, rates.get(b.broker_id), t) for b in now.brokers])
+        update_rows(self._brokers, [broker_row(b, rates.get(b.broker_id), t) for b in now.brokers])
         self._frame.style(f"--rows: {max(1, min(len(now.brokers), MOST_BROKER_ROWS))}")
         unwell = now.unwell[:MAX_UNWELL]
-        _update(self._partitions, [partition_row(one, t) for one in unwell])
+        update_rows(self._partitions, [partition_row(one, t) for one in unwell])
         self._well.set_visibility(not unwell)
         self._partitions.set_visibility(bool(unwell))
-
-
-def _update(made: ui.aggrid, rows: list[Row]) -> None:
-    ui.run_javascript(f"databus.update({made.id}, {json.dumps(rows, ensure_ascii=False)})")
 
 
 def _state_column(view: View, key: str) -> Row:

@@ -44,7 +44,6 @@ class ListsPage:
         self._lists.on("cellClicked", self._clicked, args=["data"])
         self._open = ui.element("div").classes("rest")
         view.address.watch(("list", "plate"), self._show_lines)
-        ui.timer(0.1, self._load, once=True)
         ui.timer(REFRESH_SECONDS, self._load)
         self._lines: ListLines | None = None
 

@@ -9,7 +9,7 @@ from nicegui import ui
 from monitor.cluster.poller import MetadataView
 from monitor.console.address import MAX_TEXT
 from monitor.console.cluster_rows import record_row, tree_nodes
-from monitor.console.elements import grid, panel
+from monitor.console.elements import grid, panel, update_rows
 from monitor.console.layout import View
 from monitor.console.rows import Row, column
 
@@ -72,10 +72,7 @@ class MetadataTreePage:
         self._fault.set_text(fault)
         self._fault.set_visibility(bool(fault))
         zone = self._view.services.site.tz
-        rows = [record_row(row, zone) for row in found.newest]
-        ui.run_javascript(
-            f"databus.update({self._records.id}, {json.dumps(rows, ensure_ascii=False)})"
-        )
+        update_rows(self._records, [record_row(row, zone) for row in found.newest])
         self._draw()
 
     def _draw(self) -> None:

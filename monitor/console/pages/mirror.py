@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from nicegui import ui
 
 from bus.contracts.mirror_status import MirrorReport, StateRemedy
 from bus.runtime.wall_clock import now_ms
 from monitor.api.mirror import MirrorUnavailable, mirror_report
-from monitor.console.elements import chip, facts, grid, line_chart, panel, redraw
+from monitor.console.elements import chip, facts, grid, line_chart, panel, redraw, update_rows
 from monitor.console.layout import View
 from monitor.console.mirror_rows import (
     curves,
@@ -133,8 +131,8 @@ class MirrorPage:
             part.set_visibility(True)
         self._remedy_panel.set_visibility(bool(found))
         self._difference_panel.set_visibility(bool(differences))
-        _update(self._differences, differences)
-        _update(self._topics, topic_rows(report, t, zone))
+        update_rows(self._differences, differences)
+        update_rows(self._topics, topic_rows(report, t, zone))
         for key, curve in curves(report).items():
             redraw(self._charts[key], {key: curve})
         self._show_groups(report)
@@ -201,10 +199,6 @@ class MirrorPage:
                 with ui.element("h2"):
                     ui.label(t("mirror.pictures"))
                 facts(pictures)
-
-
-def _update(made: ui.aggrid, rows: list[Row]) -> None:
-    ui.run_javascript(f"databus.update({made.id}, {json.dumps(rows, ensure_ascii=False)})")
 
 
 def _topic_columns(view: View) -> list[Row]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import date
 from functools import partial
-from inspect import isawaitable
 from urllib.parse import urlencode
 
 from nicegui import ui
@@ -15,6 +13,7 @@ from monitor.accounts.roles import ConsoleOperation
 from monitor.api.records import about_records
 from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT
+from monitor.console.address_bar import Show, finish
 from monitor.console.case_field import UNANSWERED, CaseField, asker
 from monitor.console.days import span_of
 from monitor.console.elements import load_rows, paged_grid, panel, source
@@ -133,7 +132,7 @@ class SearchForm:
             for c in view.services.register.read().checkpoints
         }
         self._names = (choice, *_FIELDS)
-        self._search: Callable[[], Awaitable[object] | object] = lambda: None
+        self._search: Show = lambda: None
         with bar:
             kind = ui.select(choices, label=t(f"search.{choice}")).style("width: 110px")
             plate = ui.input(t("search.plate")).style("width: 170px")
@@ -181,7 +180,7 @@ class SearchForm:
         """Search for this plate, with everything else as it is."""
         await self._address.go({"plate": plate})
 
-    def on_search(self, search: Callable[[], Awaitable[object] | object]) -> None:
+    def on_search(self, search: Show) -> None:
         """Call `search` when the address asks something else, and when the person asks again."""
         self._search = search
         self.button.on_click(self._search_typed)
@@ -193,14 +192,14 @@ class SearchForm:
     async def _search_typed(self) -> None:
         typed = {name: (field.value or "").strip() for name, field in self._fields.items()}
         if not await self._address.go(typed):
-            await _finished(self._search())
+            await finish(self._search())
 
     async def _search_all(self) -> None:
         for field in self._fields.values():
             field.set_value("")
         empty = dict.fromkeys((*self._names, *self._more), "")
         if not await self._address.go(empty):
-            await _finished(self._search())
+            await finish(self._search())
 
     async def _choose_day(self, day: date) -> None:
         """All of this day, with everything else as it is typed."""
@@ -210,7 +209,7 @@ class SearchForm:
 
     async def _follow(self) -> None:
         self._show()
-        await _finished(self._search())
+        await finish(self._search())
 
     def _show(self) -> None:
         """The address in the fields, what cannot be read there with an error beside it; a
@@ -225,8 +224,3 @@ class SearchForm:
         named = t("list.comma").join(t("address.wrong", field=name) for name in wrong)
         self._notice.set_text(f"{t('address.nothing_shown')} {named}" if wrong else "")
         self._notice.set_visibility(bool(wrong))
-
-
-async def _finished(result: Awaitable[object] | object) -> None:
-    if isawaitable(result):
-        await result

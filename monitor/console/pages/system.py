@@ -5,7 +5,6 @@ their ends.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 
 from nicegui import ui
@@ -18,7 +17,7 @@ from monitor.api.incidents import acknowledged, incident_page
 from monitor.api.platform import health, unavailable_parts
 from monitor.api.views import incident_row
 from monitor.console.acknowledge import acknowledge
-from monitor.console.elements import chip, grid, panel
+from monitor.console.elements import chip, grid, panel, update_rows
 from monitor.console.layout import View
 from monitor.console.rows import Row, column, incident_text, place_field, process_row
 
@@ -62,7 +61,7 @@ class SystemPage:
         page = await incident_page(self._view.services, PageRequest(limit=MAX_INCIDENTS))
         who = await acknowledged(self._view.services)
         rows = [_row(one, self._view, who) for one in page.incidents[:MAX_INCIDENTS]]
-        _update(self._incidents, rows)
+        update_rows(self._incidents, rows)
         stores = [
             (t(f"shell.{part}"), why)
             for part, why in unavailable_parts(self._view.services).items()
@@ -80,7 +79,7 @@ class SystemPage:
         self._unsupervised.set_visibility(not found)
         self._processes.set_visibility(bool(found))
         rows = [process_row(one, services.site.tz, self._view.t) for one in found]
-        _update(self._processes, rows)
+        update_rows(self._processes, rows)
 
     async def _clicked(self, event: GenericEventArguments) -> None:
         row = event.args["data"]
@@ -93,10 +92,6 @@ def _offer(incident: Incident, view: View) -> str:
     """What can be clicked, by those who may, while it lasts and nobody has it in hand."""
     may = incident.state == "open" and view.may(ConsoleOperation.WATCH_WRITE)
     return view.t("acknowledge.do") if may else ""
-
-
-def _update(made: ui.aggrid, rows: list[Row]) -> None:
-    ui.run_javascript(f"databus.update({made.id}, {json.dumps(rows, ensure_ascii=False)})")
 
 
 def _facts(box: ui.element, pairs: list[tuple[str, str]], well: str) -> None:

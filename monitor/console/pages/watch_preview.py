@@ -14,13 +14,10 @@ from nicegui import ui
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_preview import PreviewPiece, PreviewTotals, days_back
 from bus.runtime.wall_clock import now_ms
-from monitor.api.pool import QueryUnavailable
 from monitor.api.preview import preview
-from monitor.console.case_field import asker
+from monitor.console.case_field import UNANSWERED, asker
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice, question_fault_text
-from monitor.questions.question import ReasonMissing
-from monitor.questions.question_log import QuestionsUnavailable
 
 DAYS = 7
 MOST_READ = 500_000
@@ -51,10 +48,7 @@ class RulePreview:
                     if shown.totals.read >= MOST_READ:
                         shown.end(day)
                         return
-        except QueryUnavailable as error:
-            shown.end_here()
-            shown.fault.show(self._view.t("detail.unavailable"), str(error))
-        except (ReasonMissing, QuestionsUnavailable) as error:
+        except UNANSWERED as error:
             shown.end_here()
             shown.fault.show(question_fault_text(error, self._view.t), str(error))
         else:

@@ -16,9 +16,9 @@ window.databusAlarms = (() => {
     const api = getElement(grid)?.api;
     if (!api) return "";
     let at = -1;
-    const count = api.getDisplayedRowCount();
+    const open = openAlarm(), count = api.getDisplayedRowCount();
     const idAt = (row) => api.getDisplayedRowAtIndex(row)?.data?.alarm_id || "";
-    for (let row = 0; row < count && at < 0; row++) if (openAlarm() && idAt(row) === openAlarm()) at = row;
+    for (let row = 0; open && row < count && at < 0; row++) if (idAt(row) === open) at = row;
     const next = at < 0 ? 0 : at + step;
     if (next < 0 || next >= count) return "";
     api.ensureIndexVisible(next);

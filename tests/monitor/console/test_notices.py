@@ -138,6 +138,8 @@ def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
 
 CODES = {STALE, NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, "too_large", "text_length"}
 """Of a decider, beside those of the check of rules."""
+
+
 def test_every_reason_why_a_request_about_an_alarm_is_refused_has_its_words() -> None:
     """Of its table, of a decider, of the machine."""
     codes = {
