@@ -1,6 +1,6 @@
 """What the site's policy asks of a request: approval, reasons, emergencies. Pure.
 
-In: a request, the policy, what is known. Out: which wish it is; `RuleError`. Never: who has which
+In: a request, the policy, what is known. Out: which action it is; `RuleError`. Never: who has which
 role: console and command line, which take requests from people, know that.
 """
 
@@ -29,7 +29,7 @@ MAX_EMERGENCY_TARGETS = 50
 _NO_REASON = "this site asks for a reason: say why"
 
 
-def wish_of(command: WatchCommand, policy: PolicySettings) -> str:
+def action_of(command: WatchCommand, policy: PolicySettings) -> str:
     """What it is in the table of states."""
     if command.op != "put":
         return command.op
@@ -38,9 +38,9 @@ def wish_of(command: WatchCommand, policy: PolicySettings) -> str:
     return "propose" if policy.requires_approval else "put"
 
 
-def check_wish(
+def check_action(
     request: CommandRequest[WatchCommand],
-    wish: str,
+    action: str,
     known: KnownRules,
     policy: PolicySettings,
     now_ms: int,
@@ -48,17 +48,17 @@ def check_wish(
     """Raises `RuleError`."""
     command = request.command
     if policy.requires_reason:
-        _check_reason(command, wish)
-    if wish == "propose":
+        _check_reason(command, action)
+    if action == "propose":
         _check_proposal(command, known)
-    elif wish == "emergency":
+    elif action == "emergency":
         _check_emergency(request, known, policy, now_ms)
 
 
-def _check_reason(command: WatchCommand, wish: str) -> None:
+def _check_reason(command: WatchCommand, action: str) -> None:
     """A withdrawal needs no reason."""
     is_text = command.op == "put"
-    if wish == "withdraw" or (is_text and not names_somebody(command)):
+    if action == "withdraw" or (is_text and not names_somebody(command)):
         return
     if not command.reason.strip():
         raise RuleError("reason", _NO_REASON, NO_REASON)
@@ -105,21 +105,21 @@ def _check_emergency(
         )
 
 
-def check_settling(command: WatchCommand, wish: str, waiting: WatchProposal) -> None:
+def check_settling(command: WatchCommand, action: str, waiting: WatchProposal) -> None:
     """Whether the asker may approve, reject or withdraw just this. Raises `RuleError`."""
     asker = _person(command.asked_by)
     is_own = asker == _person(waiting.proposed_by)
-    if wish == "withdraw" and not is_own:
+    if action == "withdraw" and not is_own:
         raise RuleError(
             "account", f"{waiting.proposed_by} has proposed it; reject it instead", NOT_OWN_PROPOSAL
         )
-    if wish != "withdraw" and not command.account.strip():
+    if action != "withdraw" and not command.account.strip():
         raise RuleError("account", "who approves or rejects says as whom", NO_ACCOUNT)
-    if wish == "approve" and is_own:
+    if action == "approve" and is_own:
         raise RuleError("account", "nobody approves what he has proposed himself", OWN_PROPOSAL)
-    if wish == "reject" and not command.reason.strip():
+    if action == "reject" and not command.reason.strip():
         raise RuleError("reason", "say why it is rejected: its author reads it", NO_REASON)
-    is_named = wish == "approve" or command.text_sha256
+    is_named = action == "approve" or command.text_sha256
     if is_named and command.text_sha256.lower() != text_sha256(waiting.text):
         raise RuleError(
             "text_sha256",

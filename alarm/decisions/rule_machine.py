@@ -1,6 +1,6 @@
 """The state machine of a rule. Pure; how requests are decided on is `machine`'s.
 
-A `put` is one of three wishes: `put` where the site asks for no approval, `propose` where it does,
+A `put` is one of three actions: `put` where the site asks for no approval, `propose` where it does,
 `emergency` where it says for how many hours.
 
 | state    | put      | propose  | emergency | approve  | reject   | withdraw | remove  | floor   |
@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from alarm.decisions.approval import check_settling, check_wish, wish_of
+from alarm.decisions.approval import check_settling, check_action, action_of
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.requests import (
@@ -75,7 +75,7 @@ class RuleMachine:
         yield f"rule {command.rule_id}"
         if command.op == "approve" or demand_of(command) != RuleDemand():
             yield "demand"
-        if wish_of(command, self._policy) == "emergency":
+        if action_of(command, self._policy) == "emergency":
             yield "emergency"
 
     def newest(self, request: CommandRequest[WatchCommand], state: KnownRules) -> NewestDecision:
@@ -98,38 +98,38 @@ class RuleMachine:
         """See `DecisionMachine.follow`."""
         command = request.command
         _check_lengths(request)
-        wish = wish_of(command, self._policy)
-        following = TRANSITIONS[state.state(command.rule_id, now_ms), wish]
+        action = action_of(command, self._policy)
+        following = TRANSITIONS[state.state(command.rule_id, now_ms), action]
         if isinstance(following, str):
             field, text = REFUSALS[following]
             raise RuleError(field, text, following)
-        check_wish(request, wish, state, self._policy, now_ms)
-        if wish in ("put", "propose", "emergency"):
+        check_action(request, action, state, self._policy, now_ms)
+        if action in ("put", "propose", "emergency"):
             _check_text(command, state, now_ms)
-        if wish == "propose":
+        if action == "propose":
             proposal = proposed(request, state, now_ms)
             return DecidedState(proposal.version, (recorded(proposal),), waits=True)
-        if wish in ("reject", "withdraw"):
-            check_settling(command, wish, _waiting(state, command.rule_id))
+        if action in ("reject", "withdraw"):
+            check_settling(command, action, _waiting(state, command.rule_id))
             [end] = settled(request, state, now_ms)
             return DecidedState(end.version, (recorded(end),))
-        return self._with_rule(request, wish, state, now_ms)
+        return self._with_rule(request, action, state, now_ms)
 
     def _with_rule(
-        self, request: CommandRequest[WatchCommand], wish: str, state: KnownRules, now_ms: int
+        self, request: CommandRequest[WatchCommand], action: str, state: KnownRules, now_ms: int
     ) -> DecidedState:
         """Of what changes what is in force. Raises `RuleError`."""
         command = request.command
         version = state.versions.next_version(command.rule_id, now_ms)
-        if wish == "approve":
+        if action == "approve":
             waiting = _waiting(state, command.rule_id)
-            check_settling(command, wish, waiting)
+            check_settling(command, action, waiting)
             _check_text(waiting.text, state, now_ms)
             rule = approved_rule(waiting, request, version, now_ms)
         else:
             rule = decided_rule(request, state, version, now_ms)
         records: list[RuleRecord] = [rule, *settled(request, state, now_ms)]
-        if wish == "emergency":
+        if action == "emergency":
             records = [*emergency_targets(request, state, now_ms), rule]
         return DecidedState(version, tuple(map(recorded, records)))
 

@@ -24,7 +24,7 @@ class RuleState(Enum):
     ENDED = "ended"
 
 
-WISHES = (
+ACTIONS = (
     "put", "propose", "emergency", "approve", "reject", "withdraw", "remove", "floor",
 )  # fmt: skip
 _STARTS: tuple[RuleState | str, ...] = (
@@ -49,9 +49,9 @@ _ROWS: Mapping[RuleState, tuple[RuleState | str, ...]] = {
 }  # fmt: skip
 
 TRANSITIONS: Mapping[tuple[RuleState, str], RuleState | str] = MappingProxyType({
-    (state, wish): following
+    (state, action): following
     for state, row in _ROWS.items()
-    for wish, following in zip(WISHES, row, strict=True)
+    for action, following in zip(ACTIONS, row, strict=True)
 })  # fmt: skip
 """A state and what is asked for: the next state, or the reason of the refusal."""
 

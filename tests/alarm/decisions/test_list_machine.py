@@ -1,4 +1,4 @@
-"""What becomes of a request for a list: every state, every wish, and chunks that are not there."""
+"""What becomes of a request for a list: every state, every action, and chunks that are not there."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: ListSt
         assert (world.in_force.version, world.in_force.decided_by) == (NOW_MS + 5, "li")
 
 
-def test_the_table_knows_every_state_and_every_wish() -> None:
+def test_the_table_knows_every_state_and_every_action() -> None:
     assert set(TRANSITIONS) == {(state, op) for state in ListState for op in OPS}
     assert {one for one in TRANSITIONS.values() if isinstance(one, str)} == {NO_SUCH_LIST}
 

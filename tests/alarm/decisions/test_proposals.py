@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alarm.decisions.known_proposals import MAX_WAITING, KnownProposals
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import independent
-from alarm.decisions.rule_states import TRANSITIONS, WISHES, RuleState
+from alarm.decisions.rule_states import TRANSITIONS, ACTIONS, RuleState
 from alarm.watchlist_reader import command_of
 from bus.client.model import KeyedValue
 from bus.contracts.command_codes import (
@@ -46,23 +46,23 @@ from tests.alarm.decisions.proposal_world import (
 APPROVAL_ONLY = PolicySettings(requires_reason=False)
 
 
-@pytest.mark.parametrize("wish", WISHES)
+@pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("state", RuleState)
-def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleState, wish: str) -> None:
+def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: RuleState, action: str) -> None:
     """The table is what happens: the next state, or a refusal that records nothing."""
-    policy = NO_POLICY if wish == "put" else PolicySettings()
+    policy = NO_POLICY if action == "put" else PolicySettings()
     world = in_state(state, policy)
-    op = "put" if wish in ("propose", "emergency") else wish
-    fields = {"emergency_hours": 2} if wish == "emergency" else {}
+    op = "put" if action in ("propose", "emergency") else action
+    fields = {"emergency_hours": 2} if action == "emergency" else {}
     before = len(world.records)
     answer = world.ask(op, 9, **fields)
-    following = TRANSITIONS[state, wish]
+    following = TRANSITIONS[state, action]
     if isinstance(following, str):
         assert (answer.state, answer.code) == ("refused", following)
         assert len(world.records) == before
         assert world.known.state("r", NOW_MS) is state
     else:
-        assert answer.state == ("proposed" if wish == "propose" else "accepted")
+        assert answer.state == ("proposed" if action == "propose" else "accepted")
         assert world.known.state("r", NOW_MS) is following
         assert world.restarted().known.state("r", NOW_MS) is following
 

@@ -19,7 +19,7 @@ from alarm.decisions.requests import (
 )
 from alarm.decisions.rule_machine import RuleMachine
 from alarm.decisions.rule_records import recorded
-from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, WISHES, RuleState
+from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, ACTIONS, RuleState
 from alarm.dispatch.decider import machines_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.command_codes import (
@@ -129,9 +129,9 @@ def test_every_topic_of_requests_has_a_machine() -> None:
     assert tuple(machines_of(NO_POLICY, AlarmMachine(lambda: 0))) == REQUEST_TOPICS
 
 
-def test_the_table_knows_every_state_and_every_wish() -> None:
+def test_the_table_knows_every_state_and_every_action() -> None:
     """A new one has to be decided about."""
-    assert set(TRANSITIONS) == {(state, wish) for state in RuleState for wish in WISHES}
+    assert set(TRANSITIONS) == {(state, action) for state in RuleState for action in ACTIONS}
     refusals = {one for one in TRANSITIONS.values() if isinstance(one, str)}
     assert refusals == set(REFUSALS) == {NO_SUCH_RULE, NOT_A_REQUEST, NO_PROPOSAL, EMERGENCY_IN_FORCE}
 
