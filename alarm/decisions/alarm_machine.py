@@ -53,7 +53,9 @@ class AlarmMachine:
         """The alarm."""
         yield f"alarm {request.command.alarm_id}"
 
-    def newest(self, request: CommandRequest[AlarmRequest], state: KnownAlarms) -> NewestDecision:
+    def newest(
+        self, request: CommandRequest[AlarmRequest], state: KnownAlarms, now_ms: int
+    ) -> NewestDecision:
         """See `DecisionMachine.newest`. The refusal of a take says who has the alarm."""
         known = state.get(request.command.alarm_id)
         by, at_ms = known.last_by, known.changed_at_ms

@@ -90,7 +90,9 @@ class ListMachine:
         if request.command.op != "remove":
             yield "lines"
 
-    def newest(self, request: CommandRequest[ListCommand], state: KnownLists) -> NewestDecision:
+    def newest(
+        self, request: CommandRequest[ListCommand], state: KnownLists, now_ms: int
+    ) -> NewestDecision:
         """See `DecisionMachine.newest`."""
         record = state.get(request.command.list_id)
         return NewestDecision(

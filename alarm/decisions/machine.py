@@ -25,7 +25,7 @@ StateT = TypeVar("StateT", bound=TopicState)
 
 class NewestDecision(NamedTuple):
     """On what a request concerns. `is_in_force`: a version that people see; of what ended they see
-    none. `ends_at_ms`: when it ends by itself; 0: never."""
+    none."""
 
     version: int
     command_id: str
@@ -33,7 +33,6 @@ class NewestDecision(NamedTuple):
     decided_at_ms: int
     is_in_force: bool
     waits: bool = False  # for an approval
-    ends_at_ms: int = 0
 
 
 class DecidedState(NamedTuple):
@@ -69,7 +68,9 @@ class DecisionMachine(Protocol[CommandT, StateT]):
         """What it concerns: of requests with a name in common the second is decided when the
         decision on the first is known."""
 
-    def newest(self, request: CommandRequest[CommandT], state: StateT) -> NewestDecision:
+    def newest(
+        self, request: CommandRequest[CommandT], state: StateT, now_ms: int
+    ) -> NewestDecision:
         """On what it concerns."""
 
     def follow(
@@ -93,9 +94,7 @@ def decide(
     if before is not None:  # what comes again as another record is answered again
         is_same = (before.topic, before.offset) == (request.topic, request.offset)
         return Decided((), None if is_same else before)
-    newest = machine.newest(request, state)
-    if 0 < newest.ends_at_ms <= now_ms:
-        newest = newest._replace(is_in_force=False)
+    newest = machine.newest(request, state, now_ms)
     if newest.command_id and newest.command_id == request.command_id:  # recorded, not yet answered
         answer = _accepted(request, newest.version, now_ms, waits=newest.waits)
         return Decided((), answer)

@@ -78,7 +78,9 @@ class RuleMachine:
         if action_of(command, self._policy) == "emergency":
             yield "emergency"
 
-    def newest(self, request: CommandRequest[WatchCommand], state: KnownRules) -> NewestDecision:
+    def newest(
+        self, request: CommandRequest[WatchCommand], state: KnownRules, now_ms: int
+    ) -> NewestDecision:
         """See `DecisionMachine.newest`. Of a request that made a proposal or ended one, that."""
         rule_id = request.command.rule_id
         rule, proposal = state.get(rule_id), state.proposals.get(rule_id)
@@ -89,7 +91,7 @@ class RuleMachine:
             )  # fmt: skip
         return NewestDecision(
             rule.version, rule.command_id, rule.decided_by, rule.decided_at_ms,
-            is_in_force=rule.state is RuleState.IN_FORCE, ends_at_ms=rule.ends_at_ms,
+            is_in_force=rule.is_in_force(now_ms),
         )  # fmt: skip
 
     def follow(
