@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from alarm.decisions.approval import check_settling, check_action, action_of
+from alarm.decisions.approval import action_of, check_action, check_settling
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.requests import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from alarm.decisions.known_proposals import MAX_WAITING, KnownProposals
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import independent
-from alarm.decisions.rule_states import TRANSITIONS, ACTIONS, RuleState
+from alarm.decisions.rule_states import ACTIONS, TRANSITIONS, RuleState
 from alarm.watchlist_reader import command_of
 from bus.client.model import KeyedValue
 from bus.contracts.command_codes import (

@@ -19,7 +19,7 @@ from alarm.decisions.requests import (
 )
 from alarm.decisions.rule_machine import RuleMachine
 from alarm.decisions.rule_records import recorded
-from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, ACTIONS, RuleState
+from alarm.decisions.rule_states import ACTIONS, REFUSALS, TRANSITIONS, RuleState
 from alarm.dispatch.decider import machines_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.command_codes import (
