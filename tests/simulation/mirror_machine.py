@@ -69,6 +69,11 @@ class MirrorMachine:
         """Whether a process runs (it may be paused)."""
         return self._life is not None and not self._life.dead
 
+    @property
+    def runs(self) -> bool:
+        """Whether it copies what it reaches."""
+        return self._life is not None and not self._life.dead and not self._life.paused
+
     def start(self) -> None:
         """Starts a new process."""
         if self.alive:

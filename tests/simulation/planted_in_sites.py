@@ -23,6 +23,7 @@ from dr_mirror.switch import forced as forced_switch
 from dr_mirror.switch.diverged_record_file import DivergedRecordFile
 from dr_mirror.switch.plan import forced
 from dr_mirror.switch.site_client import SiteClient
+from dr_mirror.topics import topics
 from ingest.spool import Spool
 from tests.simulation.edge_machine import EDGE_PARTITIONS, EDGE_TOPIC
 from tests.simulation.site_story import Fate
@@ -128,13 +129,15 @@ def a_configuration_is_read_from_a_server_that_is_behind(patch: pytest.MonkeyPat
 
 
 def a_topic_made_anew_goes_unnamed(patch: pytest.MonkeyPatch) -> None:
-    """Neither the id of what is copied is compared with the source's, nor the last batch."""
+    """The id of what is copied is neither kept nor compared with the source's, and the last batch is
+    not either."""
     right = mirror.plan_topics
 
     def forgetful(source: Any, target: Any, selection: Any, clusters: Any, _: Any, names: Any) -> Any:
         return right(source, target, selection, clusters, {}, names)
 
     patch.setattr(mirror, "plan_topics", forgetful)
+    patch.setattr(topics, "_source_topic", lambda _: {})
     patch.setattr(partition_starter, "difference_at", lambda *_: "")
 
 

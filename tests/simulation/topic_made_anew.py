@@ -30,6 +30,8 @@ MOST_PARTITIONS = 3
 PAUSE_S = (0.1, 4.0)
 TWICE = 0.3
 """Share of the worlds in which it is made anew a second time."""
+UNREAD = 0.5
+"""Share of what comes to it while no mirror runs: all that was not copied is deleted."""
 COPIES = frozenset({MirrorState.COPYING, MirrorState.HOLE, MirrorState.MORE_PARTITIONS})
 
 
@@ -121,7 +123,10 @@ class TopicMadeAnew:
             self._grow,
         ]  # fmt: skip
         while loop.time() < ends:
-            await acts[dice.randrange(0, len(acts))]()
+            act = acts[dice.randrange(0, len(acts))]
+            if not self._run.mirror.runs and dice.random() < UNREAD:
+                act = self._delete_unread
+            await act()
             low, high = PAUSE_S
             await asyncio.sleep(min(low + (high - low) * dice.random(), max(ends - loop.time(), 0)))
 
@@ -148,6 +153,15 @@ class TopicMadeAnew:
                 before = min(start + 1 + deleted, end)
                 self._deleted[index] = max(before, self._deleted.get(index, 0))
                 await self._admin.delete_records(TOPIC, index, before)
+
+    async def _delete_unread(self) -> None:
+        """All records of each partition, with one that no mirror can have read: what was copied
+        goes on behind a hole."""
+        for index in self._partitions():
+            await self._producer.write(TOPIC, index, 1)
+        for (_, index), (_, end) in sorted(log_bounds(self._run.first.cluster, TOPIC).items()):
+            self._deleted[index] = max(end, self._deleted.get(index, 0))
+            await self._admin.delete_records(TOPIC, index, end)
 
     async def _delete_surely(self) -> None:
         """What a leader that has died may have told nobody of."""
