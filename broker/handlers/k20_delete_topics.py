@@ -64,7 +64,9 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
 
 def _may_delete(name: str, context: RequestContext) -> bool:
     """All topics of the cluster, or this one, which the client may also see."""
-    if context.is_authorized(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
+    if context.is_authorized(
+        Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME, is_reported=False
+    ):
         return True
     return context.is_authorized(
         Operation.DESCRIBE, Resource.TOPIC, name

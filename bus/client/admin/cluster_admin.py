@@ -13,13 +13,7 @@ from bus.client.admin import commands, queries, site_keys
 from bus.client.admin.config_resources import BROKER, TOPIC, ConfigChanges
 from bus.client.admin.group_offsets import commit_offsets
 from bus.client.admin.site_keys import SiteKeys
-from bus.client.model import (
-    AclBinding,
-    GroupOffsets,
-    StoredReplica,
-    TopicDescription,
-    TopicPartition,
-)
+from bus.client.model import GroupOffsets, StoredReplica, TopicDescription, TopicPartition
 from bus.client.wire.offset_requests import committed_offsets, offsets_of_groups
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
@@ -27,7 +21,7 @@ from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
 from bus.contracts.site_epoch import SiteEpoch
 from bus.domain.site_epochs import Confirm, FormerPrimaryFence
 from bus.errors import BusError, ErrorCode
-from bus.protocol.acls import Resource
+from bus.protocol.acls import AclBinding, Resource
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from bus.protocol.generated.describe_acls import DescribeAclsRequest
