@@ -27,15 +27,16 @@ def running_decider(
     """For as long as the block lasts, and ready: whoever asks waits a few seconds only, which a
     group's first member may need beside other tests. Its topics have to be there. `is_awaited`:
     not where it has to wait itself."""
-    stopping, metrics = threading.Event(), DispatcherMetrics()
+    stopping = threading.Event()
     decider = CommandDecider(
-        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, metrics, policy
-    )
+        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics(),
+        policy,
+    )  # fmt: skip
     thread = threading.Thread(target=decider.run, name="decider")
     thread.start()
     try:
         deadline = time.monotonic() + READY_S
-        while is_awaited and not metrics.registry.get_sample_value("databus_dispatcher_decides"):
+        while is_awaited and not decider.decides:
             assert time.monotonic() < deadline, "the decider is not ready"
             thread.join(POLL_S)
         yield
