@@ -11,9 +11,11 @@ import msgspec
 from bus.contracts.groups import DECIDER as DECIDERS
 from bus.contracts.groups import DISPATCHER as DISPATCHERS
 from bus.contracts.topics import (
+    EVENT_ACKNOWLEDGED,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_INCIDENT,
+    EVENT_NOTIFIED,
     EVENT_SUPPRESSED,
     REQUEST_TOPICS,
     STATE_ALARM,
@@ -34,8 +36,10 @@ from spark_apps.settings import APART
 DISPATCHER = StageTopics(DISPATCHERS, "dispatcher", (EVENT_CANDIDATE,))
 DECIDER = StageTopics(DECIDERS, "dispatcher", REQUEST_TOPICS)
 RECORDER = StageTopics(
-    "recorder", "dispatcher", (EVENT_ALARM, EVENT_SUPPRESSED, EVENT_INCIDENT, STATE_ALARM)
-)
+    "recorder", "dispatcher",
+    (EVENT_ALARM, EVENT_SUPPRESSED, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+     STATE_ALARM),
+)  # fmt: skip
 HEALTH = "/healthz"
 STATUS = "/status"
 FOLDERS = ("", "broker", "store", "spool", "pictures", "log", "watch")
