@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from operators_at_work import LINES, LIST, AskedFor, ConsoleOperator, Importing, RuleOperator
+from operators_at_work import LINES, LIST, AskedCommand, ConsoleOperator, Importing, RuleOperator
 
 from alarm.lists.stored_lists import StoredLists
 from bus.client.kafka.consumer import Consumer
@@ -81,7 +81,7 @@ def _read(bus: BusSettings, topic: str) -> list[ConsumedRecord]:
         return found
 
 
-def faults_of_answers(found: DecidedWatchList, asked: Iterable[AskedFor]) -> list[str]:
+def faults_of_answers(found: DecidedWatchList, asked: Iterable[AskedCommand]) -> list[str]:
     """Each request has one answer, which is the one that was given to who asked."""
     answers: dict[str, list[CommandAnswer]] = defaultdict(list)
     for one in found.structs(EVENT_COMMAND, CommandAnswer):

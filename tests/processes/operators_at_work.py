@@ -127,7 +127,7 @@ class ProbeSender:
 
 
 @dataclass
-class AskedFor:
+class AskedCommand:
     """What a person asked for; `answer` None where nobody answered in time."""
 
     command: Command
@@ -139,7 +139,7 @@ class OperatorAtWork(ABC, threading.Thread):
 
     def __init__(self, place: RunningProduct, seed: int) -> None:
         super().__init__(name=type(self).__name__, daemon=True)
-        self.asked: list[AskedFor] = []
+        self.asked: list[AskedCommand] = []
         self._place = place
         self._dice = random.Random(f"{self.name} {seed}")
         self._bus = BusSettings(bootstrap_servers=place.bootstrap)
@@ -178,7 +178,7 @@ class OperatorAtWork(ABC, threading.Thread):
 
     def ask(self, command: Command) -> CommandAnswer:
         """Until it is answered: a person asks again for what was not, under the same id."""
-        asked = AskedFor(command)
+        asked = AskedCommand(command)
         self.asked.append(asked)
         deadline = time.monotonic() + CAUGHT_S
         while True:

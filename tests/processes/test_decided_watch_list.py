@@ -13,7 +13,7 @@ from decided_watch_list import (
     faults_of_decisions,
     faults_of_list,
 )
-from operators_at_work import LINES, LIST, AskedFor, Importing
+from operators_at_work import LINES, LIST, AskedCommand, Importing
 
 from bus.client.model import ConsumedRecord
 from bus.contracts.commands import CommandAnswer, DecidedRule, WatchCommand
@@ -55,7 +55,7 @@ def found(**topics: Sequence[msgspec.Struct]) -> DecidedWatchList:
 
 
 def faults(decided: DecidedWatchList) -> int:
-    asked = [AskedFor(ASKED, ANSWER)]
+    asked = [AskedCommand(ASKED, ANSWER)]
     return len(faults_of_answers(decided, asked) + faults_of_decisions(decided))
 
 
