@@ -12,6 +12,7 @@ from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.service import AlarmDispatcher
 from alarm.settings import DispatcherSettings
 from bus.domain.policy import NO_POLICY
+from bus.domain.visibility import EVERYTHING
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import PageRequest, StoreUnavailable
@@ -44,6 +45,6 @@ def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iter
 def _stored(path: Path) -> int:
     try:
         with closing(OperationsReader(path)) as reader:
-            return len(reader.alarms(page=PageRequest(limit=1000))[0])
+            return len(reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=1000))[0])
     except StoreUnavailable:
         return -1

@@ -16,6 +16,7 @@ from typing import IO, Any
 import msgspec
 
 from alarm.dispatch import passages, restored, rule_minutes, shadow
+from alarm.dispatch.alarm_audience import units_text
 from alarm.dispatch.alarm_state_table import (
     AlarmStateTable,
     StateChange,
@@ -240,9 +241,10 @@ class OperationsStore:
         key = plate_form(alarm.plate_number)  # what is known of it, for the search
         inserted = self._db.execute(
             "INSERT OR IGNORE INTO alarms (alarm_id, rule_id, severity, plate_key, checkpoint_id,"
-            " raised_at_ms, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            " raised_at_ms, body, kind, district_id, visible_to)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (alarm.alarm_id, alarm.rule_id, alarm.severity, key, alarm.checkpoint_id,
-             alarm.raised_at_ms, body),
+             alarm.raised_at_ms, body, alarm.kind, alarm.district_id, units_text(alarm.visible_to)),
         )  # fmt: skip
         if not inserted.rowcount:
             return False
@@ -279,6 +281,7 @@ class OperationsStore:
         digest = msgspec.structs.replace(
             digest_of(f"{DIGEST}{minute.rule_id}:{minute.minute}", notices),
             rule_id=minute.rule_id, rule_name=minute.alarms[0].rule_name, perhaps_sent_before=False,
+            visible_to=minute.alarms[0].visible_to,
         )  # fmt: skip
         ids = [one.alarm_id for one in minute.alarms]
         for name, at_ms in self._plan.first_attempts(digest.severity, now_ms).items():

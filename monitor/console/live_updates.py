@@ -5,17 +5,20 @@ Listeners unsubscribe themselves with their page.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from nicegui import Event
 
+from bus.domain.visibility import Viewer
 from monitor.api.kpis import Kpis
 from monitor.api.services import ConsoleServices
 from monitor.cluster.events import ClusterEvent as ClusterEvent
 from monitor.console.rows import live_alarm, live_record
 from monitor.i18n import LANGUAGES, texts
 from monitor.live.live_state import Delta
+from monitor.live.visible_live import VisibleLive
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,55 @@ class Update:
     delta: Delta
     records: dict[str, list[dict[str, Any]]]
     alarms: dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class VisibleUpdates:
+    """What one page hears: of alarms only what its reader sees."""
+
+    feed: LiveUpdates
+    live: VisibleLive
+
+    @property
+    def updates(self) -> VisibleUpdates:
+        """Deltas."""
+        return self
+
+    @property
+    def kpis(self) -> Event[Kpis]:
+        """The numbers on top."""
+        return self.feed.kpis
+
+    @property
+    def polls(self) -> Event[list[ClusterEvent]]:
+        """See `LiveUpdates.polls`."""
+        return self.feed.polls
+
+    def subscribe(self, hear: Callable[[Update], None]) -> None:
+        """Calls `hear` with every delta as its reader may see it."""
+        self.feed.updates.subscribe(lambda update: hear(self._visible(update)))
+
+    def records_now(self, language: str) -> list[dict[str, object]]:
+        """See `LiveUpdates.records_now`."""
+        return self.feed.records_now(language)
+
+    def alarms_now(self, language: str, most: int) -> list[dict[str, object]]:
+        """The newest alarms, newest first."""
+        services = self.feed.services
+        register, zone, t = services.register.read(), services.site.tz, texts(language)
+        newest = self.live.alarms[-most:]
+        return [live_alarm(one, register, zone, t) for one in reversed(newest)]
+
+    def _visible(self, update: Update) -> Update:
+        delta = self.live.visible_delta(update.delta)
+        if delta is update.delta:
+            return update
+        seen = {one.alarm_id for one in delta.alarms}
+        alarms = {
+            language: [row for row in rows if row["id"] in seen]
+            for language, rows in update.alarms.items()
+        }
+        return Update(delta, update.records, alarms)
 
 
 @dataclass
@@ -53,12 +105,9 @@ class LiveUpdates:
             live_record(one, register, zone, t) for one in reversed(self.services.hub.live.rows)
         ]
 
-    def alarms_now(self, language: str, most: int) -> list[dict[str, object]]:
-        """The newest alarms, newest first."""
-        register, zone = self.services.register.read(), self.services.site.tz
-        t = texts(language)
-        newest = self.services.hub.live.alarms[-most:]
-        return [live_alarm(one, register, zone, t) for one in reversed(newest)]
+    def seen_by(self, viewer: Viewer) -> VisibleUpdates:
+        """For the pages of one person."""
+        return VisibleUpdates(self, self.services.live_for(viewer))
 
     def _on_delta(self, delta: Delta) -> None:
         if not self.updates.callbacks:

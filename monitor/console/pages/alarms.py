@@ -192,7 +192,9 @@ class AlarmLists:
                 question = _question(view, self._form.parameters())
                 asked = about_alarms(asker(view), "alarms", question)
                 page = PageRequest(limit=MOST_GROUPED)
-                alarms, _ = await alarm_page(view.services, asked, question, page)
+                alarms, _ = await alarm_page(
+                    view.services, view.principal.viewer, asked, question, page
+                )
                 rows = await alarm_rows(view.services, alarms)
         except UNANSWERED as error:
             self._fault.show(question_fault_text(error, view.t), str(error))
@@ -276,7 +278,9 @@ async def _count_alarms(view: View, p: dict[str, str], case: CaseField) -> int |
     try:
         found, _ = await view.services.questions.alarms(
             about_alarms(asker(view), "alarms", AlarmQuestion(plate=plate)),
-            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate),
+            lambda r: r.alarms(
+                page=PageRequest(limit=1), viewer=view.principal.viewer, plate=plate
+            ),
         )
     except UNANSWERED as error:
         case.show_fault(error)

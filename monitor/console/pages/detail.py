@@ -202,9 +202,9 @@ class DetailPanel:
     async def _alarm(self, alarm_id: str) -> Alarm | None:
         """As stored, for only there it has the copies of its pictures; else as it came live."""
         services = self._view.services
-        live = next((a for a in services.hub.live.alarms if a.alarm_id == alarm_id), None)
+        live, viewer = self._view.live.alarm(alarm_id), self._view.principal.viewer
         try:
-            stored = await services.alarms.run(lambda r: r.alarm(alarm_id))
+            stored = await services.alarms.run(lambda r: r.alarm(alarm_id, viewer=viewer))
         except QueryUnavailable:
             if live is None:
                 raise

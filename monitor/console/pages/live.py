@@ -72,7 +72,8 @@ class Tiles:
         mean = sum(point.total for point in recent) / len(recent) if recent else None
         self._set("rate", "—" if mean is None else f"{mean:,.0f}" if mean >= 10 else f"{mean:.1f}")
         midnight = midnight_ms(self._view.services.site)
-        today = sum(1 for alarm in live.alarms if alarm.raised_at_ms >= midnight)
+        alarms = self._view.live.alarms
+        today = sum(1 for alarm in alarms if alarm.raised_at_ms >= midnight)
         self._set("alarms", f"{today}+" if today >= MAX_ALARMS else str(today))
         open_ones = len(live.open_incidents())
         self._set("incidents", str(open_ones), "warning" if open_ones else "good")

@@ -118,7 +118,7 @@ class RuleForm:
         button. What is wrong with it is said before, by the check that judges the rule."""
         view, t, written = self._view, self._view.t, self._view.address["plate"]
         self._about.clear()
-        self._narrowed = view.services.hub.live.rules.get(view.address["rule"])
+        self._narrowed = view.live.rule(view.address["rule"])
         if self._narrowed is not None:
             self._fill_with(self._narrowed)
             return
@@ -231,7 +231,7 @@ class RuleForm:
         if narrowed is not None:
             seen = narrowed.version
             rule = msgspec.structs.replace(rule, rule_id=narrowed.rule_id, seen_version=seen)
-        return put_command(view.services, rule, view.principal.name)
+        return put_command(view.services, rule, view.principal)
 
     async def _show_preview(self) -> None:
         t = self._view.t
@@ -288,7 +288,7 @@ class RuleList:
 
     async def _ask(self, rule_id: str) -> None:
         view, t = self._view, self._view.t
-        rule = view.services.hub.live.rules.get(rule_id)
+        rule = view.live.rule(rule_id)
         if rule is None:
             return
         with ui.dialog() as dialog, ui.card().classes("dialog-card"):
@@ -307,7 +307,7 @@ class RuleList:
         if not sure or not view.may(ConsoleOperation.WATCH_WRITE):
             return
         command = remove_command(
-            view.services, rule_id, view.principal.name, rule.version, asker(view).reason
+            view.services, rule_id, view.principal, rule.version, asker(view).reason
         )
         if command is not None:
             await self._remove(command)

@@ -12,6 +12,7 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule
+from bus.domain.visibility import EVERYTHING
 from bus.notify.notice_table import after_attempt
 from ingest.store.port import InvalidCursor, PageRequest, Position, StoreError, StoreUnavailable
 
@@ -63,7 +64,7 @@ def test_alarms_and_positions_are_one_transaction(operations: OperationsStore, p
         operations.apply(BatchChanges(alarms=[alarm(1)], positions=[bad]))
     operations.apply(BatchChanges(alarms=[alarm(2)], positions=[position(7)]))
     reader = OperationsReader(path)
-    found, _ = reader.alarms(page=PageRequest())
+    found, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest())
     assert [a.alarm_id for a in found] == ["r:2"]
     assert reader.positions("dispatcher") == [position(7)]
 
@@ -106,7 +107,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     operations.apply(BatchChanges(alarms=[alarm(n) for n in range(100)]))
     reader, cursor, seen = OperationsReader(path), "", []
     while True:
-        found, cursor = reader.alarms(page=PageRequest(limit=dice.randrange(1, 20), cursor=cursor))
+        found, cursor = reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=dice.randrange(1, 20), cursor=cursor))
         seen += [a.captured_at_ms for a in found]
         operations.apply(BatchChanges(alarms=[alarm(1000 + len(seen))]))
         if not cursor:
@@ -133,7 +134,7 @@ def test_questions_restrict_alarms(
     """By plate, severity, rule, checkpoint and time."""
     special = {15: {"severity": "critical"}, 16: {"rule_id": "other"}, 17: {"checkpoint_id": "far"}}
     operations.apply(BatchChanges(alarms=[alarm(n, **special.get(n, {})) for n in range(20)]))
-    found, _ = OperationsReader(path).alarms(page=PageRequest(), **question)  # type: ignore[arg-type]
+    found, _ = OperationsReader(path).alarms(viewer=EVERYTHING, page=PageRequest(), **question)  # type: ignore[arg-type]
     assert [a.captured_at_ms for a in found] == expected
 
 
@@ -161,7 +162,7 @@ def test_a_reader_says_when_there_is_no_store_yet(tmp_path: Path) -> None:
 def test_a_strange_cursor_is_a_typed_error(operations: OperationsStore, path: Path, cursor: str) -> None:
     """Cursors are input from clients."""
     with pytest.raises(InvalidCursor):
-        OperationsReader(path).alarms(page=PageRequest(cursor=cursor))
+        OperationsReader(path).alarms(viewer=EVERYTHING, page=PageRequest(cursor=cursor))
 
 
 def test_a_write_that_fails_leaves_no_transaction_open(operations: OperationsStore) -> None:
@@ -191,6 +192,6 @@ def test_alarms_are_found_by_what_was_read_of_a_plate_those_of_earlier_versions_
     reader = OperationsReader(path)
     for asked, found in (("浙A10003", [0]), ("浙B12345", [1]), ("浙A12345", [2]), ("浙AD12345", [2]), ("AB102CD", [3]),
                          ("浙A10004", [4]), ("浙A1000?", [4, 0]), ("浙B*", [1]), ("无车牌", []), ("浙A99999", [])):  # fmt: skip
-        rows, _ = reader.alarms(page=PageRequest(), plate=asked)
+        rows, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest(), plate=asked)
         assert [int(one.record_id) for one in rows] == found, asked
     reader.close()

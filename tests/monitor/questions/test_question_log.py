@@ -39,6 +39,7 @@ import os, signal, sys
 from pathlib import Path
 from monitor.questions.question import Asker, question_about
 from monitor.questions.question_log import QuestionLog
+from bus.domain.visibility import EVERYTHING
 log = QuestionLog(Path(sys.argv[1]), 400)
 for number in range(3):
     log.add(question_about(Asker(account="li"), "search", {"plate": str(number)}), number)
@@ -56,14 +57,14 @@ def log(tmp_path: Path) -> QuestionLog:
 
 
 def plates(log: QuestionLog, **wanted: object) -> list[str]:
-    found, _ = log.page(QuestionFilter(**wanted), limit=500)  # type: ignore[arg-type]
+    found, _ = log.page(QuestionFilter(**wanted), viewer=EVERYTHING, limit=500)  # type: ignore[arg-type]
     return [one.subject["plate"] for one in found]
 
 
 def test_a_question_says_who_what_when_and_why(log: QuestionLog) -> None:
-    assert log.page(QuestionFilter(), limit=5) == ([], 0)
+    assert log.page(QuestionFilter(), viewer=EVERYTHING, limit=5) == ([], 0)
     log.add(question_about(LI, "trajectory", {"plate": "浙A12345", "from": 7, "until": 0}), NOW_MS)
-    [one], following = log.page(QuestionFilter(), limit=5)
+    [one], following = log.page(QuestionFilter(), viewer=EVERYTHING, limit=5)
     assert (one.account, one.kind, one.subject, one.at_ms) == (
         "li", "trajectory", {"plate": "浙A12345", "from": "7"}, NOW_MS,
     )  # fmt: skip
@@ -74,10 +75,10 @@ def test_a_question_says_who_what_when_and_why(log: QuestionLog) -> None:
 def test_pages_are_newest_first_and_nothing_is_missed_that_was_there(log: QuestionLog) -> None:
     for number in range(7):
         log.add(about(str(number)), NOW_MS + number)
-    first, following = log.page(QuestionFilter(), limit=3)
+    first, following = log.page(QuestionFilter(), viewer=EVERYTHING, limit=3)
     log.add(about("new"), NOW_MS + 9)
-    second, then = log.page(QuestionFilter(), limit=3, before_id=following)
-    third, end = log.page(QuestionFilter(), limit=3, before_id=then)
+    second, then = log.page(QuestionFilter(), viewer=EVERYTHING, limit=3, before_id=following)
+    third, end = log.page(QuestionFilter(), viewer=EVERYTHING, limit=3, before_id=then)
     found = [one.subject["plate"] for one in (*first, *second, *third)]
     assert (found, end) == (list("6543210"), 0)
 
@@ -143,7 +144,7 @@ def test_a_file_that_cannot_be_used_says_so_and_one_of_a_later_version_is_left_a
         log.add(about("y"), NOW_MS)
     log.path.write_bytes(b"no database" * 100)
     with pytest.raises(QuestionsUnavailable, match=r"questions\.db"):
-        log.page(QuestionFilter(), limit=1)
+        log.page(QuestionFilter(), viewer=EVERYTHING, limit=1)
     os.unlink(log.path)
     (tmp_path / "questions.db").mkdir()
     with pytest.raises(QuestionsUnavailable):
@@ -156,7 +157,7 @@ def test_any_text_is_kept(tmp_path_factory: pytest.TempPathFactory, text: str, n
     log = QuestionLog(tmp_path_factory.mktemp("any"), 400)
     asker = Asker(account=f"a{number}", reason=text, case=text)
     log.add(question_about(asker, "search", {"plate": "p", "text": text}), NOW_MS)
-    [one], _ = log.page(QuestionFilter(account=f"a{number}"), limit=2)
+    [one], _ = log.page(QuestionFilter(account=f"a{number}"), viewer=EVERYTHING, limit=2)
     expected = text.encode("utf-8", "replace").decode()
     assert one.reason == expected.strip()
     assert one.subject.get("text", "") == expected
