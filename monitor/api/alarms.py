@@ -20,12 +20,12 @@ from monitor.api.alarm_views import life_detail, life_fields
 from monitor.api.asking import asking
 from monitor.api.export import EXPORT_PAGE, Export, add_exports
 from monitor.api.parameters import (
-    AlarmScope,
     Cursor,
     KindName,
     SeverityName,
     ShortText,
     StageName,
+    WhoseDistricts,
     moment,
 )
 from monitor.api.services import ConsoleServices
@@ -109,7 +109,7 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
         changed: str = "",
         kind: KindName = "",
         district: ShortText = "",
-        scope: AlarmScope = "",
+        districts: WhoseDistricts = "",
     ) -> AlarmQuestion:
         return AlarmQuestion(
             severity=severity,
@@ -123,7 +123,7 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
             changed_from_ms=moment("changed", changed, zone),
             kind=kind,
             district_id=district,
-            only_concerning=scope == "mine",
+            only_concerning=districts == "mine",
         )
 
     return question

@@ -105,6 +105,11 @@ class View:
         return self.feed.live
 
     @property
+    def only_concerning(self) -> bool:
+        """See the function of this name."""
+        return only_concerning(self.principal, self.address)
+
+    @property
     def dark(self) -> bool:
         """The theme this person chose."""
         return bool(self.request.session.get("theme", "dark") == "dark")
@@ -120,8 +125,13 @@ def view_of(services: ConsoleServices, feed: LiveUpdates, request: Request, page
     language = request.session.get("language", services.site.language)
     address = AddressBar(page, request.url.query)
     principal = principal_of(request)
-    visible = feed.seen_by(principal.viewer)
+    visible = feed.seen_by(principal.viewer, lambda: only_concerning(principal, address))
     return View(services, visible, principal, request, texts(language), address)
+
+
+def only_concerning(principal: ConsolePrincipal, address: AddressBar) -> bool:
+    """Whether only alarms are listed that are shown to this person first."""
+    return bool(principal.districts) and address["districts"] != "all"
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from typing import Any
 
 from nicegui import Event
 
-from bus.domain.visibility import Viewer
+from bus.contracts.alarms import Alarm
+from bus.domain.visibility import Viewer, concerns
 from monitor.api.kpis import Kpis
 from monitor.api.services import ConsoleServices
 from monitor.cluster.events import ClusterEvent as ClusterEvent
@@ -36,6 +37,8 @@ class VisibleUpdates:
 
     feed: LiveUpdates
     live: VisibleLive
+    only_concerning: Callable[[], bool]
+    """Of rows: whether only those are shown that concern the reader first."""
 
     @property
     def updates(self) -> VisibleUpdates:
@@ -64,16 +67,20 @@ class VisibleUpdates:
         """The newest alarms, newest first."""
         services = self.feed.services
         register, zone, t = services.register.read(), services.site.tz, texts(language)
-        newest = self.live.alarms[-most:]
+        newest = [one for one in self.live.alarms if self._is_shown(one)][-most:]
         return [live_alarm(one, register, zone, t) for one in reversed(newest)]
+
+    def _is_shown(self, alarm: Alarm) -> bool:
+        viewer = self.live.viewer
+        return not self.only_concerning() or concerns(viewer, alarm.district_id, alarm.visible_to)
 
     def _visible(self, update: Update) -> Update:
         delta = self.live.visible_delta(update.delta)
         if delta is update.delta:
             return update
-        seen = {one.alarm_id for one in delta.alarms}
+        shown = frozenset(one.alarm_id for one in delta.alarms if self._is_shown(one))
         alarms = {
-            language: [row for row in rows if row["id"] in seen]
+            language: [row for row in rows if row["id"] in shown]
             for language, rows in update.alarms.items()
         }
         return Update(delta, update.records, alarms)
@@ -105,9 +112,9 @@ class LiveUpdates:
             live_record(one, register, zone, t) for one in reversed(self.services.hub.live.rows)
         ]
 
-    def seen_by(self, viewer: Viewer) -> VisibleUpdates:
-        """For the pages of one person."""
-        return VisibleUpdates(self, self.services.live_for(viewer))
+    def seen_by(self, viewer: Viewer, only_concerning: Callable[[], bool]) -> VisibleUpdates:
+        """For a page of one person."""
+        return VisibleUpdates(self, self.services.live_for(viewer), only_concerning)
 
     def _on_delta(self, delta: Delta) -> None:
         if not self.updates.callbacks:

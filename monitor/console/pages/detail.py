@@ -35,6 +35,7 @@ from monitor.console.rows import (
     listed_facts,
     picture_caption,
     place_field,
+    visible_facts,
     written_plate,
 )
 from monitor.i18n import Texts
@@ -243,6 +244,7 @@ class DetailPanel:
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
                 *listed_facts(row["listed"], t),
                 *further_facts(row, t),
+                *visible_facts(row, t),
             ]
         )
         with ui.element("div").classes("bar"):

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.policy import NO_POLICY, PolicySettings
+from bus.domain.visibility import EVERYTHING
 from deploy.paths import PROJECT_ROOT
 from monitor.questions.question import (
     Asker,
@@ -39,7 +40,6 @@ import os, signal, sys
 from pathlib import Path
 from monitor.questions.question import Asker, question_about
 from monitor.questions.question_log import QuestionLog
-from bus.domain.visibility import EVERYTHING
 log = QuestionLog(Path(sys.argv[1]), 400)
 for number in range(3):
     log.add(question_about(Asker(account="li"), "search", {"plate": str(number)}), number)
