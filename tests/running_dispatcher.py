@@ -11,7 +11,7 @@ from pathlib import Path
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.service import AlarmDispatcher
 from alarm.settings import DispatcherSettings
-from bus.domain.policy import NO_POLICY
+from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.domain.visibility import EVERYTHING
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
@@ -19,12 +19,15 @@ from ingest.store.port import PageRequest, StoreUnavailable
 
 
 @contextmanager
-def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iterator[Path]:
+def running_dispatcher(
+    bootstrap: str, folder: Path, *, alarms: int = 0, notices: NoticeSettings = NoticeSettings(),
+    policy: PolicySettings = NO_POLICY, metrics_port: int = DispatcherSettings().metrics_port,
+) -> Iterator[Path]:
     """For as long as the block lasts; the operations store, once it has so many alarms."""
     site = SiteSettings(data_dir=str(folder))
     dispatcher = AlarmDispatcher(
-        site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(), NoticeSettings(),
-        policy=NO_POLICY,
+        site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(metrics_port=metrics_port),
+        notices, policy=policy,
     )
     thread = threading.Thread(target=lambda: asyncio.run(dispatcher.run()), name="dispatcher")
     thread.start()
