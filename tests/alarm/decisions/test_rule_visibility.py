@@ -64,7 +64,7 @@ def test_of_a_hidden_rule_nothing_is_changed_and_it_answers_as_one_that_is_not_t
     assert (answer.state, len(world.records)) == ("refused", before)
     if op == "put":
         assert answer.code == ID_NOT_FREE
-        assert "li" not in answer.text and not answer.changed_by
+        assert (answer.text.count("li"), answer.changed_by) == (0, "")
     else:
         assert said(answer) == said(empty.ask(op, 9, **asked))
         assert answer.code in (NO_SUCH_RULE, NO_PROPOSAL)

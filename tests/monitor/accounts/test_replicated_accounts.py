@@ -118,3 +118,17 @@ def test_a_file_of_an_earlier_version_gets_its_tables(tmp_path: Path, version: i
     assert carried.write([AccountRow("li", "operations", "x")], 1)
     assert names(again) == ["li", "wang"]
     again.close()
+
+
+def test_units_and_districts_are_carried_and_bad_ones_refused(tmp_path: Path):
+    store = AccountStore(tmp_path)
+    store.add("wang", PASSWORD, [AccountRole.VIEWER])
+    store.set_unit("wang", "north", ["d1", "d2"])
+    carried = ReplicatedAccounts(store.database)
+    [row] = carried.rows()
+    assert (row.unit, row.districts) == ("north", "d1,d2")
+    assert carried.write([row._replace(name="li", unit="south", districts="")], 5)
+    assert store.find("li").principal().viewer.unit == "south"  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="a unit has"):
+        carried.write([row._replace(unit="a|b")], 6)
+    store.close()

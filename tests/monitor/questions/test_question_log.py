@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.policy import NO_POLICY, PolicySettings
-from bus.domain.visibility import EVERYTHING
+from bus.domain.visibility import EVERYTHING, Viewer
 from deploy.paths import PROJECT_ROOT
 from monitor.questions.question import (
     Asker,
@@ -183,3 +184,19 @@ def test_a_question_that_names_somebody_has_reason_and_case_where_the_site_asks(
 def test_a_longer_reason_than_is_kept_is_refused(log: QuestionLog) -> None:
     with pytest.raises(ReasonMissing, match="at most 500"):
         check_reason(about("A", Asker(account="li", reason="x" * 501, case="K")), NO_POLICY)
+
+
+def test_an_administrator_of_a_unit_sees_what_that_unit_has_asked(tmp_path: Path) -> None:
+    """Who has no unit and runs the platform sees all; a file of before is everybody's of those."""
+    log = QuestionLog(tmp_path, 400)
+    for unit in ("", "north", "*"):
+        log.add(about(f"A{unit}", msgspec.structs.replace(LI, unit=unit)), NOW_MS)
+    with closing(sqlite3.connect(log.path)) as db:
+        db.executescript("UPDATE questions SET unit = ''; ALTER TABLE questions DROP COLUMN unit; PRAGMA user_version = 1")
+    log.add(about("B", msgspec.structs.replace(LI, unit="north")), NOW_MS)
+
+    def seen(viewer: Viewer) -> list[str]:
+        return [one.subject["plate"] for one in log.page(QuestionFilter(), viewer=viewer, limit=9)[0]]
+
+    assert seen(EVERYTHING) == ["B", "A*", "Anorth", "A"]
+    assert (seen(Viewer("north")), seen(Viewer("south"))) == (["B"], [])
