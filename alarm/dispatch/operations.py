@@ -279,7 +279,7 @@ class OperationsStore:
         """Each way gets one of those alarms that it is told of; a way of escalation as late as an
         alarm of that severity."""
         for name in self._plan.notifiers:
-            alarms = [one for one in minute.alarms if self._plan.is_told(name, one)]
+            alarms = [one for one in minute.alarms if self._plan.notifies(name, one)]
             if not alarms:
                 continue
             notices = [RepeatedNotice(one.alarm_id, one) for one in alarms]

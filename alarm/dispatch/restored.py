@@ -79,7 +79,7 @@ def notify_what_is_left(
         repeated = [
             one
             for id, one in left.items()
-            if one.subject not in known and _is_told(plan, name, one)
+            if one.subject not in known and _notifies(plan, name, one)
             and not _was_notified(id, one, name, plan, before, acknowledged)
         ]
         _add(db, notices, name, repeated, now_ms)
@@ -99,8 +99,8 @@ def leave_in_shadow(db: sqlite3.Connection) -> list[Alarm]:
     return [one for one in left if isinstance(one, Alarm)]
 
 
-def _is_told(plan: NoticePlan, notifier: str, one: RepeatedNotice) -> bool:
-    return plan.is_told(notifier, one.event if isinstance(one.event, Alarm) else None)
+def _notifies(plan: NoticePlan, notifier: str, one: RepeatedNotice) -> bool:
+    return plan.notifies(notifier, one.event if isinstance(one.event, Alarm) else None)
 
 
 def _was_notified(

@@ -40,10 +40,10 @@ class NoticePlan:
         later_ms = now_ms + self.escalate_after_ms
         return {
             name: self.at(name, severity, later_ms if name in self.escalate_to else now_ms)
-            for name in self.notifiers if self.is_told(name, alarm)
+            for name in self.notifiers if self.notifies(name, alarm)
         }  # fmt: skip
 
-    def is_told(self, name: str, alarm: Alarm | None) -> bool:
+    def notifies(self, name: str, alarm: Alarm | None) -> bool:
         """Whether a notifier is told of an alarm; of an incident (None) those are that have no
         route."""
         if alarm is None:
@@ -55,7 +55,7 @@ class NoticePlan:
         return {
             name: self.at(name, severity, now_ms)
             for name in self.notifiers
-            if self.is_told(name, None) and (name not in self.escalate_to or name in reached)
+            if self.notifies(name, None) and (name not in self.escalate_to or name in reached)
         }
 
     @property

@@ -67,10 +67,10 @@ class VisibleUpdates:
         """The newest alarms, newest first."""
         services = self.feed.services
         register, zone, t = services.register.read(), services.site.tz, texts(language)
-        newest = [one for one in self.live.alarms if self._is_shown(one)][-most:]
+        newest = [one for one in self.live.alarms if self._concerns(one)][-most:]
         return [live_alarm(one, register, zone, t) for one in reversed(newest)]
 
-    def _is_shown(self, alarm: Alarm) -> bool:
+    def _concerns(self, alarm: Alarm) -> bool:
         viewer = self.live.viewer
         return not self.only_concerning() or concerns(viewer, alarm.district_id, alarm.visible_to)
 
@@ -78,7 +78,7 @@ class VisibleUpdates:
         delta = self.live.visible_delta(update.delta)
         if delta is update.delta:
             return update
-        shown = frozenset(one.alarm_id for one in delta.alarms if self._is_shown(one))
+        shown = frozenset(one.alarm_id for one in delta.alarms if self._concerns(one))
         alarms = {
             language: [row for row in rows if row["id"] in shown]
             for language, rows in update.alarms.items()

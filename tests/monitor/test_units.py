@@ -312,7 +312,7 @@ SHOWN_MS = 1_000
 
 
 @dataclass
-class Heard:
+class PageTraffic:
     """All that a page was sent: its text, what it fetched, what came by its websocket."""
 
     texts: list[str] = field(default_factory=list)
@@ -337,14 +337,14 @@ FINDING = frozenset({"alarms", "map", "watch", "live", "proposals", "questions"}
 """Pages that show a rule or its alarms to who may see them."""
 
 
-def walked(units: Units, browser: Browser, who: str, pages: Iterable[str], fire: str) -> dict[str, Heard]:
+def walked(units: Units, browser: Browser, who: str, pages: Iterable[str], fire: str) -> dict[str, PageTraffic]:
     """Each page opened, and an alarm raised while they are: what came to each."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.add_cookies([{"name": "databus_console", "value": units.cookies[who], "url": units.url}])
-    heard: dict[str, Heard] = {}
+    heard: dict[str, PageTraffic] = {}
     opened: list[tuple[str, Page]] = []
     for name in pages:
-        heard[name] = Heard()
+        heard[name] = PageTraffic()
         for path in PATHS[name]:
             page = context.new_page()
             heard[name].listen(page)
