@@ -37,6 +37,8 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
     where, references = rule.command.where, rules.references
     listed = _listed(rule, attributes, references, now_ms)
     alarm = _alarm(rule, candidate, message, attributes, listed, now_ms)
+    district = rules.references.places.district_of(alarm.checkpoint_id, alarm.camera_ip)
+    alarm = msgspec.structs.replace(alarm, district_id=district)
     if where is None:
         return alarm
     branch = true_branch(where, attributes, times_ms, references)[:MAX_BRANCH_CHARACTERS]
@@ -90,6 +92,7 @@ def _alarm(
         target=meant_plate(rule.command, attributes) or on_list
         or target_of_reading(attributes.get(PLATE, "")),
         listed=listed,
+        visible_to=rule.command.visible_to,
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

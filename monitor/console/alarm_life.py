@@ -88,7 +88,7 @@ class AlarmLifecycle:
         )
         name = t(f"alarm_op.{op}")
         try:
-            done = await ask(view.services, request)
+            done = await ask(view.services, view.principal.viewer, request)
         except FAULTS as error:
             zone = view.services.site.tz
             why_not = t("alarm.failed", op=name, why=alarm_fault_text(error, t, zone))

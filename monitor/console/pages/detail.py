@@ -35,6 +35,7 @@ from monitor.console.rows import (
     listed_facts,
     picture_caption,
     place_field,
+    visible_facts,
     written_plate,
 )
 from monitor.i18n import Texts
@@ -202,9 +203,9 @@ class DetailPanel:
     async def _alarm(self, alarm_id: str) -> Alarm | None:
         """As stored, for only there it has the copies of its pictures; else as it came live."""
         services = self._view.services
-        live = next((a for a in services.hub.live.alarms if a.alarm_id == alarm_id), None)
+        live, viewer = self._view.live.alarm(alarm_id), self._view.principal.viewer
         try:
-            stored = await services.alarms.run(lambda r: r.alarm(alarm_id))
+            stored = await services.alarms.run(lambda r: r.alarm(alarm_id, viewer=viewer))
         except QueryUnavailable:
             if live is None:
                 raise
@@ -243,6 +244,7 @@ class DetailPanel:
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
                 *listed_facts(row["listed"], t),
                 *further_facts(row, t),
+                *visible_facts(row, t),
             ]
         )
         with ui.element("div").classes("bar"):
