@@ -33,6 +33,7 @@ from monitor.console.rows import (
     further_facts,
     key_text,
     listed_facts,
+    misread_facts,
     picture_caption,
     place_field,
     written_plate,
@@ -241,6 +242,7 @@ class DetailPanel:
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
+                *misread_facts(row["misread"], t),
                 *listed_facts(row["listed"], t),
                 *further_facts(row, t),
             ]
