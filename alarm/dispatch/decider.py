@@ -94,6 +94,11 @@ class CommandDecider:
         self._next: dict[TopicPartition, int] = {}
         self._topics: DecisionTopics | None = None
 
+    @property
+    def decides(self) -> bool:
+        """Whether the lock is held and all that was decided is known."""
+        return bool(self._next)
+
     def run(self) -> None:
         """Until stopped. While the bus is away commands wait; alarms do not depend on it."""
         while not self._stopping.is_set():
