@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from alarm.rules.index_cells import IndexCells, Values
 from alarm.rules.reading_parts import PlateTexts, ReadingParts, texts_of_plate
-from bus.contracts.alarms import PricedReading
+from bus.contracts.alarms import ReadingPrice
 from bus.contracts.expressions import Resemblance
 from bus.domain.fuzzy_plate import (
     USUAL_HIGHEST,
@@ -86,13 +86,13 @@ class FuzzyPlates:
         """The lowest price of the record's reading; None where it is too high for each plate."""
         return min((price for price, _, _ in self._priced(attributes)), default=None)
 
-    def cheapest(self, attributes: Mapping[str, str]) -> PricedReading | None:
+    def cheapest(self, attributes: Mapping[str, str]) -> ReadingPrice | None:
         """The same with the plate that was meant and what was read; the first of several."""
         found = min(self._priced(attributes), key=itemgetter(0), default=None)
         if found is None:
             return None
         price, read, (plate, highest) = found
-        return PricedReading(plate=plate, read=read, price=round(price, 3), highest=highest)
+        return ReadingPrice(plate=plate, read=read, price=round(price, 3), highest=highest)
 
     def _priced(self, attributes: Mapping[str, str]) -> Iterator[tuple[float, str, FuzzyPlate]]:
         """Each reading that is cheap enough for one of the plates."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from alarm.rules.fuzzy_plates import resembled
-from bus.contracts.alarms import PricedReading
+from bus.contracts.alarms import ReadingPrice
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Expression, Leaf, Negation, OneOf, Resemblance
 from bus.domain.expressions.rule_tree import tree_of
@@ -18,31 +18,31 @@ from bus.domain.expressions.tree import parts_of
 from bus.domain.rule_values import PLATE, values_of, wanted
 
 
-class MeantPlate(NamedTuple):
+class TargetPlate(NamedTuple):
     """`plate`: that the rule names and the record is one of, or was read as; empty where it names
     none. `misread`: what was read, where that is another one."""
 
     plate: str = ""
-    misread: PricedReading | None = None
+    misread: ReadingPrice | None = None
 
 
-def meant_plate(command: WatchCommand, attributes: Mapping[str, str]) -> MeantPlate:
+def meant_plate(command: WatchCommand, attributes: Mapping[str, str]) -> TargetPlate:
     """Of a record that meets the rule."""
     form = attributes.get(PLATE, "")
     tree = tree_of(command) if form else None
     if tree is None:
-        return MeantPlate()
+        return TargetPlate()
     known = values_of(PLATE, form)
     leaves = list(_asked(tree))
     for leaf in leaves:
         if isinstance(leaf, OneOf) and leaf.attribute == PLATE:
             for plate in filter(None, (wanted(PLATE, one) for one in leaf.values)):
                 if plate in known:
-                    return MeantPlate(plate)
+                    return TargetPlate(plate)
     return _resembled(leaves, attributes)
 
 
-def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> MeantPlate:
+def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> TargetPlate:
     """The plate whose misreading is the cheapest, the first by name of several; one that was read
     as it is before all."""
     asked = (
@@ -50,9 +50,9 @@ def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> MeantPlate:
     )
     found = list(filter(None, asked))
     if not found:
-        return MeantPlate()
+        return TargetPlate()
     best = min(found, key=lambda one: (one.read != one.plate, one.price, one.plate))
-    return MeantPlate(best.plate, best if best.read != best.plate else None)
+    return TargetPlate(best.plate, best if best.read != best.plate else None)
 
 
 def _asked(tree: Expression) -> Iterator[Leaf]:

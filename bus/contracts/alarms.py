@@ -46,7 +46,7 @@ class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     is_overdue: bool = False
 
 
-class PricedReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReadingPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was read where another plate was meant: `plate` is that of the rule, `read` what was
     taken for it (`?`: a character that was not read), `price` what that costs, of at most
     `highest`, in units of a misreading without evidence."""
@@ -95,7 +95,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     is_emergency: bool = False
     target: str = ""
     listed: ListedPlate | None = None
-    misread: PricedReading | None = None
+    misread: ReadingPrice | None = None
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from bus.contracts.alarms import Alarm, Incident, NoticeDigest, PricedReading
+from bus.contracts.alarms import Alarm, Incident, NoticeDigest, ReadingPrice
 from bus.domain.plates import plate_text
 
 Language = Literal["zh", "en"]
@@ -100,7 +100,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
     return _composed(alarm.severity, line, rows, language)
 
 
-def _meant(misread: PricedReading | None, text: str) -> str:
+def _meant(misread: ReadingPrice | None, text: str) -> str:
     return text.format_map(msgspec.structs.asdict(misread)) if misread else ""
 
 

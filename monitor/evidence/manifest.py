@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarm_states import AlarmState
-from bus.contracts.alarms import Alarm, PricedReading
+from bus.contracts.alarms import Alarm, ReadingPrice
 from bus.contracts.pictures import keys_of_pictures
 from bus.contracts.register import Register
 from bus.domain.plates import plate_text
@@ -77,7 +77,7 @@ class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     raised_at: str
     attributes: dict[str, str]
-    misread: PricedReading | None = None
+    misread: ReadingPrice | None = None
     stage: str = "open"
     owner: str = ""
     history: list[EvidenceStep] = []

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
-from bus.contracts.alarms import Alarm, Incident, PricedReading
+from bus.contracts.alarms import Alarm, Incident, ReadingPrice
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
 from ingest.store.open import open_store
@@ -365,7 +365,7 @@ def _rejected(device: Device, received: int, i: int) -> RejectedRow:
     )
 
 
-MISREAD = PricedReading(plate="浙B1Z345", read="浙B12345", price=0.512, highest=1.0)
+MISREAD = ReadingPrice(plate="浙B1Z345", read="浙B12345", price=0.512, highest=1.0)
 """Of the third target."""
 
 

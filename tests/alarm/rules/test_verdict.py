@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from alarm.rules import compile_rules, verdict
-from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Candidate, PricedReading
+from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Candidate, ReadingPrice
 from bus.contracts.commands import WatchCommand
 from bus.domain.misreading_prices import measured_prices
 from bus.domain.rule_check import parsed_where
@@ -88,7 +88,7 @@ def test_a_candidate_without_a_record_is_an_error_of_the_message(text: str) -> N
         verdict(compile_rules([RULE]), broken, 300)
 
 
-def misread(text: str, read: str, confidences: str = "") -> PricedReading | None:
+def misread(text: str, read: str, confidences: str = "") -> ReadingPrice | None:
     rule = msgspec.structs.replace(RULE, match={}, where=parsed_where("vehicle", text, "Asia/Shanghai"))
     record = {**RECORD, "车牌号码": read, "车牌逐字置信度": confidences}
     alarm = verdict(compile_rules([rule]), candidate(record), 300)
@@ -105,7 +105,7 @@ def test_an_alarm_of_a_misread_plate_says_what_was_read_and_what_that_costs() ->
     assert unsure is not None
     assert (sure.plate, sure.read, sure.highest) == ("浙A8D345", "浙A80345", 1.5)
     assert 0 < unsure.price < sure.price <= 1.5
-    assert misread(text, "浙A8?345") == PricedReading(
+    assert misread(text, "浙A8?345") == ReadingPrice(
         plate="浙A8D345", read="浙A8?345", price=unread_price("D"), highest=1.5
     )
 

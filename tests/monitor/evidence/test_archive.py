@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.contracts.alarms import Alarm, PricedReading
+from bus.contracts.alarms import Alarm, ReadingPrice
 from bus.contracts.register import Checkpoint, Register
 from bus.domain.alarm_life import no_state
 from ingest.store.port import RecordRow
@@ -142,7 +142,7 @@ def test_the_page_shows_all_of_it_and_runs_nothing_of_a_device(language: str) ->
      ("en", "read 浙A12345, meant 浙A1Z345, price 0.51 of at most 1.00")],
 )  # fmt: skip
 def test_of_a_misread_plate_page_and_manifest_say_which_one_is_meant(language: str, text: str) -> None:
-    reading = PricedReading(plate="浙A1Z345", read="浙A12345", price=0.512, highest=1.0)
+    reading = ReadingPrice(plate="浙A1Z345", read="浙A12345", price=0.512, highest=1.0)
     found = alarm(misread=reading)
     manifest, files = pack([of_alarm(found, row(1), REGISTER, ZONE)], found, language)
     assert manifest.alarm is not None
