@@ -405,8 +405,16 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         raised.strftime("%Y-%m-%d %H:%M:%S"),
         alarm.severity,
         alarm.rule_name or alarm.rule_id,
-        plate_text(alarm.plate_number),
+        plate_text(alarm.plate_number) + _meant(alarm),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
         f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
+
+
+def _meant(alarm: Alarm) -> str:
+    """Beside a plate that was misread, the one that is looked for."""
+    one = alarm.misread
+    if one is None:
+        return ""
+    return f", meant {one.plate}, price {one.price:.2f} of at most {one.highest:.2f}"

@@ -71,6 +71,7 @@ def _alarm(
     now_ms: int,
 ) -> Alarm:
     asked = rule.condition.attributes
+    meant = meant_plate(rule.command, attributes)
     on_list = listed.plate if listed is not None else ""
     return Alarm(
         alarm_id=f"{candidate.rule_id}:{candidate.record_id}",
@@ -89,10 +90,10 @@ def _alarm(
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in asked if name in attributes},
-        target=meant_plate(rule.command, attributes) or on_list
-        or target_of_reading(attributes.get(PLATE, "")),
+        target=meant.plate or on_list or target_of_reading(attributes.get(PLATE, "")),
         listed=listed,
         visible_to=rule.command.visible_to,
+        misread=meant.misread,
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

@@ -46,6 +46,17 @@ class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     is_overdue: bool = False
 
 
+class ReadingPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was read where another plate was meant: `plate` is that of the rule, `read` what was
+    taken for it (`?`: a character that was not read), `price` what that costs, of at most
+    `highest`, in units of a misreading without evidence."""
+
+    plate: str
+    read: str
+    price: float
+    highest: float
+
+
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" +
     record_id.
@@ -60,8 +71,9 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     separate or stand for a character that was not read. `target`: the plate of the rule, or of its
     list, that was meant, else what was read of it; empty where nothing says that another record is
     of the same target. `branch`, of a rule whose tree has an `or`: the text of the first of its
-    parts that held. `listed`: of a rule that asks for a list. `is_emergency`: its rule was in force
-    without an approval. `visible_to`: the units that see it, as its rule said then; none:
+    parts that held. `listed`: of a rule that asks for a list. `misread`: where the rule is
+    about a plate that may be misread, and another one was read. `is_emergency`: its rule was in
+    force without an approval. `visible_to`: the units that see it, as its rule said then; none:
     everybody. `district_id`: where the register had its place then; empty: nowhere.
     """
 
@@ -84,6 +96,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     is_emergency: bool = False
     target: str = ""
     listed: ListedPlate | None = None
+    misread: ReadingPrice | None = None
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False

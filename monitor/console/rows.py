@@ -176,6 +176,17 @@ def listed_facts(listed: Row | None, t: Texts) -> list[tuple[str, str]]:
     ]
 
 
+def misread_facts(misread: Row | None, t: Texts) -> list[tuple[str, str]]:
+    """What was read where another plate was meant, and what that costs."""
+    return [(t("detail.misread"), misread_text(misread, t))] if misread else []
+
+
+def misread_text(misread: Row, t: Texts) -> str:
+    """As one sentence."""
+    prices = {name: f"{misread[name]:.2f}" for name in ("price", "highest")}
+    return t("reading.misread", plate=misread["plate"], read=misread["read"], **prices)
+
+
 def key_text(key: str, t: Texts) -> str:
     """The name of a key of a device's message; in Chinese the key itself is its name."""
     attribute = _ATTRIBUTES.get(key, "")

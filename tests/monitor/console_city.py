@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
-from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.alarms import Alarm, Incident, ReadingPrice
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
 from bus.domain.visibility import Viewer, concerns, may_see
@@ -366,6 +366,10 @@ def _rejected(device: Device, received: int, i: int) -> RejectedRow:
     )
 
 
+MISREAD = ReadingPrice(plate="浙B1Z345", read="浙B12345", price=0.512, highest=1.0)
+"""Of the third target."""
+
+
 def alarms(now_ms: int, count: int = 30) -> list[Alarm]:
     """The stolen car on the run and two quieter targets; oldest first."""
     reg, made = register(), []
@@ -394,6 +398,7 @@ def alarms(now_ms: int, count: int = 30) -> list[Alarm]:
                 camera_ip="10.1.0.5",
                 picture_url=f"http://127.0.0.1:8650/pictures/car-{i % 12}.png",
                 attributes={"vehicle_color": "白色"},
+                misread=MISREAD if number == MISREAD.read else None,
             )
         )
     return made
