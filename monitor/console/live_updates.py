@@ -1,13 +1,14 @@
-"""What pages listen to: the hub's deltas and the numbers on top, each prepared once per language.
+"""What pages listen to: the hub's deltas and the numbers on top, each prepared once per language,
+to the text that goes to the browsers: fifty pages do not make fifty texts of the same rows.
 
 Listeners unsubscribe themselves with their page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nicegui import Event
 
@@ -16,19 +17,38 @@ from bus.domain.visibility import Viewer, concerns
 from monitor.api.kpis import Kpis
 from monitor.api.services import ConsoleServices
 from monitor.cluster.events import ClusterEvent as ClusterEvent
-from monitor.console.rows import live_alarm, live_record
+from monitor.console.rows import Row, live_alarm, live_record
 from monitor.i18n import LANGUAGES, texts
 from monitor.live.live_state import Delta
 from monitor.live.visible_live import VisibleLive
 
 
 @dataclass(frozen=True)
+class AlarmTexts:
+    """Rows of alarms in every language, newest first, and the texts made of some of them: one for
+    all readers who see the same."""
+
+    rows: Mapping[str, Sequence[Row]]
+    _made: dict[frozenset[str], Mapping[str, str]] = field(default_factory=dict)
+
+    def of(self, alarm_ids: frozenset[str]) -> Mapping[str, str]:
+        """Those of these alarms, as JSON."""
+        if alarm_ids not in self._made:
+            self._made[alarm_ids] = {
+                language: _json([row for row in rows if row["id"] in alarm_ids])
+                for language, rows in self.rows.items()
+            }
+        return self._made[alarm_ids]
+
+
+@dataclass(frozen=True)
 class Update:
-    """One delta with its rows in every language."""
+    """One delta with its rows as JSON in every language, newest first; empty: no rows."""
 
     delta: Delta
-    records: dict[str, list[dict[str, Any]]]
-    alarms: dict[str, list[dict[str, Any]]]
+    records: Mapping[str, str]
+    alarms: Mapping[str, str]
+    texts: AlarmTexts
 
 
 @dataclass(frozen=True)
@@ -79,11 +99,7 @@ class VisibleUpdates:
         if delta is update.delta:
             return update
         shown = frozenset(one.alarm_id for one in delta.alarms if self._concerns(one))
-        alarms = {
-            language: [row for row in rows if row["id"] in shown]
-            for language, rows in update.alarms.items()
-        }
-        return Update(delta, update.records, alarms)
+        return Update(delta, update.records, update.texts.of(shown), update.texts)
 
 
 @dataclass
@@ -123,6 +139,14 @@ class LiveUpdates:
         records, alarms = {}, {}
         for language in LANGUAGES:
             t = texts(language)
-            records[language] = [live_record(r, register, zone, t) for r in reversed(delta.rows)]
+            records[language] = _json(
+                [live_record(r, register, zone, t) for r in reversed(delta.rows)]
+            )
             alarms[language] = [live_alarm(a, register, zone, t) for a in reversed(delta.alarms)]
-        self.updates.emit(Update(delta, records, alarms))
+        prepared = AlarmTexts(alarms)
+        every = prepared.of(frozenset(one.alarm_id for one in delta.alarms))
+        self.updates.emit(Update(delta, records, every, prepared))
+
+
+def _json(rows: Sequence[Row]) -> str:
+    return json.dumps(rows, ensure_ascii=False) if rows else ""
