@@ -7,7 +7,7 @@ Listeners unsubscribe themselves with their page.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from nicegui import Event
@@ -24,31 +24,21 @@ from monitor.live.visible_live import VisibleLive
 
 
 @dataclass(frozen=True)
-class AlarmTexts:
-    """Rows of alarms in every language, newest first, and the texts made of some of them: one for
-    all readers who see the same."""
-
-    rows: Mapping[str, Sequence[Row]]
-    _made: dict[frozenset[str], Mapping[str, str]] = field(default_factory=dict)
-
-    def of(self, alarm_ids: frozenset[str]) -> Mapping[str, str]:
-        """Those of these alarms, as JSON."""
-        if alarm_ids not in self._made:
-            self._made[alarm_ids] = {
-                language: _json([row for row in rows if row["id"] in alarm_ids])
-                for language, rows in self.rows.items()
-            }
-        return self._made[alarm_ids]
-
-
-@dataclass(frozen=True)
 class Update:
-    """One delta with its rows as JSON in every language, newest first; empty: no rows."""
+    """One delta with its rows as JSON, made once for all pages: by language, then by id, newest
+    first."""
 
     delta: Delta
-    records: Mapping[str, str]
-    alarms: Mapping[str, str]
-    texts: AlarmTexts
+    record_rows: dict[str, dict[str, str]]
+    alarm_rows: dict[str, dict[str, str]]
+
+    def records(self, language: str) -> str:
+        """A list as JSON; empty: no rows."""
+        return _json_list(self.record_rows[language])
+
+    def alarms(self, language: str) -> str:
+        """A list as JSON; empty: no rows."""
+        return _json_list(self.alarm_rows[language])
 
 
 @dataclass(frozen=True)
@@ -99,7 +89,11 @@ class VisibleUpdates:
         if delta is update.delta:
             return update
         shown = frozenset(one.alarm_id for one in delta.alarms if self._concerns(one))
-        return Update(delta, update.records, update.texts.of(shown), update.texts)
+        alarms = {
+            language: {alarm_id: row for alarm_id, row in rows.items() if alarm_id in shown}
+            for language, rows in update.alarm_rows.items()
+        }
+        return Update(delta, update.record_rows, alarms)
 
 
 @dataclass
@@ -139,14 +133,18 @@ class LiveUpdates:
         records, alarms = {}, {}
         for language in LANGUAGES:
             t = texts(language)
-            records[language] = _json(
-                [live_record(r, register, zone, t) for r in reversed(delta.rows)]
+            records[language] = _by_id(
+                live_record(r, register, zone, t) for r in reversed(delta.rows)
             )
-            alarms[language] = [live_alarm(a, register, zone, t) for a in reversed(delta.alarms)]
-        prepared = AlarmTexts(alarms)
-        every = prepared.of(frozenset(one.alarm_id for one in delta.alarms))
-        self.updates.emit(Update(delta, records, every, prepared))
+            alarms[language] = _by_id(
+                live_alarm(a, register, zone, t) for a in reversed(delta.alarms)
+            )
+        self.updates.emit(Update(delta, records, alarms))
 
 
-def _json(rows: Sequence[Row]) -> str:
-    return json.dumps(rows, ensure_ascii=False) if rows else ""
+def _by_id(rows: Iterable[Row]) -> dict[str, str]:
+    return {str(row["id"]): json.dumps(row, ensure_ascii=False) for row in rows}
+
+
+def _json_list(rows: dict[str, str]) -> str:
+    return f"[{','.join(rows.values())}]" if rows else ""

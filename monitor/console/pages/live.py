@@ -169,7 +169,7 @@ def _records(view: View, detail: DetailPanel) -> None:
 
     def push(update: Update) -> None:
         if not paused["paused"]:
-            _prepend(made, update.records[t.language], most)
+            _prepend(made, update.records(t.language), most)
 
     view.feed.updates.subscribe(push)
 
@@ -194,7 +194,7 @@ def _alarms(view: View, detail: DetailPanel) -> None:
     if view.principal.districts:
         _districts_button(view, bar, made)
     view.feed.updates.subscribe(
-        lambda update: _prepend(made, update.alarms[t.language], ALARM_ROWS)
+        lambda update: _prepend(made, update.alarms(t.language), ALARM_ROWS)
     )
 
 
