@@ -64,6 +64,8 @@ WITHIN_S = 60.0
 NORTH = ("li", "zhao")
 OTHER_REASON = {"x-reason": "theft", "x-case": "K-2"}
 COMMON_PLATE = "浙A5Z2M8"
+NEAR, FAR = "中山路1号路口", "湖滨街6号路口"
+"""Places of the districts d0 and d2."""
 def marks_in(text: str, asked: str = "") -> list[str]:
     """What was planted and stands in a text, but for what the question itself has said."""
     for said in sorted({RULE, ENDED, WAITING, ALARM, PLATE, quote(PLATE)}, key=len, reverse=True):
@@ -92,9 +94,11 @@ class Units:
             )  # fmt: skip
         return self.clients[who].request(method, path, json=body)
 
-    def fire(self, rule_id: str, record_id: str, captured_at_ms: int, plate: str = PLATE) -> None:
+    def fire(
+        self, rule_id: str, record_id: str, captured_at_ms: int, plate: str = PLATE, place: str = "c1"
+    ) -> None:
         """A record of the plate has passed: what a stream of candidates says of it."""
-        body = {"卡口编号": "c1", "车牌号码": plate, "抓拍时间": "2026-11-24 17:25:34"}
+        body = {"卡口编号": place, "车牌号码": plate, "抓拍时间": "2026-11-24 17:25:34"}
         candidate = Candidate(
             rule_id=rule_id, rule_version=1, record_id=record_id, kind="vehicle", received_at_ms=now_ms(),
             captured_at_ms=captured_at_ms, record=json.dumps(body, ensure_ascii=False),
@@ -155,7 +159,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
     for name, unit in (("li", "north"), ("zhao", "north"), ("wang", "south"), ("chen", ""), ("admin", "")):
         roles = EVERYBODY if name != "chen" else EVERYBODY - {AccountRole.OPERATIONS}
         store.add(name, "correct horse", roles)
-        store.set_unit(name, unit, ["330102"] if unit else [])
+        store.set_unit(name, unit, ["d0"] if unit else [])
     told = {name: folder / f"{name}.told" for name in ("north", "south", "everybody")}
     notices = NoticeSettings(
         command=writes_to(told["everybody"]), alarm_log=str(folder / "alarms.log"),
@@ -197,6 +201,12 @@ def browser() -> Iterator[Browser]:
 
 def plant(made: Units) -> None:
     at_ms = now_ms()
+    common = DecidedRule(
+        rule_id="common", op="put", version=1, name="common", match={"plate_number": [COMMON_PLATE]}, quiet_s=0
+    )
+    to = producer(made.bootstrap)
+    to.produce(STATE_WATCHLIST, key="common", value=msgspec.json.encode(common))
+    to.flush(20)
     for rule_id in (RULE, ENDED):
         made.put_in_force(rule_id)
     made.fire(RULE, "planted-record-7f3a", at_ms)
@@ -279,13 +289,6 @@ def test_nobody_is_given_an_alarm_that_he_does_not_see(units: Units) -> None:
 def test_notices_reach_the_unit_and_the_servers_own_log_alone(units: Units) -> None:
     """Of an alarm that everybody sees all of them are told."""
     until(lambda: units.notices["north"].exists())
-    common = DecidedRule(
-        rule_id="common", op="put", version=1, name="common", match={"plate_number": [COMMON_PLATE]}, quiet_s=0
-    )
-    to = producer(units.bootstrap)
-    to.produce(STATE_WATCHLIST, key="common", value=msgspec.json.encode(common))
-    to.flush(20)
-    until(lambda: any(one["rule_id"] == "common" for one in units.ask("li", "GET", "/api/watch").json()["rows"]))
     units.fire("common", "seen-by-all", now_ms(), COMMON_PLATE)
     for path in units.notices.values():
         until(lambda path=path: path.exists() and b"seen-by-all" in path.read_bytes())
@@ -379,3 +382,33 @@ def test_the_same_walk_as_a_member_of_the_unit_finds_it(units: Units, browser: B
         found = "\n".join(heard[name].texts)
         assert (REASON["x-reason"] if name == "questions" else TITLE) in found, name
     assert any("planted-while-north-looks-7f3a" in text for text in heard["live"].texts[:-1])
+
+
+def test_lists_begin_with_the_alarms_of_ones_own_districts(units: Units, browser: Browser) -> None:
+    """What is of another district is a click away, and stands in the address; API and live page do the same."""
+    for record_id, place in (("near", "330100#0#0#0"), ("far", "330100#5#5#0"), ("nowhere", "unknown")):
+        units.fire("common", record_id, now_ms(), COMMON_PLATE, place)
+        until(lambda record_id=record_id: units.stored(f"common:{record_id}"))
+
+    def asked(who: str, query: str) -> set[str]:
+        rows = units.ask(who, "GET", f"/api/alarms?rule=common&{query}").json()["rows"]
+        return {one["record_id"] for one in rows} & {"near", "far", "nowhere"}
+
+    assert asked("li", "districts=mine") == {"near", "nowhere"}
+    assert asked("li", "") == asked("chen", "districts=mine") == {"near", "far", "nowhere"}
+    assert asked("li", "district=d2") == {"far"}
+    assert asked("li", "kind=face") == set()
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.add_cookies([{"name": "databus_console", "value": units.cookies["li"], "url": units.url}])
+    for path in ("/alarms?rule=common", "/live"):
+        page = context.new_page()
+        page.goto(units.url + path)
+        near, far = (page.locator(".ag-row", has_text=name) for name in (NEAR, FAR))
+        near.first.wait_for()
+        assert far.count() == 0
+        page.locator("[data-filter=districts]").click()
+        far.first.wait_for()
+        assert "districts=all" in page.url
+        page.locator("[data-filter=districts]").click()
+        far.first.wait_for(state="detached")
+    context.close()

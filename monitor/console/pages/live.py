@@ -9,7 +9,7 @@ from nicegui import ui
 from bus.domain.kinds import KINDS
 from monitor.api.kpis import Kpis
 from monitor.api.services import midnight_ms
-from monitor.console.elements import grid, line_chart, panel, update_rows
+from monitor.console.elements import grid, line_chart, panel
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.pages.detail import DetailPanel
@@ -208,7 +208,8 @@ def _districts_button(view: View, bar: ui.element, made: ui.aggrid) -> None:
     def show() -> None:
         is_mine = view.only_concerning
         button.set_text(view.t("alarm.scope_all" if is_mine else "alarm.scope_mine"))
-        update_rows(made, view.feed.alarms_now(view.t.language, ALARM_ROWS))
+        rows = json.dumps(view.feed.alarms_now(view.t.language, ALARM_ROWS), ensure_ascii=False)
+        ui.run_javascript(f"getElement({made.id})?.api?.setGridOption('rowData', {rows})")
 
     async def toggle() -> None:
         await view.address.go({"districts": "all" if view.only_concerning else ""})
