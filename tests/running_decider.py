@@ -21,9 +21,12 @@ DECIDED = (*_MACHINES, *(one.state_topic for one in _MACHINES.values()), EVENT_C
 
 
 @contextmanager
-def running_decider(bootstrap: str, policy: PolicySettings = NO_POLICY) -> Iterator[None]:
+def running_decider(
+    bootstrap: str, policy: PolicySettings = NO_POLICY, *, is_awaited: bool = True
+) -> Iterator[None]:
     """For as long as the block lasts, and ready: whoever asks waits a few seconds only, which a
-    group's first member may need beside other tests. Its topics have to be there."""
+    group's first member may need beside other tests. Its topics have to be there. `is_awaited`:
+    not where it has to wait itself."""
     stopping = threading.Event()
     decider = CommandDecider(
         SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics(),
@@ -33,7 +36,7 @@ def running_decider(bootstrap: str, policy: PolicySettings = NO_POLICY) -> Itera
     thread.start()
     try:
         deadline = time.monotonic() + READY_S
-        while not decider.decides:
+        while is_awaited and not decider.decides:
             assert time.monotonic() < deadline, "the decider is not ready"
             thread.join(POLL_S)
         yield

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import CommandRequest
+from alarm.decisions.rule_visibility import asker_of
 from bus.contracts.command_codes import (
     EMERGENCY_HOURS,
     EMERGENCY_RENEWED,
@@ -95,7 +96,9 @@ def _check_emergency(
         raise RuleError(
             "match", f"an emergency names at most {MAX_EMERGENCY_TARGETS} plates", "value_count"
         )
-    before = known.proposals.recent_emergency(targets, now_ms, request.command_id)
+    before = known.proposals.recent_emergency(
+        targets, now_ms, request.command_id, asker_of(command)
+    )
     if before is not None:
         raise RuleError(
             "emergency_hours",

@@ -37,10 +37,12 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
     where, references = rule.command.where, rules.references
     listed = _listed(rule, attributes, references, now_ms)
     alarm = _alarm(rule, candidate, message, attributes, listed, now_ms)
-    if where is None:
-        return alarm
-    branch = true_branch(where, attributes, times_ms, references)[:MAX_BRANCH_CHARACTERS]
-    return msgspec.structs.replace(alarm, branch=branch)
+    branch = "" if where is None else true_branch(where, attributes, times_ms, references)
+    return msgspec.structs.replace(
+        alarm,
+        district_id=rules.references.places.district_of(alarm.checkpoint_id, alarm.camera_ip),
+        branch=branch[:MAX_BRANCH_CHARACTERS],
+    )
 
 
 def _listed(
@@ -69,6 +71,7 @@ def _alarm(
     now_ms: int,
 ) -> Alarm:
     asked = rule.condition.attributes
+    meant = meant_plate(rule.command, attributes)
     on_list = listed.plate if listed is not None else ""
     return Alarm(
         alarm_id=f"{candidate.rule_id}:{candidate.record_id}",
@@ -87,9 +90,10 @@ def _alarm(
         camera_ip=_text(message, "抓拍设备地址"),
         picture_url=next(filter(None, (_text(message, key) for key in _PICTURES)), ""),
         attributes={name: attributes[name] for name in asked if name in attributes},
-        target=meant_plate(rule.command, attributes) or on_list
-        or target_of_reading(attributes.get(PLATE, "")),
+        target=meant.plate or on_list or target_of_reading(attributes.get(PLATE, "")),
         listed=listed,
+        visible_to=rule.command.visible_to,
+        misread=meant.misread,
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

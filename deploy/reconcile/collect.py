@@ -316,15 +316,8 @@ def _expected(totals: TruthTotals, found: Iterable[RecordLine]) -> set[str]:
 
 
 def _raised(settings: Settings) -> Iterable[Alarm]:
-    reader, cursor = open_operations(settings), ""
-    try:
-        while True:
-            alarms, cursor = reader.alarms(page=PageRequest(limit=PAGE, cursor=cursor))
-            yield from alarms
-            if not cursor:
-                return
-    finally:
-        reader.close()
+    with closing(open_operations(settings)) as reader:
+        yield from reader.every_alarm()
 
 
 def _passages(

@@ -22,7 +22,7 @@ class AlarmNotices:
     def __init__(self, view: View) -> None:
         self._view = view
         self._buttons = {kind: self._button(kind) for kind in KINDS}
-        view.feed.updates.subscribe(self._on_update)
+        view.feed.subscribe(self._on_update)
         ui.timer(0.2, self._show, once=True)
 
     def _button(self, kind: str) -> ui.button:
@@ -57,7 +57,6 @@ class AlarmNotices:
         button.props(f"aria-pressed={str(is_on).lower()}")
 
     def _on_update(self, update: Update) -> None:
-        rows = update.alarms[self._view.t.language]
+        rows = update.alarms(self._view.t.language)
         if rows:
-            told = json.dumps(rows[:100], ensure_ascii=False)
-            ui.run_javascript(f"databusAlarms.tell({told})")
+            ui.run_javascript(f"databusAlarms.tell({rows})")

@@ -1,30 +1,90 @@
-"""What pages listen to: the hub's deltas and the numbers on top, each prepared once per language.
+"""What pages listen to: the hub's deltas and the numbers on top, each prepared once per language,
+to the text that goes to the browsers: fifty pages do not make fifty texts of the same rows.
 
 Listeners unsubscribe themselves with their page.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from nicegui import Event
 
+from bus.contracts.alarms import Alarm
+from bus.domain.visibility import Viewer, concerns
 from monitor.api.kpis import Kpis
 from monitor.api.services import ConsoleServices
 from monitor.cluster.events import ClusterEvent as ClusterEvent
-from monitor.console.rows import live_alarm, live_record
+from monitor.console.rows import Row, live_alarm, live_record
 from monitor.i18n import LANGUAGES, texts
 from monitor.live.live_state import Delta
+from monitor.live.visible_live import VisibleLive
 
 
 @dataclass(frozen=True)
 class Update:
-    """One delta with its rows in every language."""
+    """One delta with its rows as JSON by language, newest first, made once for all pages. Of alarms
+    each row by its id: not every page shows all of them."""
 
     delta: Delta
-    records: dict[str, list[dict[str, Any]]]
-    alarms: dict[str, list[dict[str, Any]]]
+    records: dict[str, str]
+    alarm_rows: dict[str, dict[str, str]]
+
+    def alarms(self, language: str) -> str:
+        """A list as JSON; empty: no rows."""
+        return _json_list(self.alarm_rows[language].values())
+
+
+@dataclass(frozen=True)
+class VisibleUpdates:
+    """What one page hears: of alarms only what its reader sees."""
+
+    feed: LiveUpdates
+    live: VisibleLive
+    only_concerning: Callable[[], bool]
+    """Of rows: whether only those are shown that concern the reader first."""
+
+    @property
+    def kpis(self) -> Event[Kpis]:
+        """The numbers on top."""
+        return self.feed.kpis
+
+    @property
+    def polls(self) -> Event[list[ClusterEvent]]:
+        """See `LiveUpdates.polls`."""
+        return self.feed.polls
+
+    def subscribe(self, hear: Callable[[Update], None]) -> None:
+        """Calls `hear` with every delta as its reader may see it."""
+        self.feed.updates.subscribe(lambda update: hear(self._visible(update)))
+
+    def records_now(self, language: str) -> list[dict[str, object]]:
+        """See `LiveUpdates.records_now`."""
+        return self.feed.records_now(language)
+
+    def alarms_now(self, language: str, most: int) -> list[dict[str, object]]:
+        """The newest alarms, newest first."""
+        services = self.feed.services
+        register, zone, t = services.register.read(), services.site.tz, texts(language)
+        newest = [one for one in self.live.alarms if self._concerns(one)][-most:]
+        return [live_alarm(one, register, zone, t) for one in reversed(newest)]
+
+    def _concerns(self, alarm: Alarm) -> bool:
+        viewer = self.live.viewer
+        return not self.only_concerning() or concerns(viewer, alarm.district_id, alarm.visible_to)
+
+    def _visible(self, update: Update) -> Update:
+        delta = self.live.visible_delta(update.delta)
+        if delta is update.delta:
+            return update
+        shown = frozenset(one.alarm_id for one in delta.alarms if self._concerns(one))
+        alarms = {
+            language: {alarm_id: row for alarm_id, row in rows.items() if alarm_id in shown}
+            for language, rows in update.alarm_rows.items()
+        }
+        return Update(delta, update.records, alarms)
 
 
 @dataclass
@@ -53,12 +113,9 @@ class LiveUpdates:
             live_record(one, register, zone, t) for one in reversed(self.services.hub.live.rows)
         ]
 
-    def alarms_now(self, language: str, most: int) -> list[dict[str, object]]:
-        """The newest alarms, newest first."""
-        register, zone = self.services.register.read(), self.services.site.tz
-        t = texts(language)
-        newest = self.services.hub.live.alarms[-most:]
-        return [live_alarm(one, register, zone, t) for one in reversed(newest)]
+    def seen_by(self, viewer: Viewer, only_concerning: Callable[[], bool]) -> VisibleUpdates:
+        """For a page of one person."""
+        return VisibleUpdates(self, self.services.live_for(viewer), only_concerning)
 
     def _on_delta(self, delta: Delta) -> None:
         if not self.updates.callbacks:
@@ -67,6 +124,21 @@ class LiveUpdates:
         records, alarms = {}, {}
         for language in LANGUAGES:
             t = texts(language)
-            records[language] = [live_record(r, register, zone, t) for r in reversed(delta.rows)]
-            alarms[language] = [live_alarm(a, register, zone, t) for a in reversed(delta.alarms)]
+            records[language] = _json_list(
+                _json(live_record(one, register, zone, t)) for one in reversed(delta.rows)
+            )
+            alarms[language] = {
+                one.alarm_id: _json(live_alarm(one, register, zone, t))
+                for one in reversed(delta.alarms)
+            }
         self.updates.emit(Update(delta, records, alarms))
+
+
+def _json(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+def _json_list(rows: Iterable[str]) -> str:
+    """Empty: no rows."""
+    joined = ",".join(rows)
+    return f"[{joined}]" if joined else ""

@@ -19,6 +19,7 @@ from monitor.api.services import ConsoleServices
 from monitor.console.address import SEARCHES
 from monitor.console.layout import NEEDS, PAGES, STATIC, View, page_layout, view_of
 from monitor.console.live_updates import LiveUpdates
+from monitor.console.page_garbage import PageGarbage
 from monitor.console.pages import (
     account,
     accounts,
@@ -81,6 +82,7 @@ def mount_pages(app: FastAPI, services: ConsoleServices) -> None:
         _page(services, feed, name, build, operation)
     _missing_page(services, feed)
     nicegui_app.timer(CHECK_SECONDS, lambda: end_invalid(services))
+    PageGarbage().watch()
     ui.run_with(
         app,
         title="surveillance-data-bus",
@@ -148,12 +150,18 @@ def end_session(session: str) -> None:
 
 
 def end_invalid(services: ConsoleServices) -> None:
-    """Sessions end by time, by a removed account, by a new password: look now and then."""
+    """Sessions end by time, by a removed account, by a new password: look now and then. A page of
+    somebody who has another unit, or other districts, is built anew."""
     clients = [(client, _session_of(client)) for client in list(Client.instances.values())]
-    over = {s for s in {s for _, s in clients if s} if services.sessions.by_hash(s) is None}
+    present = {s: services.sessions.by_hash(s) for s in {s for _, s in clients if s}}
     for client, session in clients:
-        if session in over:
+        if not session:
+            continue
+        principal = present[session]
+        if principal is None:
             _end(client)
+        elif principal.viewer != principal_of(client.request).viewer:
+            _end(client, "location.reload()")
 
 
 def _session_of(client: Client) -> str:
@@ -163,12 +171,12 @@ def _session_of(client: Client) -> str:
         return ""
 
 
-def _end(client: Client) -> None:
+def _end(client: Client, script: str = "databus.leave()") -> None:
     if client.id in _ending:
         return
     _ending.add(client.id)
     client.on_delete(lambda: _ending.discard(client.id))
-    client.run_javascript("databus.leave()")
+    client.run_javascript(script)
     nicegui_app.timer(DELETE_SECONDS, lambda: _delete_connected(client), once=True)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,9 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.register import District
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER, DATA_VEHICLE, STATE_WATCHLIST, TOPICS
+from bus.domain.visibility import EVERYTHING
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.servers.databus import start_broker
 from monitor.live import live_consumer
 from monitor.live.live_consumer import LiveConsumer
 from monitor.live.live_hub import LiveHub
@@ -33,16 +33,6 @@ from monitor.watch.sender_consumer import SenderConsumer
 
 pytestmark = pytest.mark.slow
 WITHIN_S = 60.0
-
-
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[BusSettings]:
-    broker = start_broker(tmp_path / "broker")
-    settings = BusSettings(bootstrap_servers=broker.bootstrap)
-    with closing(Admin(settings, client_id="test")) as admin:
-        admin.ensure_topics(TOPICS.values())
-    yield settings
-    broker.stop()
 
 
 def make_anew(bus: BusSettings, topic: str, partitions: int = 0) -> None:
@@ -92,7 +82,7 @@ async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_to
     """Of the new topic from its first record, whatever lay on the former one; more partitions."""
     hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
-    await until(lambda: hub.consumer.unavailable, "")
+    await until(lambda: hub.unavailable, "")
     for made, partitions in enumerate((0, 7, 2)):
         if made:
             await asyncio.to_thread(make_anew, bus, DATA_VEHICLE, partitions)
@@ -103,7 +93,7 @@ async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_to
                                match={"plate_number": ["浙B00001"]})  # fmt: skip
         await asyncio.to_thread(send, bus, STATE_WATCHLIST, msgspec.json.encode(command))
         wanted = [f"r{version}"]
-        await until(lambda: [one.rule_id for one in hub.live.rules.page(now_ms(), limit=100).rules], wanted)
+        await until(lambda: [one.rule_id for one in hub.live.rules.page(now_ms(), limit=100, viewer=EVERYTHING).rules], wanted)
         await asyncio.to_thread(make_anew, bus, STATE_WATCHLIST)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -138,13 +128,13 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
     reading.set()
     hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
-    await until(lambda: hub.consumer.unavailable, "")
+    await until(lambda: hub.unavailable, "")
     await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 10))
     await until(passed, 10)
     said = lambda: [one.message for one in caplog.records if "were not shown" in one.message]  # noqa: E731
     for unread, end in ((0, 10), (25, 30)):
         if unread:
-            await until(lambda: hub.consumer._recent.reread_since, {})
+            await until(lambda: hub.records._recent.reread_since, {})
             reading.clear()
             held.clear()
             await asyncio.to_thread(held.wait)  # a poll that is under way would take them
@@ -152,7 +142,7 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
         await until(ends_seen, end)
         with closing(Admin(bus, client_id="test")) as admin:
             await asyncio.to_thread(admin.delete_topic, DATA_VEHICLE)
-            await until(lambda: {at.topic for at in hub.consumer._gone}, {DATA_VEHICLE})
+            await until(lambda: {at.topic for at in hub.records._gone}, {DATA_VEHICLE})
             await asyncio.to_thread(admin.create_topic, DATA_VEHICLE, 3)
         await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 5))
         before = passed()
@@ -184,7 +174,7 @@ async def test_the_console_shows_once_what_it_read_before_it_knew_that_the_topic
     may_look.set()
     hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
-    await until(lambda: hub.consumer.unavailable, "")
+    await until(lambda: hub.unavailable, "")
     await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 20))
     await until(passed, 20)
     for sent in (60, 10, 30):

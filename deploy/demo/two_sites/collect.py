@@ -106,15 +106,12 @@ def pictures_of_alarms(b: Settings, cameras: Settings) -> tuple[int, int]:
 
 
 def _alarmed_pictures(site: Settings) -> set[str]:
-    found: set[str] = set()
     with closing(open_operations(site)) as reader:
-        cursor = ""
-        while True:
-            alarms, cursor = reader.alarms(page=PageRequest(limit=PAGE, cursor=cursor))
-            for alarm in alarms:
-                found.update(picture_names(alarm.record, alarm.picture_url))
-            if not cursor:
-                return found
+        return {
+            name
+            for alarm in reader.every_alarm()
+            for name in picture_names(alarm.record, alarm.picture_url)
+        }
 
 
 def _rejected(reader: RecordReader, lines: Iterable[RecordLine]) -> set[str]:

@@ -33,8 +33,10 @@ from monitor.console.rows import (
     further_facts,
     key_text,
     listed_facts,
+    misread_facts,
     picture_caption,
     place_field,
+    visible_facts,
     written_plate,
 )
 from monitor.i18n import Texts
@@ -77,7 +79,7 @@ class DetailPanel:
             "rejected": self._fill_rejected,
         }
         view.address.watch(tuple(self._fill), self._show)
-        view.feed.updates.subscribe(self._on_update)
+        view.feed.subscribe(self._on_update)
         self._dialog.on_value_change(self._closed)
         if any(view.address[name] for name in self._fill):
             ui.timer(0.1, self._show, once=True)
@@ -202,9 +204,9 @@ class DetailPanel:
     async def _alarm(self, alarm_id: str) -> Alarm | None:
         """As stored, for only there it has the copies of its pictures; else as it came live."""
         services = self._view.services
-        live = next((a for a in services.hub.live.alarms if a.alarm_id == alarm_id), None)
+        live, viewer = self._view.live.alarm(alarm_id), self._view.principal.viewer
         try:
-            stored = await services.alarms.run(lambda r: r.alarm(alarm_id))
+            stored = await services.alarms.run(lambda r: r.alarm(alarm_id, viewer=viewer))
         except QueryUnavailable:
             if live is None:
                 raise
@@ -241,8 +243,10 @@ class DetailPanel:
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
+                *misread_facts(row["misread"], t),
                 *listed_facts(row["listed"], t),
                 *further_facts(row, t),
+                *visible_facts(row, t),
             ]
         )
         with ui.element("div").classes("bar"):

@@ -13,7 +13,7 @@ from monitor.console.elements import grid, line_chart, panel
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.pages.detail import DetailPanel
-from monitor.console.rows import Row, column, severity_column
+from monitor.console.rows import column, severity_column
 from monitor.live.live_state import MAX_ALARMS, RATE_SECONDS, RatePoint
 
 TILES = ("rate", "stored", "alarms", "incidents", "latency", "valid")
@@ -50,7 +50,7 @@ class Tiles:
         feed = self._view.feed
         self._show_live()
         self._show_kpis(self._view.services.kpis.value)
-        feed.updates.subscribe(lambda update: self._show_live() if update.delta.rates else None)
+        feed.subscribe(lambda update: self._show_live() if update.delta.rates else None)
         feed.kpis.subscribe(self._show_kpis)
         ui.timer(0.1, self._view.services.kpis.poll, once=True)
 
@@ -72,7 +72,8 @@ class Tiles:
         mean = sum(point.total for point in recent) / len(recent) if recent else None
         self._set("rate", "—" if mean is None else f"{mean:,.0f}" if mean >= 10 else f"{mean:.1f}")
         midnight = midnight_ms(self._view.services.site)
-        today = sum(1 for alarm in live.alarms if alarm.raised_at_ms >= midnight)
+        alarms = self._view.live.alarms
+        today = sum(1 for alarm in alarms if alarm.raised_at_ms >= midnight)
         self._set("alarms", f"{today}+" if today >= MAX_ALARMS else str(today))
         open_ones = len(live.open_incidents())
         self._set("incidents", str(open_ones), "warning" if open_ones else "good")
@@ -142,7 +143,7 @@ def _chart(view: View) -> None:
             values = json.dumps([_at(point, kind) for kind in names])
             ui.run_javascript(f"databus.point({chart.id}, {values}, {RATE_SECONDS})")
 
-    view.feed.updates.subscribe(push)
+    view.feed.subscribe(push)
 
 
 def _at(point: RatePoint, kind: str) -> list[float]:
@@ -170,7 +171,7 @@ def _records(view: View, detail: DetailPanel) -> None:
         if not paused["paused"]:
             _prepend(made, update.records[t.language], most)
 
-    view.feed.updates.subscribe(push)
+    view.feed.subscribe(push)
 
 
 def _alarms(view: View, detail: DetailPanel) -> None:
@@ -185,21 +186,43 @@ def _alarms(view: View, detail: DetailPanel) -> None:
         column(t, "checkpoint", "place", flex=3, minWidth=84, tooltipField="place"),
         column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=74),
     ]
-    with panel(t("live.alarms")):
+    with panel(t("live.alarms")) as bar:
         rows = view.feed.alarms_now(t.language, ALARM_ROWS)
         made = grid(t, columns, label=t("live.alarms"), rowData=rows)
         made.classes("pick").props("aria-live=polite")
     made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["id"]))
-    view.feed.updates.subscribe(
-        lambda update: _prepend(made, update.alarms[t.language], ALARM_ROWS)
+    if view.principal.districts:
+        _districts_button(view, bar, made)
+    view.feed.subscribe(
+        lambda update: _prepend(made, update.alarms(t.language), ALARM_ROWS)
     )
 
 
-def _prepend(made: ui.aggrid, rows: list[Row], most: int) -> None:
+def _districts_button(view: View, bar: ui.element, made: ui.aggrid) -> None:
+    """One's own districts, or all of them."""
+    with bar:
+        ui.element("div").classes("grow")
+        button = ui.button(color=None).classes("header-button").props("data-filter=districts")
+        button.props(f'title="{view.t("alarm.scope_note")}"')
+
+    def show() -> None:
+        is_mine = view.only_concerning
+        button.set_text(view.t("alarm.scope_all" if is_mine else "alarm.scope_mine"))
+        rows = json.dumps(view.feed.alarms_now(view.t.language, ALARM_ROWS), ensure_ascii=False)
+        ui.run_javascript(f"getElement({made.id})?.api?.setGridOption('rowData', {rows})")
+
+    async def toggle() -> None:
+        await view.address.go({"districts": "all" if view.only_concerning else ""})
+
+    button.on_click(toggle)
+    view.address.watch(("districts",), show)
+    show()
+
+
+def _prepend(made: ui.aggrid, rows: str, most: int) -> None:
+    """`rows` is JSON."""
     if rows:
-        ui.run_javascript(
-            f"databus.prepend({made.id}, {json.dumps(rows, ensure_ascii=False)}, {most})"
-        )
+        ui.run_javascript(f"databus.prepend({made.id}, {rows}, {most})")
 
 
 def _pause_button(view: View, bar: ui.element) -> dict[str, bool]:
