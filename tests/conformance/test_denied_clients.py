@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,10 +25,8 @@ from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, is_served
 from bus.errors import ErrorCode
 from bus.protocol.acl_index import AclIndex
-from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
+from bus.protocol.acls import AclBinding, Operation, Pattern, Resource
 from bus.protocol.apis import APIS, ApiKey
-from bus.protocol.frames import decode_response
-from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from bus.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
@@ -49,7 +47,16 @@ from deploy.errors import Unavailable
 from deploy.servers.databus_cluster import start_cluster
 from deploy.servers.kafka import start_kafka
 from deploy.servers.zookeeper import start_zookeeper
-from tests.broker.handlers.test_every_version import FrameSocket
+from tests.broker.security.speakers import (
+    ADMIN,
+    CLIENT,
+    CLUSTER_NAME,
+    DENY,
+    Frames,
+    acl,
+    acls_filter,
+    everything,
+)
 from tests.rotation import drawn
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -62,7 +69,6 @@ SETTINGS = {
     "offsets.topic.replication.factor": "1",
 }
 READY_S = 60.0
-CLUSTER_NAME = "kafka-cluster"
 TOPIC, GONE, MADE = "t", "gone", "made"
 """There; there until it is deleted; not there until it is used."""
 GROUP_CONFIG = 32
@@ -71,15 +77,6 @@ IN_THE_MAKING = (
 )  # fmt: skip
 
 
-class Speaker(NamedTuple):
-    """Who sends: as what principal, and from where."""
-
-    principal: str
-    address: str
-
-
-ADMIN, CLIENT = Speaker("User:ANONYMOUS", "127.0.0.1"), Speaker("User:ANONYMOUS", "127.0.0.2")
-ALLOW, DENY = Permission.ALLOW, Permission.DENY
 OPERATIONS = {
     Resource.TOPIC: ("READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "DESCRIBE_CONFIGS",
                      "ALTER_CONFIGS"),
@@ -88,18 +85,6 @@ OPERATIONS = {
                        "ALTER_CONFIGS", "IDEMPOTENT_WRITE"),
 }  # fmt: skip
 """Those that Kafka knows of each kind of resource."""
-
-
-def acl(
-    kind: Resource, word: str, permission: Permission = ALLOW, name: str = "*",
-    who: Speaker = CLIENT, pattern: Pattern = Pattern.LITERAL,
-) -> AclBinding:  # fmt: skip
-    named = CLUSTER_NAME if kind is Resource.CLUSTER else name
-    return AclBinding(kind, named, pattern, who.principal, who.address, Operation[word], permission)
-
-
-def everything(who: Speaker = CLIENT, *but: Resource) -> list[AclBinding]:
-    return [acl(kind, "ALL", who=who) for kind in OPERATIONS if kind not in but]
 
 
 def _cases() -> Iterator[tuple[str, list[AclBinding]]]:
@@ -195,7 +180,7 @@ def requests(topic_id: bytes, group: str) -> Iterator[Sent]:
     yield ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
     yield ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [
         {"topic": TOPIC, "partitions": [{"partition": 0, "leader_epoch": 0}]}]}
-    yield ApiKey.DESCRIBE_ACLS, 3, _every_acl()
+    yield ApiKey.DESCRIBE_ACLS, 3, acls_filter()
     yield ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [
         {"resource_type": kind, "resource_name": name, "configuration_keys": ["retention.ms"]}
         for kind, name in resources]}
@@ -244,12 +229,7 @@ def requests(topic_id: bytes, group: str) -> Iterator[Sent]:
     yield ApiKey.CREATE_ACLS, 3, {"creations": [
         {"resource_type": 2, "resource_name": "other", "resource_pattern_type": 3,
          "principal": "User:other", "host": "*", "operation": 3, "permission_type": 3}]}
-    yield ApiKey.DELETE_ACLS, 3, {"filters": [{**_every_acl(), "principal_filter": "User:other"}]}  # fmt: skip
-
-
-def _every_acl() -> dict[str, Any]:
-    return {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1,
-            "principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}  # fmt: skip
+    yield ApiKey.DELETE_ACLS, 3, {"filters": [acls_filter(principal_filter="User:other")]}  # fmt: skip
 
 
 def _batch() -> bytes:
@@ -261,9 +241,9 @@ class Cluster:
     under ZooKeeper there is none, and brokers serve its APIs."""
 
     def __init__(self, bootstrap: str, controller: str, served: ListenerType) -> None:
-        self._admin = _Frames(bootstrap, ADMIN)
-        self._client = _Frames(bootstrap, CLIENT)
-        self._node = _Frames(controller or bootstrap, CLIENT)
+        self._admin = Frames(bootstrap, ADMIN)
+        self._client = Frames(bootstrap, CLIENT)
+        self._node = Frames(controller or bootstrap, CLIENT)
         self._served = served
         self._nodes_speak_at = ListenerType.CONTROLLER if controller else served
         self._prepared = False
@@ -290,7 +270,7 @@ class Cluster:
 
     def set_acls(self, acls: Sequence[AclBinding]) -> None:
         """These and no others are in force for the client when this returns."""
-        of_client = {**_every_acl(), "host_filter": CLIENT.address}
+        of_client = acls_filter(host_filter=CLIENT.address)
         done = self._admin.ask(ApiKey.DELETE_ACLS, 3, {"filters": [of_client]})
         assert done.filter_results[0].error_code == 0, done
         self._create_acls(acls)
@@ -311,7 +291,7 @@ class Cluster:
         found = []
         for number, (key, version, fields) in enumerate(sent):
             if is_served(key, self._served):
-                told = self._client.errors(key, version, fields)
+                told = errors_told(self._client, key, version, fields)
                 found.append((f"{number}. {APIS[key].name} {version}", told))
         if not may("ALTER"):
             found += [self._default(self._client, key) for key in ONLY_DENIED
@@ -329,15 +309,11 @@ class Cluster:
         for frames in (self._admin, self._client, self._node):
             frames.close()
 
-    def _default(self, frames: _Frames, key: int) -> tuple[str, Any]:
-        return f"{APIS[key].name} of a node", frames.errors(key, APIS[key].latest, {})
+    def _default(self, frames: Frames, key: int) -> tuple[str, Any]:
+        return f"{APIS[key].name} of a node", errors_told(frames, key, APIS[key].latest, {})
 
     def _create_acls(self, acls: Sequence[AclBinding]) -> None:
-        if acls:
-            made = self._admin.ask(
-                ApiKey.CREATE_ACLS, 3, CreateAclsRequest([AclCreation(*each) for each in acls])
-            )
-            assert {one.error_code for one in made.results} == {0}, made
+        assert self._admin.create_acls(acls) <= {0}
 
     def _coordinates(self) -> bool:
         self._admin.ask(ApiKey.FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["g"]})
@@ -368,36 +344,6 @@ class Cluster:
             time.sleep(0.02)
 
 
-class _Frames:
-    """A connection of one speaker, opened again when the broker has closed it."""
-
-    def __init__(self, address: str, who: Speaker) -> None:
-        self._address, self._who = address, who
-        self._socket: FrameSocket | None = None
-
-    def ask(self, key: int, version: int, fields: Any) -> Any:
-        """`fields` of a request, or the request. Raises ConnectionError."""
-        if isinstance(fields, dict):
-            fields = msgspec.convert(fields, getattr(APIS[key].module, f"{APIS[key].name}Request"))
-        if self._socket is None:
-            self._socket = FrameSocket(self._address, self._who.address)
-        self._socket.send(key, version, fields)
-        return decode_response(key, version, self._socket.receive())[1]
-
-    def errors(self, key: int, version: int, fields: Any) -> Any:
-        """The errors of the answer, or that the connection was closed."""
-        try:
-            return errors_of(self.ask(key, version, fields))
-        except ConnectionError:
-            self.close()
-            return "closed"
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
-
 def _listed(answer: Any) -> Iterator[AclBinding]:
     for resource in answer.resources:
         for one in resource.acls:
@@ -405,6 +351,15 @@ def _listed(answer: Any) -> Iterator[AclBinding]:
                 resource.resource_type, resource.resource_name, resource.pattern_type,
                 one.principal, one.host, one.operation, one.permission_type,
             )  # fmt: skip
+
+
+def errors_told(frames: Frames, key: int, version: int, fields: Any) -> Any:
+    """The errors of the answer, or that the connection was closed."""
+    try:
+        return errors_of(frames.ask(key, version, fields))
+    except ConnectionError:
+        frames.close()
+        return "closed"
 
 
 def errors_of(answer: object) -> Any:
