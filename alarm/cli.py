@@ -171,11 +171,11 @@ def rule_of_options(
 
 def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
     """It may be imported later; a list whose id is misspelt means nobody."""
-    named = references_of(command.where)
+    named = [one.id for one in references_of(command.where) if one.what == "list"]
     if not named:
         return
-    lists = _rules(ctx).references.lists
-    missing = sorted(one.id for one in named if one.id not in lists)
+    references = _rules(ctx).references
+    missing = sorted(one for one in named if references.find(one) is None)
     if missing:
         typer.echo(
             f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"

@@ -115,8 +115,12 @@ class WatchlistReader:
                       STATE_WATCHLIST, len(before))  # fmt: skip
         state = self._topic.state
         new, state.new = state.new, []
-        lists = self._lists.catch_up() if self._lists else {}
-        is_changed = self.rules.refer_to(References(lists=lists, places=self._read_places()))
+        references = References(places=self._read_places())
+        if self._lists:
+            references = References(
+                self._lists.catch_up(), references.places, self._lists.galleries
+            )
+        is_changed = self.rules.refer_to(references)
         self.version += bool(new or is_changed or self.generation != generation)
         return new
 

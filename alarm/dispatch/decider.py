@@ -44,6 +44,7 @@ from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.groups import DECIDER
 from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
+from bus.domain.feature_models import Models
 from bus.domain.policy import PolicySettings
 from bus.errors import BusError
 from bus.runtime import wall_clock
@@ -63,10 +64,10 @@ ANSWER_S = 5.0  # of the group, as of the one of candidates
 
 
 def machines_of(
-    policy: PolicySettings, alarms: AlarmMachine
+    policy: PolicySettings, alarms: AlarmMachine, models: Models | None = None
 ) -> Mapping[str, DecisionMachine[Any, Any]]:
-    """By their topics, `REQUEST_TOPICS`, which have one partition each."""
-    machines = (RuleMachine(policy), ListMachine(), alarms)
+    """By their topics, `REQUEST_TOPICS`, which have one partition each. `models`: of galleries."""
+    machines = (RuleMachine(policy), ListMachine(models), alarms)
     return {one.requests_topic: one for one in machines}
 
 
@@ -82,8 +83,10 @@ class CommandDecider:
         stopping: threading.Event,
         metrics: DispatcherMetrics,
         policy: PolicySettings,
+        models: Models | None = None,
     ) -> None:
-        self._machines = machines_of(policy, AlarmMachine(lambda: self._role.site_epoch))
+        alarms = AlarmMachine(lambda: self._role.site_epoch)
+        self._machines = machines_of(policy, alarms, models)
         self._places = tuple(TopicPartition(topic, 0) for topic in self._machines)
         self._site = site
         self._bus = bus

@@ -1,4 +1,4 @@
-"""Lists of plates (名单): what people ask for, and what was decided of it.
+"""Lists of plates and galleries of faces (名单): what people ask for, and what was decided of it.
 
 A request stands on `control.lists`, its decision on `state.lists`. There a list is one record under
 its id, `LIST`, which names chunks of lines: `LIST/BASE/N` of its base, written by whoever imports
@@ -13,7 +13,8 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from bus.contracts.commands import Command
+from bus.contracts.commands import Command, MatchedKind
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.topics import CONTROL_LISTS
 
 Tolerance = Literal["exact", "look-alikes", "distance 1"]
@@ -35,11 +36,29 @@ class ListLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     date: str = ""
 
 
+class FaceLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A face in a gallery. `number`, `note`, `date`: as of a plate. `entry`: by which people know
+    it, once in a gallery; `feature`: little-endian 32-bit floats of the gallery's model."""
+
+    number: int
+    entry: str
+    note: str = ""
+    date: str = ""
+    feature: bytes = b""
+
+
 class ListChunk(msgspec.Struct, frozen=True, array_like=True):
     """The value of a chunk before it is compressed: lines of a base or, of a change, those that
     were put and the plates that went. Of a plate that is in both, the line counts."""
 
     lines: list[ListLine]
+    removed: list[str] = []
+
+
+class FaceChunk(msgspec.Struct, frozen=True, array_like=True):
+    """The same of a gallery; `removed`: entries."""
+
+    lines: list[FaceLine]
     removed: list[str] = []
 
 
@@ -59,6 +78,8 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
 
     list_id: str
     version: int = 0
+    kind: MatchedKind = "vehicle"  # whose records it means: a list of plates; face: a gallery
+    model: FeatureModel | None = None  # of a gallery: of all its features
     name: str = ""
     owner: str = ""  # who answers for it
     source: str = ""  # where its lines come from
@@ -89,7 +110,8 @@ class ListCommand(_ListText, frozen=True, kw_only=True, omit_defaults=True):
 
     op: Literal["put", "change", "remove"]
     put_lines: tuple[ListLine, ...] = ()
-    removed_plates: tuple[str, ...] = ()
+    removed_plates: tuple[str, ...] = ()  # of a gallery: entries
+    put_faces: tuple[FaceLine, ...] = ()
     removed_lines: int = 0
     confirms_removal: bool = False
 

@@ -30,6 +30,7 @@ from monitor.console.rows import (
     Row,
     body_facts,
     clock_text,
+    face_facts,
     further_facts,
     key_text,
     listed_facts,
@@ -242,6 +243,7 @@ class DetailPanel:
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
                 *listed_facts(row["listed"], t),
+                *face_facts(row["face"], t),
                 *further_facts(row, t),
             ]
         )
