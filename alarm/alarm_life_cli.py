@@ -180,7 +180,7 @@ def _check_alarm(ctx: typer.Context, request: AlarmRequest) -> None:
 def _ask(ctx: typer.Context, request: AlarmRequest, *, as_json: bool) -> None:
     _check_alarm(ctx, request)
     with closing(CommandClient(ctx.obj.bus, ctx.obj.site.name, CLIENT_ID)) as client:
-        answer = answered(lambda: client.request(request), "request")
+        answer = answered(lambda: client.request(request), "request", as_json=as_json)
     _report(ctx, answer, as_json=as_json)
 
 

@@ -63,8 +63,12 @@ async def serve(
         read_watch, read_incidents, open_lists, import_list, policy,
     )  # fmt: skip
     _open_accounts(services)
+    app = create_app(services)
+    from monitor.console.page_garbage import put_startup_aside  # NiceGUI, as in `create_app`
+
+    put_startup_aside()
     server = uvicorn.Server(uvicorn.Config(
-        create_app(services), host=console.host, port=console.port, log_level="warning",
+        app, host=console.host, port=console.port, log_level="warning",
         access_log=False, proxy_headers=bool(console.trusted_proxies),
         forwarded_allow_ips=console.trusted_proxies, timeout_graceful_shutdown=STOP_SECONDS,
         ws_max_size=1024 * 1024,

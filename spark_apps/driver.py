@@ -41,6 +41,7 @@ from spark_apps.queries.application import SharedQuery, open_cursor
 from spark_apps.queries.context import Context
 from spark_apps.queries.running_queries import RunningQueries
 from spark_apps.session.java_references import GarbageCollector
+from spark_apps.session.missing_executors import MissingExecutors
 from spark_apps.session.retry import SPARK_ERRORS
 from spark_apps.session.session import SessionError, open_session
 from spark_apps.session.warm_up import start_warm_up
@@ -86,7 +87,7 @@ class Driver:
             queries = self._start(session, context)
             ready = partial(self._ready, began)
             start_warm_up(session, streams, self._stopping, ready)
-            return self._watch(context, queries)
+            return self._watch(context, queries, MissingExecutors(session))
         finally:
             page.close()
             self._close(session, context)
@@ -140,10 +141,13 @@ class Driver:
         for names in groups:
             yield SharedQuery([open_cursor(APPLICATIONS[name].make(context)) for name in names])
 
-    def _watch(self, context: Context, queries: RunningQueries) -> int:
+    def _watch(
+        self, context: Context, queries: RunningQueries, executors: MissingExecutors
+    ) -> int:
         collector = GarbageCollector()
         while not self._stopping.wait(_WATCH_INTERVAL_S):
             collector.collect_due()
+            executors.warn_due()
             try:
                 context.do_periodic_work()
             except LogsTruncated as error:

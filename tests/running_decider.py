@@ -21,18 +21,22 @@ DECIDED = (*_MACHINES, *(one.state_topic for one in _MACHINES.values()), EVENT_C
 
 
 @contextmanager
-def running_decider(bootstrap: str, policy: PolicySettings = NO_POLICY) -> Iterator[None]:
+def running_decider(
+    bootstrap: str, policy: PolicySettings = NO_POLICY, *, is_awaited: bool = True
+) -> Iterator[None]:
     """For as long as the block lasts, and ready: whoever asks waits a few seconds only, which a
-    group's first member may need beside other tests. Its topics have to be there."""
-    stopping, metrics = threading.Event(), DispatcherMetrics()
+    group's first member may need beside other tests. Its topics have to be there. `is_awaited`:
+    not where it has to wait itself."""
+    stopping = threading.Event()
     decider = CommandDecider(
-        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, metrics, policy
-    )
+        SiteSettings(), BusSettings(bootstrap_servers=bootstrap), stopping, DispatcherMetrics(),
+        policy,
+    )  # fmt: skip
     thread = threading.Thread(target=decider.run, name="decider")
     thread.start()
     try:
         deadline = time.monotonic() + READY_S
-        while not metrics.registry.get_sample_value("databus_dispatcher_decides"):
+        while is_awaited and not decider.decides:
             assert time.monotonic() < deadline, "the decider is not ready"
             thread.join(POLL_S)
         yield

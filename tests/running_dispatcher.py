@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,10 +17,14 @@ from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import PageRequest, StoreUnavailable
 
+READY_S, POLL_S = 60.0, 0.05
+
 
 @contextmanager
 def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iterator[Path]:
-    """For as long as the block lasts; the operations store, once it has so many alarms."""
+    """For as long as the block lasts; the operations store, once it has so many alarms and commands
+    are decided: whoever asks waits a few seconds only, which a group's first member may need beside
+    other tests."""
     site = SiteSettings(data_dir=str(folder))
     dispatcher = AlarmDispatcher(
         site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(), NoticeSettings(),
@@ -29,12 +34,11 @@ def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iter
     thread.start()
     path = DispatcherSettings().operations_path(site)
     try:
-        for _ in range(600):
-            if _stored(path) >= alarms:
-                break
-            threading.Event().wait(0.1)
-        else:
-            raise AssertionError(f"{_stored(path)} of {alarms} alarms are stored")
+        deadline = time.monotonic() + READY_S
+        while not (_stored(path) >= alarms and dispatcher.decides):
+            decides = "decides" if dispatcher.decides else "does not decide"
+            assert time.monotonic() < deadline, f"{_stored(path)} of {alarms} alarms, {decides}"
+            thread.join(POLL_S)
         yield path
     finally:
         dispatcher.stop()

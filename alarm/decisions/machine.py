@@ -19,6 +19,10 @@ from bus.contracts.commands import ANY_VERSION, CommandAnswer
 from bus.domain.command_error import CommandError
 
 MAX_TEXT_CHARACTERS = 1_000  # of a refusal, which repeats what was asked for
+_MIRRORS = "this site mirrors another one: ask there"
+_SITE_CHANGED = (
+    "the site has changed since it was asked for, and nobody has decided on it: ask the other one"
+)
 
 StateT = TypeVar("StateT", bound=TopicState)
 
@@ -88,8 +92,10 @@ def decide(
     now_ms: int,
     *,
     is_primary: bool,
+    site_changed_ms: int = 0,
 ) -> Decided:
-    """Decide on one request. At a site whose data are another's it is refused: that one decides."""
+    """Decide on one request. At a site whose data are another's it is refused: that one decides.
+    `site_changed_ms`: when it became such a site; what was asked before is decided nowhere."""
     before = answered.get(request.command_id)
     if before is not None:  # what comes again as another record is answered again
         is_same = (before.topic, before.offset) == (request.topic, request.offset)
@@ -100,7 +106,8 @@ def decide(
         return Decided((), answer)
     try:
         if not is_primary:
-            raise CommandError("", "this site mirrors another one: ask there", NOT_PRIMARY)
+            is_older = request.asked_at_ms <= site_changed_ms
+            raise CommandError("", _SITE_CHANGED if is_older else _MIRRORS, NOT_PRIMARY)
         present = newest.version if newest.is_in_force else 0
         if request.command.seen_version not in (ANY_VERSION, present):
             raise CommandError("seen_version", "it was changed since it was read", STALE)

@@ -36,13 +36,14 @@ class UnreadableRequest(ValueError):
 
 
 class CommandRequest(NamedTuple, Generic[CommandT]):
-    """A command, and where it stands. `command_id` is what it is answered under."""
+    """A command, and where it stands since when. `command_id` is what it is answered under."""
 
     command: CommandT
     command_id: str
     topic: str
     offset: int
     size: int
+    asked_at_ms: int = 0
 
 
 def decode_request(
@@ -62,7 +63,9 @@ def decode_request(
     place = f"{record.topic}-{record.partition}-{record.offset}:{topic_id}"
     is_usable = 0 < len(command.command_id) <= MAX_ID_CHARACTERS
     command_id = command.command_id if is_usable else place
-    return CommandRequest(command, command_id, record.topic, record.offset, len(record.value))
+    return CommandRequest(
+        command, command_id, record.topic, record.offset, len(record.value), record.timestamp_ms
+    )
 
 
 def check_lengths(request: CommandRequest[CommandT]) -> None:

@@ -9,32 +9,30 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
 import msgspec
 
+from alarm.dispatch.leased_producer import LeasedProducer
 from alarm.dispatch.quiet_times import RaisedAlarm
 from alarm.dispatch.raised_alarms import NewAlarms, RaisedAlarms, repeated_ms
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.cluster import offsets_since
 from bus.client.kafka.config import FOLLOWS_LEADERS
-from bus.client.kafka.errors import ClientFailed, DeliveryError
-from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
+from bus.client.kafka.errors import DeliveryError
+from bus.client.kafka.producer import DeliveryReport, RecordMetadata
 from bus.client.kafka.topic_reader import TopicReader
-from bus.client.model import ConsumedRecord
+from bus.client.model import ConsumedRecord, KeyedValue
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.alarms import Alarm, Suppressed
-from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.topics import (
     DATA_TOPICS,
     DAY_MS,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_SUPPRESSED,
-    TOPICS,
 )
 from bus.errors import BusError, ErrorCode
 from bus.runtime import wall_clock
@@ -42,11 +40,6 @@ from bus.settings import BusSettings, SiteSettings
 
 log = logging.getLogger(__name__)
 
-DELIVERY_TIMEOUT_S = 3.0  # half a session: what was sent as a member is not on its way afterwards
-_OVERRIDES = {
-    **FOLLOWS_LEADERS, "linger.ms": 0, "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
-}  # fmt: skip
-SCAN_S = 2.0  # librdkafka looks once a second for what is too old, and tells it then
 NEVER_TAKEN = frozenset({
     ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_RECORD,
     ErrorCode.INVALID_TIMESTAMP,
@@ -85,14 +78,11 @@ class AlarmTopic:
         client_id: str,
         stopping: threading.Event,
     ) -> None:
-        self._bus = bus
-        self._client_id = client_id
-        self._site = site.name
         self.refused: set[str] = set()
         """Ids that the topic did not take, of the last `publish`: they stand for no other."""
         known_ms = remembered_ms(bus, client_id)
         self._raised = RaisedAlarms(remembered_ms=known_ms)
-        self._producer = self._new_producer()
+        self._producer = LeasedProducer(bus, client_id, site.name)
         since_ms = max(0, wall_clock.now_ms() - known_ms)
         self._reader = TopicReader(
             bus, [EVENT_ALARM], partial(offsets_since, timestamp_ms=since_ms),
@@ -145,7 +135,7 @@ class AlarmTopic:
         """Put them there, in their order; whether all are acknowledged. Sends nothing after
         `until_s` of the monotonic clock. What is not acknowledged may be there all the same:
         `catch_up` before the next attempt."""
-        reports = self._send_all(EVENT_ALARM, [(one.rule_id, one) for one in alarms], until_s)
+        reports = self._producer.send(EVENT_ALARM, _keyed(alarms), until_s, NEVER_TAKEN)
         now_ms = wall_clock.now_ms()
         self.refused = set()
         is_settled = True
@@ -160,9 +150,7 @@ class AlarmTopic:
 
     def publish_suppressed(self, messages: Sequence[Suppressed], until_s: float) -> bool:
         """What these alarms stand for; as `publish`."""
-        reports = self._send_all(
-            EVENT_SUPPRESSED, [(one.rule_id, one) for one in messages], until_s
-        )
+        reports = self._producer.send(EVENT_SUPPRESSED, _keyed(messages), until_s, NEVER_TAKEN)
         is_settled = True
         for number, one in enumerate(messages):
             is_settled &= _is_settled(f"a passage of {one.alarm_id}", reports.get(number))
@@ -170,48 +158,12 @@ class AlarmTopic:
 
     def close(self) -> None:
         """Leave; nothing is on its way between two calls of `publish`."""
-        self._producer.close(0)
+        self._producer.close()
         self._reader.close()
 
-    def _send_all(
-        self, topic: str, messages: Sequence[tuple[str, msgspec.Struct]], until_s: float
-    ) -> dict[int, DeliveryReport]:
-        """What is reported of each; of one that was not sent nothing."""
-        reports: dict[int, DeliveryReport] = {}
-        headers = [(SCHEMA, TOPICS[topic].schema), (SITE, self._site)]
-        try:
-            for number, (key, message) in enumerate(messages):
-                if time.monotonic() < until_s:
-                    on_delivery = partial(reports.__setitem__, number)
-                    self._send(topic, key, message, headers, on_delivery)
-        except ClientFailed as error:
-            log.error("a new producer is needed: %s", error)
-            self._producer.close(0)
-            self._producer = self._new_producer()
-            return {}
-        self._producer.flush(DELIVERY_TIMEOUT_S + SCAN_S)
-        return reports
 
-    def _send(
-        self,
-        topic: str,
-        key: str,
-        message: msgspec.Struct,
-        headers: list[tuple[str, str]],
-        on_delivery: Callable[[DeliveryReport], None],
-    ) -> None:
-        try:
-            self._producer.send(
-                topic, msgspec.json.encode(message), key=key, headers=headers,
-                on_delivery=on_delivery, wait_s=DELIVERY_TIMEOUT_S,
-            )  # fmt: skip
-        except ClientFailed:
-            raise
-        except BusError as error:  # not even queued
-            on_delivery(DeliveryError(error.code, error.detail, topic))
-
-    def _new_producer(self) -> Producer:
-        return Producer(self._bus, client_id=self._client_id, overrides=_OVERRIDES)
+def _keyed(messages: Sequence[Alarm | Suppressed]) -> list[KeyedValue]:
+    return [KeyedValue(one.rule_id.encode(), msgspec.json.encode(one)) for one in messages]
 
 
 def _is_refused(report: DeliveryReport | None) -> bool:

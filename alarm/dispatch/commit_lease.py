@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S
+from alarm.dispatch.leased_producer import DELIVERY_TIMEOUT_S
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.standby_group import SESSION_TIMEOUT_S
 from bus.client.model import TopicPartition

@@ -97,6 +97,11 @@ class CommandDecider:
         self._next: dict[TopicPartition, int] = {}
         self._topics: DecisionTopics | None = None
 
+    @property
+    def decides(self) -> bool:
+        """Whether the lock is held and all that was decided is known."""
+        return bool(self._next)
+
     def run(self) -> None:
         """Until stopped. While the bus is away commands wait; alarms do not depend on it."""
         while not self._stopping.is_set():
@@ -182,9 +187,9 @@ class CommandDecider:
 
     def _take_over(self) -> None:
         """Begin where the group stands, knowing all that was decided. Called again by the next step
-        if the group does not answer, or it is not known whether the site is a mirror."""
+        if the group does not answer, or it is not known which of both sites is the primary."""
         self._consumer.pause([LOCK])
-        if not self._role.is_known:
+        if not self._role.is_known or self._role.is_unconfirmed:
             return
         try:
             committed = self._consumer.committed_offsets(self._places)
@@ -262,13 +267,16 @@ class CommandDecider:
         start: Mapping[TopicPartition, int],
     ) -> bool:
         topics = self._topics
-        if topics is None:
+        if topics is None or self._role.is_unconfirmed:
             return False
         topics.catch_up(machine.state_topic)
         state = topics.state(machine.state_topic)
         now_ms, is_primary = wall_clock.now_ms(), self._role.is_primary
         decided = [
-            decide(machine, one, state, topics.answered, now_ms, is_primary=is_primary)
+            decide(
+                machine, one, state, topics.answered, now_ms,
+                is_primary=is_primary, site_changed_ms=self._role.epoch_at_ms,
+            )
             for one in requests
         ]
         records = [record for one in decided for record in one.records]

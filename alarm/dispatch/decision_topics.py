@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,26 +17,20 @@ import msgspec
 from alarm.decisions.answered_commands import AnsweredCommands
 from alarm.decisions.earlier_commands import EarlierCommands
 from alarm.decisions.machine import DecisionMachine
-from alarm.dispatch.alarm_topic import DELIVERY_TIMEOUT_S, SCAN_S
+from alarm.dispatch.leased_producer import LeasedProducer
 from bus.client.compacted_state import State, TopicState
 from bus.client.kafka.compacted_topic import CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
-from bus.client.kafka.errors import ClientFailed
-from bus.client.kafka.producer import DeliveryReport, Producer, RecordMetadata
+from bus.client.kafka.producer import DeliveryReport, RecordMetadata
 from bus.client.model import KeyedValue
 from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import CommandAnswer
-from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, TOPICS
-from bus.errors import BusError
+from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND
 from bus.settings import BusSettings, SiteSettings
 
 log = logging.getLogger(__name__)
 
 CLIENT_ID = "decider"
-_OVERRIDES = {
-    **FOLLOWS_LEADERS, "linger.ms": 0, "message.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
-}  # fmt: skip
 
 
 class DecisionTopics:
@@ -53,14 +45,13 @@ class DecisionTopics:
         stopping: threading.Event,
     ) -> None:
         """Raises `CatchUpTimeout`, BusError."""
-        self._site = site
         self._bus = bus
         self._stopping = stopping
         self._states: Mapping[str, CompactedTopic[Any]] = {
             one.state_topic: self._followed(one.state_topic, one.make_state) for one in machines
         }
         self._answers = self._followed(EVENT_COMMAND, AnsweredCommands)
-        self._producer = self._new_producer()
+        self._producer = LeasedProducer(bus, CLIENT_ID, site.name)
 
     def state(self, topic: str) -> TopicState:
         """As of the last `catch_up`, of the kind that its machine makes."""
@@ -95,7 +86,7 @@ class DecisionTopics:
 
     def close(self) -> None:
         """Leave; nothing is on its way between two calls."""
-        self._producer.close(0)
+        self._producer.close()
         for one in self._states.values():
             one.close()
         self._answers.close()
@@ -110,31 +101,12 @@ class DecisionTopics:
     def _send(self, topic: str, values: Sequence[KeyedValue], until_s: float) -> bool:
         if not values:
             return True
-        headers = [(SCHEMA, TOPICS[topic].schema), (SITE, self._site.name)]
-        reports: dict[int, DeliveryReport] = {}
-        try:
-            for number, (key, value) in enumerate(values):
-                if time.monotonic() < until_s:
-                    self._producer.send(
-                        topic, value, key=key, headers=headers, wait_s=DELIVERY_TIMEOUT_S,
-                        on_delivery=partial(reports.__setitem__, number),
-                    )  # fmt: skip
-        except ClientFailed as error:
-            log.error("a new producer is needed: %s", error)
-            self._producer.close(0)
-            self._producer = self._new_producer()
-            return False
-        except BusError as error:
-            log.warning("decider: %s: %s", topic, error)
-        self._producer.flush(DELIVERY_TIMEOUT_S + SCAN_S)
+        reports = self._producer.send(topic, values, until_s)
         missing = [n for n in range(len(values)) if not _is_there(reports.get(n))]
         if missing:
             why = reports.get(missing[0], "not sent")
             log.warning("decider: %d records wait for %s: %s", len(missing), topic, why)
         return not missing
-
-    def _new_producer(self) -> Producer:
-        return Producer(self._bus, client_id=CLIENT_ID, overrides=_OVERRIDES)
 
 
 def _is_there(report: DeliveryReport | None) -> bool:

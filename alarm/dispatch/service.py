@@ -50,10 +50,14 @@ class AlarmDispatcher:
         self._worker = AlarmWorker(
             site, bus, settings, self._recorder.settled, self._stopping, self._metrics
         )
-
         self._decider = CommandDecider(
             site, bus, self._stopping, self._metrics, policy, features.table()
         )
+
+    @property
+    def decides(self) -> bool:
+        """Whether commands are decided here, now."""
+        return self._decider.decides
 
     def stop(self) -> None:
         """Asks `run` to return."""

@@ -224,6 +224,23 @@ ALARMS = (
            less_is_better=True, title="an operator takes an alarm → the decider's answer, p50"),
     Figure(name="alarms-answer-p99", unit="ms", must=500, aim=200, compared=False,
            less_is_better=True, title="the same, p99"),
+    Figure(name="alarms-rules-p50", unit="s", must=0.3, aim=0.12, compared=False,
+           less_is_better=True,
+           title=f"{_ONE}, 1,000/s, 10,000 rules: captured → on event.alarm, p50"),
+    Figure(name="alarms-rules-p99", unit="s", must=0.5, aim=0.25, compared=False,
+           less_is_better=True, title="the same, p99"),
+    Figure(name="alarms-rules-city-p50", unit="s", must=0.5, aim=0.25, compared=False,
+           less_is_better=True, title=f"{_CITY}, 10,000 rules: captured → on event.alarm, p50"),
+    Figure(name="alarms-rules-city-p99", unit="s", must=0.9, aim=0.5, compared=False,
+           less_is_better=True, title="the same, p99"),
+    Figure(name="alarms-rules-city-rate", unit="records/s", must=200, aim=200, compared=False,
+           title="the same: records a second"),
+    Figure(name="alarms-preview", unit="s", must=5, aim=1, compared=False, less_is_better=True,
+           title="preview of a pattern over 7 days of 30 with 10 M records (SQLite)"),
+    Figure(name="alarms-search", unit="ms", must=300, aim=50, compared=False, less_is_better=True,
+           title="the same store: a search for *345, the first page, p99"),
+    Figure(name="alarms-evidence", unit="s", must=2, aim=0.5, compared=False, less_is_better=True,
+           title="evidence of 20 records with their pictures, asked of the console"),
 )  # fmt: skip
 
 FIGURES: dict[str, Figure] = {

@@ -10,7 +10,16 @@ import msgspec
 
 from bus.contracts.groups import DECIDER as DECIDERS
 from bus.contracts.groups import DISPATCHER as DISPATCHERS
-from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT, REQUEST_TOPICS
+from bus.contracts.topics import (
+    EVENT_ACKNOWLEDGED,
+    EVENT_ALARM,
+    EVENT_CANDIDATE,
+    EVENT_INCIDENT,
+    EVENT_NOTIFIED,
+    EVENT_SUPPRESSED,
+    REQUEST_TOPICS,
+    STATE_ALARM,
+)
 from bus.notify.notifiers import notifiers
 from deploy.open_stores import open_operations, open_records
 from deploy.roles.stages import stages_of
@@ -26,7 +35,11 @@ from spark_apps.settings import APART
 
 DISPATCHER = StageTopics(DISPATCHERS, "dispatcher", (EVENT_CANDIDATE,))
 DECIDER = StageTopics(DECIDERS, "dispatcher", REQUEST_TOPICS)
-RECORDER = StageTopics("recorder", "dispatcher", (EVENT_ALARM, EVENT_INCIDENT))
+RECORDER = StageTopics(
+    "recorder", "dispatcher",
+    (EVENT_ALARM, EVENT_SUPPRESSED, EVENT_INCIDENT, EVENT_NOTIFIED, EVENT_ACKNOWLEDGED,
+     STATE_ALARM),
+)  # fmt: skip
 HEALTH = "/healthz"
 STATUS = "/status"
 FOLDERS = ("", "broker", "store", "spool", "pictures", "log", "watch")

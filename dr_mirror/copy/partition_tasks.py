@@ -78,12 +78,17 @@ class PartitionTasks:
     def assign(
         self, plans: Mapping[str, TopicPlan], source: ClusterView, target: ClusterView
     ) -> None:
-        """Copy what the plans say, from and to the leaders of these views, and nothing else."""
+        """Copy what the plans say, from and to the leaders of these views, and nothing else. A
+        topic that was made anew since it was planned is planned again first."""
         wanted: set[TopicPartition] = set()
         for name, plan in plans.items():
             if not plan.state.copies or name not in source.topics or name not in target.topics:
                 continue
-            self.topic_ids.setdefault(name, source.topics[name].topic_id)
+            if plan.source_id and plan.source_id != source.topics[name].topic_id:
+                self._context.refresh.set()
+                continue
+            if plan.source_id or name not in self.topic_ids:
+                self.topic_ids[name] = source.topics[name].topic_id
             at_target = {each.index: each for each in target.topics[name].partitions}
             for theirs in source.topics[name].partitions:
                 ours = at_target.get(theirs.index)
@@ -113,6 +118,10 @@ class PartitionTasks:
         target_topic_id: bytes,
     ) -> None:
         copy = self._copies.get(partition)
+        ids = self.topic_ids[partition.topic], target_topic_id
+        if copy is not None and (copy.topic_id, copy.target_topic_id) != ids:
+            self._give_up(partition)  # of a topic that was deleted, at one side or both
+            copy = None
         if copy is None:
             copy = self._begin(partition, target_topic_id)
         copy.target_replicas = ours.replicas

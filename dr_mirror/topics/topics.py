@@ -7,7 +7,7 @@ Never: a deletion at the target, and never a change to a topic that is not the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bus.client.model import TopicDescription, TopicPartition
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY, SOURCE_TOPIC_KEY
@@ -59,7 +59,8 @@ class TopicPlan:
 
     `create`: the target lacks it. `add_to`: raise its partitions to this number; 0: do not.
     `configure`: keys to set at the target. `copied`: partitions 0 … copied-1 are copied once the
-    changes are made.
+    changes are made. `source_id`: of the source's topic that the plan is about; what is made anew
+    before the plan is carried out is another one. Empty where that is not looked at.
     """
 
     name: str
@@ -69,6 +70,7 @@ class TopicPlan:
     add_to: int = 0
     configure: Mapping[str, str] = field(default_factory=dict)
     detail: str = ""
+    source_id: bytes = b""
 
 
 def plan_topics(
@@ -81,13 +83,17 @@ def plan_topics(
 ) -> dict[str, TopicPlan]:
     """A plan for every selected topic and every mirror of the source that the target holds.
 
-    All are named as at the source. `known_ids` are the source's ids of the topics that this process
-    copies already; what others copied before, the target's topics say.
+    All are named as at the source. What was copied so far the target's topics say; `known_ids`,
+    the source's ids of the topics that this process copies, count where a topic does not say it
+    yet: another mirror, or a command, may have begun with another topic since then.
     """
     plans = {
         name: loop_by_name(name)
         if names.comes_from_target(name)
-        else _plan(topic, target.get(name), clusters, known_ids.get(name, b""))
+        else replace(
+            _plan(topic, target.get(name), clusters, known_ids.get(name, b"")),
+            source_id=topic.topic_id,
+        )
         for name, topic in source.items()
         if selection.selects(name)
     }
@@ -125,7 +131,7 @@ def _plan(
         return TopicPlan(name, MirrorState.NOT_A_MIRROR)
     if origin != clusters.source_cluster_id:
         return TopicPlan(name, MirrorState.OTHER_SOURCE, detail=f"{SOURCE_CLUSTER_KEY}={origin}")
-    copied_id = known_id.hex() or target.configs.get(SOURCE_TOPIC_KEY, "")
+    copied_id = target.configs.get(SOURCE_TOPIC_KEY, "") or known_id.hex()
     if copied_id and any(source.topic_id) and copied_id != source.topic_id.hex():
         return TopicPlan(
             name, MirrorState.RECREATED_AT_SOURCE,

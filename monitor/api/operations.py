@@ -174,7 +174,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
                 "cursor": page.cursor,
                 "count": live.rules.count(now_ms()),
                 "attributes": MATCHABLE,
-                "away": services.hub.consumer.unavailable,
+                "away": services.hub.unavailable,
             }
         )
 

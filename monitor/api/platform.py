@@ -125,7 +125,7 @@ async def cleaners(services: ConsoleServices) -> list[BrokerCleaner]:
 def unavailable_parts(services: ConsoleServices) -> dict[str, str]:
     """What cannot be reached now, and why; an empty text is well."""
     return {
-        "bus": services.hub.consumer.unavailable,
+        "bus": services.hub.unavailable,
         "records": services.records.unavailable,
         "operations": services.alarms.unavailable,
         "watch": services.watch.unavailable,

@@ -91,7 +91,7 @@ def proposal_routes(services: ConsoleServices) -> APIRouter:
             {
                 "rows": rows,
                 "count": len(waiting),
-                "away": services.hub.consumer.unavailable,
+                "away": services.hub.unavailable,
             }
         )
 

@@ -59,5 +59,4 @@ class AlarmNotices:
     def _on_update(self, update: Update) -> None:
         rows = update.alarms[self._view.t.language]
         if rows:
-            told = json.dumps(rows[:100], ensure_ascii=False)
-            ui.run_javascript(f"databusAlarms.tell({told})")
+            ui.run_javascript(f"databusAlarms.tell({rows})")

@@ -1,30 +1,32 @@
-"""What pages listen to: the hub's deltas and the numbers on top, each prepared once per language.
+"""What pages listen to: the hub's deltas and the numbers on top, each prepared once per language,
+to the text that goes to the browsers: fifty pages do not make fifty texts of the same rows.
 
 Listeners unsubscribe themselves with their page.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nicegui import Event
 
 from monitor.api.kpis import Kpis
 from monitor.api.services import ConsoleServices
 from monitor.cluster.events import ClusterEvent as ClusterEvent
-from monitor.console.rows import live_alarm, live_record
+from monitor.console.rows import Row, live_alarm, live_record
 from monitor.i18n import LANGUAGES, texts
 from monitor.live.live_state import Delta
 
 
 @dataclass(frozen=True)
 class Update:
-    """One delta with its rows in every language."""
+    """One delta with its rows as JSON in every language, newest first; empty: no rows."""
 
     delta: Delta
-    records: dict[str, list[dict[str, Any]]]
-    alarms: dict[str, list[dict[str, Any]]]
+    records: dict[str, str]
+    alarms: dict[str, str]
 
 
 @dataclass
@@ -67,6 +69,14 @@ class LiveUpdates:
         records, alarms = {}, {}
         for language in LANGUAGES:
             t = texts(language)
-            records[language] = [live_record(r, register, zone, t) for r in reversed(delta.rows)]
-            alarms[language] = [live_alarm(a, register, zone, t) for a in reversed(delta.alarms)]
+            records[language] = _json(
+                [live_record(r, register, zone, t) for r in reversed(delta.rows)]
+            )
+            alarms[language] = _json(
+                [live_alarm(a, register, zone, t) for a in reversed(delta.alarms)]
+            )
         self.updates.emit(Update(delta, records, alarms))
+
+
+def _json(rows: Sequence[Row]) -> str:
+    return json.dumps(rows, ensure_ascii=False) if rows else ""

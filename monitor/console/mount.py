@@ -19,6 +19,7 @@ from monitor.api.services import ConsoleServices
 from monitor.console.address import SEARCHES
 from monitor.console.layout import NEEDS, PAGES, STATIC, View, page_layout, view_of
 from monitor.console.live_updates import LiveUpdates
+from monitor.console.page_garbage import PageGarbage
 from monitor.console.pages import (
     account,
     accounts,
@@ -81,6 +82,7 @@ def mount_pages(app: FastAPI, services: ConsoleServices) -> None:
         _page(services, feed, name, build, operation)
     _missing_page(services, feed)
     nicegui_app.timer(CHECK_SECONDS, lambda: end_invalid(services))
+    PageGarbage().watch()
     ui.run_with(
         app,
         title="surveillance-data-bus",

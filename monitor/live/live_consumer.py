@@ -1,7 +1,10 @@
-"""The console's one consumer: reads data, events, watch list and tails in a thread of its own.
+"""One of the console's two consumers, each in a thread of its own: `RECORDS` reads the data topics,
+and may skip records; `EVENTS` reads alarms, incidents, watch list and tails, and skips none.
 
+They are two because brokers answer the requests of a connection one after the other: an alarm would
+wait for an answer that waits for records, and for each look at where the data topics end (ADR 0099).
 Hands batches to the loop by `call_soon_threadsafe`; at most `MAX_BATCHES_UNDERWAY` wait there. It
-uses no group and no commit, and may skip data records.
+uses no group and no commit.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -53,21 +57,43 @@ SKIP_BEHIND = 20_000  # messages behind the end of a data partition: jump, a liv
 DATA_BACK = 20  # records per partition shown when a console starts
 EVENTS_BACK = 300  # alarms and incidents read back when a console starts
 METADATA_TIMEOUT_SECONDS = 3.0
+_WHOLE = (STATE_WATCHLIST, CONTROL_MIRROR_TAILS)  # the state is the whole topic
 _OVERRIDES = {
     **FOLLOWS_LEADERS,
     "enable.partition.eof": False,
     "queued.max.messages.kbytes": 8192,
     "fetch.message.max.bytes": 1 << 20,  # the page shows the newest records, not a backlog
-    "fetch.queue.backoff.ms": 1000,
-    # A page is told four times a second. An answer for each record that arrives, instead of ten a
-    # second, took a tenth of a core from the brokers at 500 records a second.
-    "fetch.min.bytes": 1 << 16,
     "fetch.wait.max.ms": 100,
     "reconnect.backoff.max.ms": 2000,
     "log_level": 0,
 }
-_WHOLE = (STATE_WATCHLIST, CONTROL_MIRROR_TAILS)  # the state is the whole topic
-_TOPICS = (*KIND_OF_TOPIC, EVENT_ALARM, EVENT_INCIDENT, STATE_ALARM, *_WHOLE)
+
+
+@dataclass(frozen=True)
+class LiveSource:
+    """What one consumer reads, and how. `is_awaited`: somebody waits for each message, so that it
+    is handed on as soon as it is there."""
+
+    name: str
+    topics: tuple[str, ...]
+    is_awaited: bool
+    overrides: Mapping[str, object] = field(default_factory=dict)
+
+
+RECORDS = LiveSource(
+    "records",
+    tuple(KIND_OF_TOPIC),
+    is_awaited=False,
+    overrides={
+        "fetch.queue.backoff.ms": 1000,
+        # A page is told four times a second. An answer for each record that arrives, instead of
+        # ten a second, took a tenth of a core from the brokers at 500 records a second.
+        "fetch.min.bytes": 1 << 16,
+    },
+)
+EVENTS = LiveSource(
+    "events", (EVENT_ALARM, EVENT_INCIDENT, STATE_ALARM, *_WHOLE), is_awaited=True
+)
 
 
 class LiveBatch(msgspec.Struct, kw_only=True):
@@ -103,6 +129,7 @@ class LiveConsumer:
     def __init__(
         self,
         bus: BusSettings,
+        source: LiveSource,
         zone: ZoneInfo,
         deliver: Callable[[LiveBatch], None],
         *,
@@ -110,6 +137,7 @@ class LiveConsumer:
     ) -> None:
         self.unavailable = "not connected yet"  # empty = the broker answers
         self._bus, self._servers = bus, bus.bootstrap_servers
+        self._source = source
         self._zone = zone
         self._deliver = deliver
         self._budget_per_second = decoded_per_second
@@ -128,7 +156,7 @@ class LiveConsumer:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the thread."""
         self._thread = threading.Thread(
-            target=self._run, args=(loop,), name="console-tail", daemon=True
+            target=self._run, args=(loop,), name=f"console-{self._source.name}", daemon=True
         )
         self._thread.start()
 
@@ -143,14 +171,14 @@ class LiveConsumer:
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         consumer = Consumer(
             self._bus,
-            client_id="databus-console",
+            client_id=f"databus-console-{self._source.name}",
             group="console-tail",  # librdkafka wants one; nothing is committed under it
             timeout_s=METADATA_TIMEOUT_SECONDS,
-            overrides=_OVERRIDES,
+            overrides={**_OVERRIDES, **self._source.overrides},
             on_all_brokers_down=lambda text: self._set_unavailable(f"{self._servers}: {text}"),
         )
         refreshed_at = -REFRESH_SECONDS
-        topics = TopicFollower(self._bus, _TOPICS).start()
+        topics = TopicFollower(self._bus, self._source.topics).start()
         known: ClusterIdentity | None = None
         try:
             while not self._stop.is_set():
@@ -185,7 +213,7 @@ class LiveConsumer:
             read: dict[TopicAndPartition, int] = dict(self._next.items())
             if topics.is_read(topic, known.topic_ids.get(topic, ""), read, since_s):
                 self._recent.on_end_reached(topic)
-        if not (renewed := topics.renewed(known, _TOPICS)):
+        if not (renewed := topics.renewed(known, self._source.topics)):
             return known
         before, self._next = self._next, renewed_positions(
             self._next, known, now, renewed, TopicPartition
@@ -241,7 +269,7 @@ class LiveConsumer:
         """Assign partitions to begin with, jump where a data partition is too far behind. What has
         come since is `_restart_recreated`'s."""
         try:
-            there = consumer.partitions_of_all(_TOPICS)
+            there = consumer.partitions_of_all(self._source.topics)
             self._drop_deleted(there)
             missing = there - self._next.keys()
             recreated = self._recreated_since(topics, known, missing)
@@ -300,7 +328,9 @@ class LiveConsumer:
         return jumped
 
     def _poll(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
-        messages = consumer.poll_messages(MAX_MESSAGES, POLL_SECONDS)
+        messages = consumer.poll_messages(
+            MAX_MESSAGES, POLL_SECONDS, fills=not self._source.is_awaited
+        )
         batch = self._parse(messages)
         if batch.is_empty:
             return

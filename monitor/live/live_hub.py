@@ -1,5 +1,5 @@
-"""Applies the live consumer's batches to the live state; sends listeners a delta every 250 ms, and
-at once when there are alarms: batches come ten times a second at most.
+"""Applies the live consumers' batches to the live state; sends listeners a delta every 250 ms, and
+of alarms at once: the first of many without a wait, the others together `ALARM_GAP_SECONDS` later.
 
 An error of one listener does not reach the others.
 """
@@ -13,12 +13,13 @@ from zoneinfo import ZoneInfo
 
 from bus.contracts.topics import CONTROL_MIRROR_TAILS
 from bus.settings import BusSettings
-from monitor.live.live_consumer import LiveBatch, LiveConsumer
+from monitor.live.live_consumer import EVENTS, RECORDS, LiveBatch, LiveConsumer
 from monitor.live.live_state import Delta, LiveState
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.25
+ALARM_GAP_SECONDS = 0.05  # a delta costs the loop some 10 ms with 50 pages: a fifth of it at most
 
 Listener = Callable[[Delta], None]
 
@@ -36,12 +37,20 @@ class LiveHub:
         decoded_per_second: int,
     ) -> None:
         self.live = LiveState(rows=rows)
-        self.consumer = LiveConsumer(
-            bus, zone, self._on_batch, decoded_per_second=decoded_per_second
+        self.records, self.events = (
+            LiveConsumer(bus, source, zone, self._on_batch, decoded_per_second=decoded_per_second)
+            for source in (RECORDS, EVENTS)
         )
         self._now_ms = now_ms
         self._listeners: list[Listener] = []
         self._has_warned = False
+        self._sent_at_s = -ALARM_GAP_SECONDS  # the newest delta, on the loop's clock
+        self._due: asyncio.TimerHandle | None = None
+
+    @property
+    def unavailable(self) -> str:
+        """Why the bus is not read; empty while the brokers answer both consumers."""
+        return self.records.unavailable or self.events.unavailable
 
     def add_listener(self, listener: Listener) -> None:
         """Calls `listener` with every delta that is not empty."""
@@ -49,13 +58,17 @@ class LiveHub:
 
     async def run(self) -> None:
         """Consume and tick until cancelled."""
-        self.consumer.start(asyncio.get_running_loop())
+        consumers = (self.records, self.events)
+        for one in consumers:
+            one.start(asyncio.get_running_loop())
         try:
             while True:
                 await asyncio.sleep(TICK_SECONDS)
                 self.tick()
         finally:
-            await self.consumer.stop()
+            if self._due is not None:
+                self._due.cancel()
+            await asyncio.gather(*(one.stop() for one in consumers))
 
     def tick(self) -> None:
         """Sends what has changed since the last tick to all listeners."""
@@ -67,6 +80,22 @@ class LiveHub:
                 listener(delta)
             except Exception:  # an error of one page must not reach the others
                 log.exception("a listener failed")
+
+    def _tick_soon(self) -> None:
+        """Now, or as soon as the newest delta is old enough."""
+        if self._due is not None:
+            return
+        loop = asyncio.get_running_loop()
+        wait_s = self._sent_at_s + ALARM_GAP_SECONDS - loop.time()
+        if wait_s <= 0:
+            self._tick_now()
+        else:
+            self._due = loop.call_later(wait_s, self._tick_now)
+
+    def _tick_now(self) -> None:
+        self._due = None
+        self._sent_at_s = asyncio.get_running_loop().time()
+        self.tick()
 
     def _on_batch(self, batch: LiveBatch) -> None:
         now_ms = self._now_ms()
@@ -88,7 +117,7 @@ class LiveHub:
         for part in batch.diverged_ranges:
             self._apply(live.diverged_ids.apply, part)
         if batch.alarms or batch.alarm_states:
-            self.tick()  # somebody waits for these
+            self._tick_soon()  # somebody waits for these
         if batch.diverged_ranges and live.diverged_ids.not_held and not self._has_warned:
             self._has_warned = True
             log.warning("%s: too many records; rows are not all marked", CONTROL_MIRROR_TAILS)

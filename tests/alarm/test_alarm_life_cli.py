@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from alarm.cli import mount
 from alarm.settings import DispatcherSettings
+from bus.client.kafka.command_client import CommandClient
 from bus.client.kafka.producer import Producer
 from bus.contracts.topics import EVENT_ALARM
 from bus.notify.acknowledgements import Acknowledgements
@@ -93,3 +94,14 @@ def test_without_a_decider_an_alarm_is_taken_here_and_by_one_only(bus: BusSettin
     lost = world.run("take", "r:3", "--by", "wang")
     assert (lost.exit_code, "li has it in hand" in lost.stderr) == (1, True)
     assert Acknowledgements(world.site).who("r:3") == "li"
+
+
+def test_json_says_of_a_request_that_nobody_has_decided_on_that_it_is_undecided(
+    world: AlarmCommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the standard output, for scripts; the sentence is beside it, the exit status is 3."""
+    monkeypatch.setattr(CommandClient.request, "__defaults__", (0.2,))
+    asked = world.run("comment", "r:3", "seen", "--by", "li", "--json")
+    assert (asked.exit_code, "nobody has decided on it" in asked.stderr) == (3, True)
+    said = json.loads(asked.stdout)
+    assert (said["state"], len(said["command_id"])) == ("undecided", 32)

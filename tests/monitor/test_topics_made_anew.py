@@ -92,7 +92,7 @@ async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_to
     """Of the new topic from its first record, whatever lay on the former one; more partitions."""
     hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
-    await until(lambda: hub.consumer.unavailable, "")
+    await until(lambda: hub.unavailable, "")
     for made, partitions in enumerate((0, 7, 2)):
         if made:
             await asyncio.to_thread(make_anew, bus, DATA_VEHICLE, partitions)
@@ -138,13 +138,13 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
     reading.set()
     hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
-    await until(lambda: hub.consumer.unavailable, "")
+    await until(lambda: hub.unavailable, "")
     await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 10))
     await until(passed, 10)
     said = lambda: [one.message for one in caplog.records if "were not shown" in one.message]  # noqa: E731
     for unread, end in ((0, 10), (25, 30)):
         if unread:
-            await until(lambda: hub.consumer._recent.reread_since, {})
+            await until(lambda: hub.records._recent.reread_since, {})
             reading.clear()
             held.clear()
             await asyncio.to_thread(held.wait)  # a poll that is under way would take them
@@ -152,7 +152,7 @@ async def test_the_console_says_once_what_it_had_not_shown_of_a_topic_made_anew(
         await until(ends_seen, end)
         with closing(Admin(bus, client_id="test")) as admin:
             await asyncio.to_thread(admin.delete_topic, DATA_VEHICLE)
-            await until(lambda: {at.topic for at in hub.consumer._gone}, {DATA_VEHICLE})
+            await until(lambda: {at.topic for at in hub.records._gone}, {DATA_VEHICLE})
             await asyncio.to_thread(admin.create_topic, DATA_VEHICLE, 3)
         await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 5))
         before = passed()
@@ -184,7 +184,7 @@ async def test_the_console_shows_once_what_it_read_before_it_knew_that_the_topic
     may_look.set()
     hub, passed = counted_hub(bus)
     task = asyncio.create_task(hub.run())
-    await until(lambda: hub.consumer.unavailable, "")
+    await until(lambda: hub.unavailable, "")
     await asyncio.to_thread(send, bus, DATA_VEHICLE, *vehicles(0, 20))
     await until(passed, 20)
     for sent in (60, 10, 30):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from deploy.distributed.spark import spark_environment
@@ -19,6 +20,7 @@ from tests.spark_apps.repeated_tasks import cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
 
+EXECUTOR = "CoarseGrainedExecutorBackend"
 OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
 MANY = 100 + 12 * SMALL_BATCH
 SMALL_BYTES, ROOMY_BYTES = 24 << 20, 512 << 20
@@ -87,12 +89,52 @@ def test_a_full_disk_of_an_executor_is_waited_for(
         disk.leave(0)
         (disk.folder / "ballast").write_bytes(b"x" * max(0, disk.free_bytes - 1))
         send(driver, 100, MANY)  # a small batch shuffles nothing
+        # By a failed job, or because no executor begins: which of them comes first is chance.
         driver.until(lambda: driver.said(FULL_DISK) > 0, True)
         disk.resize(ROOMY_BYTES)
         driver.until(driver.stored, MANY)
         assert driver.said("streams: ready") == 1, "it is the same driver"
         assert driver.failed_attempts() == ()
         assert driver.stop() == 0
+
+
+@pytest.mark.rotates("executors in trouble")
+@OURS
+@pytest.mark.parametrize("work_in", [INTO_HBASE], indirect=True)
+def test_executors_that_cannot_begin_are_named_and_waited_for(
+    driver: DriverProcess, disk: ResizableDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What broke: the job waited for an executor, no attempt of it failed, and nothing was said."""
+    for name, value in spark_environment().items():
+        monkeypatch.setenv(name, value)
+    with cluster(tmp_path, disk.folder) as master:
+        driver.set_streams(
+            master=master,
+            py_files=str(build_zip(tmp_path / "packages.zip")),
+            conf={"spark.executor.memory": "512m", "spark.executor.cores": "1"},
+        )
+        driver.start("ingest")
+        send(driver, 0, 100)
+        driver.until(driver.stored, 100)
+        disk.leave(0)
+        (disk.folder / "ballast").write_bytes(b"x" * max(0, disk.free_bytes - 1))
+        for executor in executors():
+            executor.kill()
+        send(driver, 100, 200)
+        driver.until(lambda: driver.said(f"no executor works: {FULL_DISK}") > 0, True)
+        disk.resize(ROOMY_BYTES)
+        driver.until(driver.stored, 200)
+        assert driver.said("streams: ready") == 1, "it is the same driver"
+        assert driver.stop() == 0
+
+
+def executors() -> list[psutil.Process]:
+    """Those of workers that this process has started."""
+    ours = {one.pid for one in psutil.Process().children(recursive=True)}
+    return [
+        one for one in psutil.process_iter(["cmdline"])
+        if one.pid in ours and any(EXECUTOR in word for word in one.info["cmdline"] or ())
+    ]  # fmt: skip
 
 
 def send(driver: DriverProcess, first: int, end: int) -> None:

@@ -161,11 +161,19 @@ class Consumer:
         dropped = set(places)
         self._unread = [one for one in self._unread if (one.topic, one.partition) not in dropped]
 
-    def poll_messages(self, max_messages: int, timeout_s: float) -> list[KafkaMessage]:
+    def poll_messages(
+        self, max_messages: int, timeout_s: float, *, fills: bool = True
+    ) -> list[KafkaMessage]:
         """As `poll`, but librdkafka's own messages, errors among them: a reader that skips most of
-        them does not pay for their conversion."""
+        them does not pay for their conversion. `fills`: waits all the time for `max_messages`;
+        else no longer than for the first."""
         try:
-            return list(self._consumer.consume(max_messages, timeout_s))
+            if fills:
+                return list(self._consumer.consume(max_messages, timeout_s))
+            messages = list(self._consumer.consume(1, timeout_s))
+            if messages and max_messages > 1:
+                messages += self._consumer.consume(max_messages - 1, 0)
+            return messages
         except confluent_kafka.KafkaException as failure:
             raise bus_error(failure) from failure
 

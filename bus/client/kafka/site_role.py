@@ -1,7 +1,9 @@
 """Whether a site's data are its own, or the mirror of another site's.
 
-In: the site's bus. Out: since when it is secondary; when it was last known to be the primary; the
-number of its site epoch, for who asks.
+In: the site's bus. Out: since when it is secondary; when it was last known to be the primary. For
+who decides something that the other site must not decide otherwise, also the site's epoch: a former
+primary that has just come back is none, though its topics do not say so yet, and one that was down
+as a whole waits until somebody says which it is.
 Never: an answer before the brokers have given one; while they are away it is what they said last.
 """
 
@@ -14,7 +16,18 @@ import time
 
 from bus.client.kafka.admin import Admin
 from bus.contracts.mirror import SOURCE_CLUSTER_KEY
-from bus.contracts.site_epoch import SITE_EPOCH_KEY, SiteEpochError, parse_site_epoch
+from bus.contracts.site_confirmation import (
+    SITE_MEMBERS_KEY,
+    TARGET_CLUSTER_KEY,
+    SiteConfirmationError,
+    parse_members,
+)
+from bus.contracts.site_epoch import (
+    SITE_EPOCH_KEY,
+    SiteEpoch,
+    SiteEpochError,
+    parse_site_epoch,
+)
 from bus.contracts.topics import DATA_VEHICLE
 from bus.errors import BusError, ErrorCode
 from bus.runtime.wall_clock import now_ms
@@ -31,7 +44,8 @@ class SiteRole:
 
     def __init__(self, bus: BusSettings, client_id: str, *, asks_epoch: bool = False) -> None:
         self._asks_epoch = asks_epoch
-        self._site_epoch = 0
+        self._epoch: SiteEpoch | None = None
+        self._is_unconfirmed = False
         self._bus = bus
         self._client_id = client_id
         self._secondary_since_ms: int | None = None
@@ -61,7 +75,18 @@ class SiteRole:
     def site_epoch(self) -> int:
         """How often the sites had changed places as the brokers said last; 0: never, or nobody has
         asked."""
-        return self._site_epoch
+        return 0 if self._epoch is None else self._epoch.number
+
+    @property
+    def epoch_at_ms(self) -> int:
+        """When they did so last, by the clock of who switched; 0: never."""
+        return 0 if self._epoch is None else self._epoch.at_ms
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether the site's records are copied, all its brokers were started since somebody last
+        said that it is the primary, and nobody has said so again: the other one may be."""
+        return self._is_unconfirmed
 
     def start(self) -> SiteRole:
         """Begin to ask."""
@@ -95,15 +120,20 @@ class SiteRole:
             admin.close()
 
     def _ask(self, admin: Admin) -> None:
-        if self._asks_epoch:  # first: a new primary that does not know so yet decides nothing
-            self._site_epoch = _epoch_of(admin, self._site_epoch)
         asked_at_s = time.monotonic()
+        is_of_other = False
+        if self._asks_epoch:  # first: a new primary that does not know so yet decides nothing
+            is_of_other = self._ask_epoch(admin)
         try:
-            is_secondary = bool(admin.topic_configs(DATA_VEHICLE).get(SOURCE_CLUSTER_KEY))
+            configs = admin.topic_configs(DATA_VEHICLE)
         except BusError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            is_secondary, asked_at_s = False, -math.inf  # a bus without data mirrors none
+            configs, asked_at_s = {}, -math.inf  # a bus without data mirrors none
+        is_secondary = is_of_other or bool(configs.get(SOURCE_CLUSTER_KEY))
+        if self._asks_epoch:
+            is_copied = not is_secondary and bool(configs.get(TARGET_CLUSTER_KEY))
+            self._is_unconfirmed = is_copied and not _is_any_confirmed(admin)
         if not is_secondary and self._secondary_since_ms is not None:
             log.warning("%s: this site is the primary", self._client_id)
             self._secondary_since_ms = None
@@ -114,12 +144,34 @@ class SiteRole:
         self._known.set()
 
 
-def _epoch_of(admin: Admin, before: int) -> int:
-    """An epoch never falls; brokers that know none leave it as it was."""
+    def _ask_epoch(self, admin: Admin) -> bool:
+        """Whether the newest site epoch has another primary. An epoch never falls; brokers that
+        know none leave it as it was."""
+        cluster = admin.cluster()
+        text = _keys(admin).get(SITE_EPOCH_KEY, "")
+        try:
+            found = parse_site_epoch(text) if text else None
+        except SiteEpochError as error:
+            log.error("%s", error)
+            found = None
+        if found is not None and found.number >= self.site_epoch:
+            self._epoch = found
+        return self._epoch is not None and self._epoch.primary != cluster.cluster_id
+
+
+def _keys(admin: Admin) -> dict[str, str]:
     alive = admin.cluster().alive
-    text = admin.broker_configs(alive[0].broker_id).get(SITE_EPOCH_KEY, "") if alive else ""
+    return admin.broker_configs(alive[0].broker_id) if alive else {}
+
+
+def _is_any_confirmed(admin: Admin) -> bool:
+    """Brokers that know no confirmations need none."""
+    text = _keys(admin).get(SITE_MEMBERS_KEY)
+    if text is None:
+        return True
     try:
-        return max(before, parse_site_epoch(text).number) if text else before
-    except SiteEpochError as error:
+        members = parse_members(text)
+    except SiteConfirmationError as error:
         log.error("%s", error)
-        return before
+        return False
+    return any(one.broker_id in members for one in admin.cluster().alive)

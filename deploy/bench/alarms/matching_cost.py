@@ -51,11 +51,11 @@ def matching_figures(seed: int, lines: int = LINES, each: int = RULES_EACH) -> d
         path = Path(folder) / "base.table"
         references = References({"stolen": _made_list(path, seed, lines)})
         rng = random.Random(f"alarms:{seed}")
-        passing, elsewhere = _different_plates(rng, "02468"), _different_plates(rng, "13579")
+        passing, elsewhere = different_plates(rng, "02468"), different_plates(rng, "13579")
         messages = list(_messages(rng, islice(passing, BATCHES * BATCH)))
-        rules = list(_rules(rng, passing, range(each)))
+        rules = list(made_rules(rng, passing, range(each)))
         few_us = _record_us(compile_rules(rules, references), messages)
-        rules += _rules(rng, elsewhere, range(each, each * TIMES_MORE))
+        rules += made_rules(rng, elsewhere, range(each, each * TIMES_MORE))
         many_us = _record_us(compile_rules(rules, references), messages)
         verdict_ms = _verdict_ms(compile_rules(rules[: each * 2], references))
         machine_mb, worker_mb = memory_of(path)
@@ -105,7 +105,7 @@ def _record_us(rules: RuleSet, messages: list[StreamMessage]) -> float:
     return used_s / len(messages) * 1e6
 
 
-def _different_plates(rng: random.Random, ends: str) -> Iterator[str]:
+def different_plates(rng: random.Random, ends: str) -> Iterator[str]:
     """`ends`: the last digits, by which cars that pass and others are told apart."""
     seen: set[str] = set()
     while True:
@@ -115,7 +115,7 @@ def _different_plates(rng: random.Random, ends: str) -> Iterator[str]:
             yield plate
 
 
-def _rules(
+def made_rules(
     rng: random.Random, plates: Iterator[str], numbers: Iterable[int]
 ) -> Iterator[WatchCommand]:
     """A fuzzy plate and a wildcard for each number."""

@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from deploy.bench.alarms import list_import, matching_cost, screens
+from deploy.bench.alarms import (
+    evidence,
+    list_import,
+    many_rules,
+    matching_cost,
+    screens,
+    stored_plates,
+)
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt, chosen_figures
 
@@ -20,6 +27,10 @@ _RUNS: tuple[tuple[str, Sequence[str], Figures], ...] = (
     ("a list of a million plates", list_import.NAMES, list_import.list_figures),
     ("conditions on plates", matching_cost.NAMES, matching_cost.matching_figures),
     ("alarms before operators", screens.NAMES, lambda _: screens.screen_figures()),
+    ("evidence", evidence.NAMES, lambda _: evidence.evidence_figures()),
+    ("plates in a store", stored_plates.NAMES, lambda _: stored_plates.stored_figures()),
+    ("rules on one machine", many_rules.ONE_NAMES, lambda _: many_rules.of_one_machine()),
+    ("rules on a city's servers", many_rules.CITY_NAMES, lambda _: many_rules.of_a_city()),
 )
 
 

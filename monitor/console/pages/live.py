@@ -13,7 +13,7 @@ from monitor.console.elements import grid, line_chart, panel
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
 from monitor.console.pages.detail import DetailPanel
-from monitor.console.rows import Row, column, severity_column
+from monitor.console.rows import column, severity_column
 from monitor.live.live_state import MAX_ALARMS, RATE_SECONDS, RatePoint
 
 TILES = ("rate", "stored", "alarms", "incidents", "latency", "valid")
@@ -195,11 +195,10 @@ def _alarms(view: View, detail: DetailPanel) -> None:
     )
 
 
-def _prepend(made: ui.aggrid, rows: list[Row], most: int) -> None:
+def _prepend(made: ui.aggrid, rows: str, most: int) -> None:
+    """`rows` is JSON."""
     if rows:
-        ui.run_javascript(
-            f"databus.prepend({made.id}, {json.dumps(rows, ensure_ascii=False)}, {most})"
-        )
+        ui.run_javascript(f"databus.prepend({made.id}, {rows}, {most})")
 
 
 def _pause_button(view: View, bar: ui.element) -> dict[str, bool]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from deploy.roles.watch_ports import watch_ports, watch_settings
+from alarm.dispatch.recorded_changes import RECORDED_TOPICS
+from deploy.roles.watch_ports import RECORDER, watch_ports, watch_settings
 from deploy.settings.composed import load
 from spark_apps.settings import APART
 
@@ -47,3 +48,8 @@ def test_every_edge_is_asked_for_its_spool() -> None:
     assert ports.edge_status_urls == {
         "edge": "http://127.0.0.1:8650/v1/status", "edge-2": "http://10.0.0.8:8650/v1/status",
     }  # fmt: skip
+
+
+def test_the_recorder_is_judged_by_every_topic_that_it_stores() -> None:
+    """Passages and states of alarms could wait for hours and nobody was told."""
+    assert set(RECORDER.topics) == set(RECORDED_TOPICS)

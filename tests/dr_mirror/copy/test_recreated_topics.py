@@ -16,6 +16,7 @@ from bus.contracts import headers
 from deploy.paths import PROJECT_ROOT
 from deploy.servers.databus_cluster import RunningCluster
 from tests.dr_mirror.copy.test_copying import create, delete, delete_records
+from tests.dr_mirror.switch.test_switch import both_sites
 from tests.dr_mirror.two_sites import TwoSites, mirrored, start_site, wait_until
 
 STEPS = ("in a file", "deleted at the target")
@@ -170,3 +171,34 @@ def test_what_was_made_anew_with_fewer_partitions_while_the_mirror_was_away_is_n
     assert json.loads(done.stdout)["records"] == 30
     sites.wait_until_copied(topic, PARTITIONS - 1)
     sites.assert_equal(topic, PARTITIONS - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_topic_begun_anew_at_each_site_in_turn_is_copied_by_one_process_whichever_way_it_goes(
+    tmp_path: Path, dice: random.Random
+):
+    """A → B → A → B: each primary makes the topic anew once, and one command begins it at the other
+    site. No id of an earlier turn makes the mirror call the present topic another one."""
+    topic = "data.vehicle"
+    with both_sites(tmp_path) as sites:
+        create(sites.clusters["A"], topic, 4)
+        for primary, other in (("A", "B"), ("B", "A"), ("A", "B")):
+            cluster = sites.clusters[primary]
+            send(cluster, topic, "old", dice.choice([1, 40]), 4)
+            sites.wait_until_copying(primary)
+            delete(cluster, topic)
+            create(cluster, topic, 4)
+            send(cluster, topic, "new", dice.choice([1, 80]), 4)
+            wait_until(
+                lambda: sites.mirror.state_of(topic) == "recreated_at_source", f"named at {primary}"
+            )
+            done = sites.mirror.command("copy-anew", topic)
+            assert done.returncode == 0, done.stdout + done.stderr
+            sites.wait_until_copying(primary)
+            sites.assert_equal(topic)
+            switched = sites.switch(other)
+            assert switched.returncode == 0, switched.stdout + switched.stderr
+            send(sites.clusters[other], topic, "more", 8, 4)
+            sites.wait_until_copying(other)
+            sites.assert_equal(topic)

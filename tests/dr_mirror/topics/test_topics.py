@@ -81,6 +81,18 @@ def test_whose_copy_it_is_is_written_down_once_and_a_source_without_ids_is_copie
     assert (without.state, without.configure) == (MirrorState.COPYING, {})
 
 
+def test_the_key_of_the_target_says_whose_copy_it_is_whatever_this_process_has_copied_before():
+    """Another mirror, or copy-anew, has begun with the present topic meanwhile; and the other way
+    round: what this process copies is no proof that the target holds no other topic."""
+    before, now = b"0" * 16, b"1" * 16
+    well = plan(topic(topic_id=now), mirrored(), {NAME: before})
+    assert (well.state, well.source_id) == (MirrorState.COPYING, now)
+    other = plan(topic(topic_id=now), mirrored(mirror_source_topic_id=before.hex()), {NAME: now})
+    assert other.state is MirrorState.RECREATED_AT_SOURCE
+    unsaid = plan(topic(topic_id=now), mirrored(mirror_source_topic_id=""), {NAME: before})
+    assert unsaid.state is MirrorState.RECREATED_AT_SOURCE
+
+
 def test_partitions_that_the_source_got_are_added():
     """And all are copied."""
     found = plan(topic(6), mirrored(4))

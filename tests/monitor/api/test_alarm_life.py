@@ -18,6 +18,7 @@ from console_services import client_of, make_services, signed
 from console_traffic import make_topics, producer, send_events
 from fastapi import FastAPI
 
+from bus.client.kafka.command_client import ANSWER_S
 from bus.contracts.alarm_states import AlarmState
 from deploy.servers.databus import RunningBroker
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
@@ -144,7 +145,7 @@ async def test_while_nobody_decides_an_alarm_is_taken_here_within_two_seconds(
     li, wang = (log_in(services, client_of(app), name) for name in ("li", "wang"))
     begun_s = time.monotonic()
     taken = await li.post(f"/api/alarms/{ALARM}/take")
-    assert time.monotonic() - begun_s < 4  # two, on a machine that does much else
+    assert time.monotonic() - begun_s < ANSWER_S, "the page did not wait for a decider"
     assert (taken.status_code, taken.json()["outcome"], taken.json()["owner"]) == (200, "taken_here", "li")
     assert services.acknowledgements.who(ALARM) == "li"
     assert (await wang.get(f"/api/alarms/{ALARM}")).json()["owner"] == "li"

@@ -53,7 +53,7 @@ async def live(topics: str, data_path: Any, filled: Any) -> AsyncIterator[Consol
     """A console with a running live consumer."""
     services = make_services(data_path, filled[1], topics)
     hub = asyncio.create_task(services.hub.run())
-    await until(lambda: services.hub.consumer.unavailable == "")
+    await until(lambda: services.hub.unavailable == "")
     yield services
     hub.cancel()
     await asyncio.gather(hub, return_exceptions=True)
@@ -236,10 +236,10 @@ async def test_without_a_broker_the_pages_know_and_commands_are_not_pretended() 
 async def test_the_tail_outlives_the_brokers_death(live: ConsoleServices, broker: RunningBroker) -> None:
     """kill -9, a word on every page, and on it goes when the broker is back; last in this file."""
     broker.kill()
-    await until(lambda: live.hub.consumer.unavailable)
+    await until(lambda: live.hub.unavailable)
     again = await asyncio.to_thread(broker.restart)
     broker.process = again.process
-    await until(lambda: live.hub.consumer.unavailable == "")
+    await until(lambda: live.hub.unavailable == "")
     ids = await asyncio.to_thread(
         lambda: send_records(producer(again.bootstrap), now_ms=now_ms(), count=3, seed=9)
     )

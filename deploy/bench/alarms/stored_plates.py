@@ -1,0 +1,120 @@
+"""What people ask of a store of ten million records: the preview of a pattern, a search for one.
+
+In: how many records. Out: seconds of a preview of the last seven days, from its first piece to its
+end; milliseconds of a search, p99. No pattern is asked for twice. Never: a store that was warmed by
+the same question.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from alarm.preview import preview_piece
+from bus.contracts.commands import WatchCommand
+from bus.domain.rule_preview import PreviewTotals, days_back
+from bus.domain.rule_values import PLATE
+from bus.runtime.wall_clock import now_ms
+from deploy.bench.plates.drawing import DIGITS, LETTERS
+from deploy.errors import OperatorError
+from ingest.store.open import open_store
+from ingest.store.port import PageRequest, Position, Query, RecordReader, RecordRow, StoreBatch
+
+PREVIEW, SEARCH = "alarms-preview", "alarms-search"
+NAMES = (PREVIEW, SEARCH)
+RECORDS, PLATES = 10_000_000, 2_000_000
+PER_BATCH = 50_000
+DAYS, DAYS_BACK = 30, 7
+DAY_MS = 86_400_000
+QUESTIONS = 100
+_SIGNS = LETTERS + DIGITS
+_BODY = '{{"车牌号码":"{}","备注":"{}"}}'
+_FILLER = " " * 500
+"""With it a body is as long as what a camera writes."""
+
+
+def stored_figures(records: int = RECORDS, plates: int = PLATES) -> dict[str, float]:
+    """One run, with a store of its own."""
+    with tempfile.TemporaryDirectory(prefix="databus-bench-") as folder:
+        url = f"sqlite://{Path(folder) / 'records.db'}"
+        _fill(url, records, plates)
+        with closing(open_store(url)) as reader:
+            return {PREVIEW: _preview_s(reader), SEARCH: _search_ms(reader)}
+
+
+def _plate(number: int) -> str:
+    """Of a car: another one for each number below two million; the last three are digits."""
+    rest, tail = divmod(number * 7_919 % PLATES, 1_000)
+    middle, first = divmod(rest, len(_SIGNS))
+    letter, second = divmod(middle, len(_SIGNS))
+    return f"浙{LETTERS[letter]}{_SIGNS[second]}{_SIGNS[first]}{tail:03d}"
+
+
+def _fill(url: str, records: int, plates: int) -> None:
+    start_ms, rng = now_ms() - DAYS * DAY_MS, random.Random(1)
+    with closing(open_store(url, "write")) as store:
+        for first in range(0, records, PER_BATCH):
+            end = min(first + PER_BATCH, records)
+            place = Position(
+                application="bench", cluster_id="bench", topic="data.vehicle", topic_id="bench",
+                partition=0, start_offset=first, end_offset=end,
+            )  # fmt: skip
+            rows = [
+                _row(number, start_ms + DAYS * DAY_MS * number // records, rng, plates)
+                for number in range(first, end)
+            ]
+            store.apply(StoreBatch(rows=rows), [place])
+
+
+def _row(number: int, captured_at_ms: int, rng: random.Random, plates: int) -> RecordRow:
+    plate, camera = _plate(rng.randrange(plates)), rng.randrange(2_000)
+    return RecordRow(
+        record_id=f"bench-{number}", kind="vehicle", checkpoint_id=f"c{camera % 500}",
+        district_id=f"d{camera % 10}", camera_ip=f"10.0.{camera // 250}.{camera % 250}",
+        recognizer_ip="", captured_at_ms=captured_at_ms, received_at_ms=captured_at_ms,
+        plate_number=plate, plate_key=plate, body=_BODY.format(plate, _FILLER).encode(),
+    )  # fmt: skip
+
+
+def _patterns(seed: int) -> Iterator[str]:
+    """As a witness remembers them: the last three digits."""
+    numbers = list(range(1_000))
+    random.Random(seed).shuffle(numbers)
+    return (f"*{number:03d}" for number in numbers)
+
+
+def _preview_s(reader: RecordReader) -> float:
+    """As `watch preview` asks: day by day, newest first, each to its last piece."""
+    pattern = next(_patterns(2))
+    rule = WatchCommand(rule_id="bench", op="put", version=1, match={PLATE: [pattern]})
+    totals, begun_s = PreviewTotals(), time.monotonic()
+    for day, asked in days_back(now_ms(), ZoneInfo("Asia/Shanghai"), DAYS_BACK):
+        piece = preview_piece(reader, rule, asked)
+        totals.add(day, piece)
+        while piece.cursor:
+            asked = type(asked)(
+                from_ms=asked.from_ms, until_ms=asked.until_ms, cursor=piece.cursor
+            )
+            piece = preview_piece(reader, rule, asked)
+            totals.add(day, piece)
+    took_s = time.monotonic() - begun_s
+    if not sum(totals.days.values()):
+        raise OperatorError(f"the preview of {pattern} has found nothing")
+    return took_s
+
+
+def _search_ms(reader: RecordReader) -> float:
+    """The first page of each."""
+    took: list[float] = []
+    patterns = _patterns(3)
+    for _ in range(QUESTIONS):
+        question = Query(kind="vehicle", plate=next(patterns))
+        begun_s = time.monotonic()
+        reader.query(question, PageRequest(limit=100))
+        took.append(1000 * (time.monotonic() - begun_s))
+    return sorted(took)[QUESTIONS * 99 // 100]
