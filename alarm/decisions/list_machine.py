@@ -177,7 +177,7 @@ def _check_sameness(record: ListRecord, before: ListRecord) -> None:
     if before.op != "put":
         return
     if record.kind != before.kind:
-        what = "a gallery of faces" if before.kind == "face" else "a list of plates"
+        what = "a gallery of faces" if before.is_gallery else "a list of plates"
         raise CommandError("list_id", f"this is {what}; end it first, or take another id",
                            "other_kind")  # fmt: skip
     if record.base == before.base and _model_name(record) != _model_name(before):
@@ -217,7 +217,7 @@ def _check_room(record: ListRecord, lines: int, state: KnownLists) -> None:
         raise CommandError("list_id", f"{MAX_LISTS} lists are in force; end one", "too_many_lists")
     same = [one for one in others if one.kind == record.kind]
     total = lines + sum(one.base_lines + one.changed_lines for one in same)
-    if record.kind == "face" and total > MAX_FACES:
+    if record.is_gallery and total > MAX_FACES:
         raise CommandError(
             "chunks", f"all galleries together have at most {MAX_FACES} faces, with this {total}",
             "too_many_faces",
@@ -236,7 +236,7 @@ def _changed(
     chunk = _checked_change(command, before, asked.version)
     _check_removal(command, len(command.removed_plates), before)
     changed = before.changed_lines + chunk.named.lines
-    most = MAX_CHANGED_FACES if before.kind == "face" else MAX_CHANGED_LINES
+    most = MAX_CHANGED_FACES if before.is_gallery else MAX_CHANGED_LINES
     if len(before.changes) >= MAX_CHANGES or changed > most:
         raise CommandError(
             "put_lines", f"{before.changed_lines} lines have changed since the list was imported: "

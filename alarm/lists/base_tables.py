@@ -57,7 +57,7 @@ class BaseTables:
 
     def path_of(self, record: ListRecord) -> Path:
         """Where the table of its base is, or belongs."""
-        if record.kind == "face":
+        if record.is_gallery:
             return self._folder / f"{record.base}{_FACES}"
         near = _NEAR if record.tolerance == "distance 1" else ""
         return self._folder / f"{record.base}{near}{_ENDING}"

@@ -36,6 +36,7 @@ from alarm.shell_asker import ISSUER, CaseOption
 from bus.cli.show import AsJson, Yes, screen
 from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import (
+    GALLERY_KIND,
     SEVERITIES,
     TOLERANCES,
     FaceLine,
@@ -303,7 +304,7 @@ def add_face(
     if day is None:
         raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
     model = _gallery_model(ctx, list_id)
-    attributes = attributes_of("face", record_of("", record))
+    attributes = attributes_of(GALLERY_KIND, record_of("", record))
     feature = feature_of(attributes.get(FEATURE, ""), model)
     if attributes.get(FEATURE_MODEL) != normal(model.name) or feature is None:
         raise typer.BadParameter(

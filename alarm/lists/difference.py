@@ -26,7 +26,7 @@ class NewLines:
 
     def add(self, line: ListLine | FaceLine) -> None:
         """The next one."""
-        key, text = _said(line)
+        key, text = _key_and_text(line)
         self._texts[key] = text
 
     def compared_with(self, in_force: Iterable[ListLine] | Iterable[FaceLine]) -> ListDifference:
@@ -36,13 +36,13 @@ class NewLines:
         changed: list[str] = []
         removed_count = changed_count = 0
         for line in in_force:
-            key, said = _said(line)
+            key, own = _key_and_text(line)
             text = new.pop(key, None)
             if text is None:
                 removed_count += 1
                 if len(removed) < EXAMPLES:
                     removed.append(key)
-            elif text != said:
+            elif text != own:
                 changed_count += 1
                 if len(changed) < EXAMPLES:
                     changed.append(key)
@@ -53,7 +53,7 @@ class NewLines:
         )  # fmt: skip
 
 
-def _said(line: ListLine | FaceLine) -> tuple[str, int]:
+def _key_and_text(line: ListLine | FaceLine) -> tuple[str, int]:
     """What it is called, and a number for the rest."""
     if isinstance(line, FaceLine):
         return line.entry, hash((line.note, line.date, line.feature))

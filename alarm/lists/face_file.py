@@ -28,7 +28,7 @@ MAX_BYTES = 2 << 30
 """100,000 features of 1,024 numbers as text."""
 _HEADINGS = {
     "entry": {
-        "编号", "人员编号", "人脸编号", "证件号", "身份证号", "entry", "id", "person", "personid",
+        "编号", "人员编号", "人脸编号", "证件号", "身份证号", "entry", "id", "personid",
     },
     "note": {"备注", "说明", "姓名", "名称", "note", "notes", "remark", "remarks", "name"},
     "date": {"日期", "登记日期", "布控日期", "date", "day", "since"},

@@ -32,6 +32,8 @@ from bus.contracts.commands import CommandAnswer
 from bus.contracts.feature_models import FeatureModel
 from bus.contracts.headers import SCHEMA, SITE
 from bus.contracts.plate_lists import (
+    GALLERY_KIND,
+    PLATE_LIST_KIND,
     FaceLine,
     ListCommand,
     ListLine,
@@ -126,7 +128,7 @@ def put_command(
     command = ListCommand(
         list_id=list_id, op="put", removed_lines=difference.removed,
         seen_version=0 if record is None else record.version,
-        kind="vehicle" if model is None else "face", model=model,
+        kind=PLATE_LIST_KIND if model is None else GALLERY_KIND, model=model,
         **{"name": list_id, **usual, **stated},
     )  # fmt: skip
     check_text(command)
@@ -161,7 +163,7 @@ class ListImporter:
         if with_base is None:
             return None, read.lines.compared_with(())
         record, stored = with_base
-        in_force = stored.faces(record) if record.kind == "face" else stored.lines(record)
+        in_force = stored.faces(record) if record.is_gallery else stored.lines(record)
         return record, read.lines.compared_with(in_force)
 
     def in_force(self, list_id: str) -> tuple[ListRecord, StoredLists] | None:

@@ -96,7 +96,7 @@ class ListReader:
         return self.lists
 
     def _list_of(self, state: StoredLists, record: ListRecord) -> PlateList | FaceGallery:
-        if record.kind == "face":
+        if record.is_gallery:
             return self._gallery_of(state, record)
         changes = state.changes_of(record)
         table = self._tables.open_or_build(record, lambda: self._base_lines(record))

@@ -148,7 +148,7 @@ class StoredLists(DecidedLists):
         `ListChunkError`."""
         found = {key: self._value(key) for key in named_keys(record)}
         for key, named in named_keys(record).items():
-            if record.kind == "face":
+            if record.is_gallery:
                 read_face_chunk(named, found[key])
             else:
                 read_chunk(named, found[key])

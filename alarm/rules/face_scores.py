@@ -3,8 +3,7 @@ score of those that may be it. Pure; whoever imports it loads NumPy.
 
 In: rows and readings of one model. Out: per reading the nearest row and its score, to six decimals.
 Never: another answer than scoring each row by itself in 64 bits would give: a row whose rounded
-product is within twice the error of the largest is scored again. Several BLAS threads: machines
-match beside brokers.
+product is within twice the error of the largest is scored again.
 """
 
 from __future__ import annotations

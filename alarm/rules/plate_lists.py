@@ -22,7 +22,7 @@ _DAY_MS = 86_400_000
 
 def rule_of_list(record: ListRecord) -> DecidedRule:
     """The rule that a list is: named like it, of its severity and version."""
-    attribute = FEATURE if record.kind == "face" else PLATE
+    attribute = FEATURE if record.is_gallery else PLATE
     return DecidedRule(
         rule_id=f"{LIST_RULE}{record.list_id}", op="put", version=record.version, name=record.name,
         kind=record.kind, severity=record.severity,

@@ -137,7 +137,7 @@ def _alarm(
         target=meant_plate(rule.command, attributes) or on_list or _target_of_face(face)
         or target_of_reading(attributes.get(PLATE, "")),
         listed=listed,
-        face=face,
+        resembled=face,
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

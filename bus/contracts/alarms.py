@@ -91,8 +91,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     separate or stand for a character that was not read. `target`: the plate of the rule, or of its
     list, that was meant, else what was read of it; empty where nothing says that another record is
     of the same target. `branch`, of a rule whose tree has an `or`: the text of the first of its
-    parts that held. `listed`: of a rule that asks for a list; `face`:
-    of one that asks for a gallery. `is_emergency`: its rule was in force
+    parts that held. `listed`: of a rule that asks for a list; `resembled`: of
+    one that asks for a gallery. `is_emergency`: its rule was in force
     without an approval.
     """
 
@@ -115,7 +115,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     is_emergency: bool = False
     target: str = ""
     listed: ListedPlate | None = None
-    face: ListedFace | None = None
+    resembled: ListedFace | None = None
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False

@@ -19,6 +19,9 @@ from bus.contracts.topics import CONTROL_LISTS
 
 Tolerance = Literal["exact", "look-alikes", "distance 1"]
 TOLERANCES: tuple[Tolerance, ...] = ("exact", "look-alikes", "distance 1")
+PLATE_LIST_KIND: MatchedKind = "vehicle"
+GALLERY_KIND: MatchedKind = "face"
+"""Whose records a list of plates means, and whose a gallery."""
 LIST_RULE = "list/"
 """Before the id of a list: the id of the rule that it is itself."""
 Severity = Literal["info", "warning", "critical"]
@@ -78,7 +81,7 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
 
     list_id: str
     version: int = 0
-    kind: MatchedKind = "vehicle"  # whose records it means: a list of plates; face: a gallery
+    kind: MatchedKind = PLATE_LIST_KIND  # whose records it means; those of faces: a gallery
     model: FeatureModel | None = None  # of a gallery: of all its features
     name: str = ""
     owner: str = ""  # who answers for it
@@ -92,6 +95,11 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
     base: str = ""
     chunks: tuple[NamedChunk, ...] = ()  # of the base, numbered from 0
     author: str = ""
+
+    @property
+    def is_gallery(self) -> bool:
+        """Whether it is one of faces, and not a list of plates."""
+        return self.kind == GALLERY_KIND
 
     @property
     def key(self) -> str:

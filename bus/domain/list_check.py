@@ -113,7 +113,7 @@ def checked_model(command: ListCommand, models: Models) -> FeatureModel | None:
     """The model of a gallery as this site has it, with the threshold that was asked for; None of a
     list of plates. Raises `CommandError`."""
     asked = command.model
-    if command.kind != "face":
+    if not command.is_gallery:
         if asked is not None:
             raise CommandError("model", "a list of plates has no model", "model")
         return None

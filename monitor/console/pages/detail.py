@@ -243,7 +243,7 @@ class DetailPanel:
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
                 *listed_facts(row["listed"], t),
-                *face_facts(row["face"], t),
+                *face_facts(row["resembled"], t),
                 *further_facts(row, t),
             ]
         )

@@ -102,7 +102,7 @@ class ListLines:
         t, record = view.t, one.record
         with panel(record.name, "rest") as bar:
             with bar:
-                find = "lists.find_entry" if record.kind == "face" else "lists.find"
+                find = "lists.find_entry" if record.is_gallery else "lists.find"
                 self._plate = ui.input(t(find), value=view.address["plate"])
                 self._plate.props(f'outlined dense clearable hint="{t(f"{find}_hint")}"')
                 self._plate.props("debounce=300").style("width: 320px")
@@ -110,7 +110,8 @@ class ListLines:
                     chip(t("lists.overdue"), "warning")
             self._facts()
             self._grid = paged_grid(
-                t, _line_columns(view, record.kind), label=t("lists.lines"), id_field="key",
+                t, _line_columns(view, is_gallery=record.is_gallery), label=t("lists.lines"),
+                id_field="key",
                 **{":datasource": source(self._route, self._parameters()),
                    ":getRowId": "p => `${p.data.line}|${p.data.plate}|${p.data.entry}`"},
             )  # fmt: skip
@@ -181,12 +182,12 @@ def _tolerance(one: ListInForce, t: Texts) -> str:
     return t("lists.model", model=model.name, threshold=f"{model.threshold:g}")
 
 
-def _line_columns(view: View, kind: str) -> list[Row]:
+def _line_columns(view: View, *, is_gallery: bool) -> list[Row]:
     t = view.t
-    key = "entry" if kind == "face" else "plate"
+    key = "entry" if is_gallery else "plate"
     return [
         column(t, "list_line", "line", number=True, width=100),
-        column(t, key, key, width=150, cellClass="strong"),
+        column(t, "face_entry" if is_gallery else key, key, width=150, cellClass="strong"),
         column(t, "note", "note", flex=3, minWidth=150),
         column(t, "line_date", "date", width=130),
     ]

@@ -209,8 +209,8 @@ def test_an_alarm_names_gallery_face_score_and_what_is_known_of_them(tmp_path: P
     rules = compile_rules([], galleries_of(made_gallery(tmp_path, "wanted", {"P7": WANTED})))
     alarm = verdict(rules, candidate(rules, "list/wanted", message_of(noisy(WANTED, 0.3))), VERSION)
     assert alarm is not None
-    assert alarm.face is not None
-    face = alarm.face
+    assert alarm.resembled is not None
+    face = alarm.resembled
     assert (face.list_id, face.name, face.version) == ("wanted", "Gallery wanted", VERSION)
     assert (face.entry, face.note, face.line, face.list_date) == ("P7", "note 2", 2, "2026-03-01")
     assert (face.threshold, face.model, face.measure) == (0.8, "eight/1", "cosine")
@@ -247,8 +247,8 @@ def test_who_is_given_the_proof_of_the_version_in_force_searches_nothing(tmp_pat
         at_dispatcher = compile_rules([], galleries_of(without_search(gallery)))
         alarm = verdict(at_dispatcher, found, VERSION)
         assert alarm is not None
-        assert alarm.face is not None
-        assert (alarm.face.entry, alarm.face.score) == (entry, found.faces[0].score)
+        assert alarm.resembled is not None
+        assert (alarm.resembled.entry, alarm.resembled.score) == (entry, found.faces[0].score)
 
 
 def test_a_proof_is_checked_and_one_of_another_version_is_not_believed(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_proof_is_checked_and_one_of_another_version_is_not_believed(tmp_path:
     unproved = msgspec.structs.replace(found, faces=())
     alarm = verdict(compile_rules([], galleries_of(before)), unproved, VERSION)
     assert alarm is not None
-    assert alarm.face is not None, "of an earlier version's matcher"
+    assert alarm.resembled is not None, "of an earlier version's matcher"
 
 
 def test_a_gallery_that_changes_is_what_the_next_record_is_compared_with(tmp_path: Path) -> None:
