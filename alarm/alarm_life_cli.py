@@ -26,6 +26,7 @@ from bus.contracts.alarm_states import AlarmOp, AlarmRequest
 from bus.contracts.commands import ANY_VERSION, CommandAnswer
 from bus.domain.alarm_life import FALSE_REASONS, RESULTS, STAGES, check_request, is_over
 from bus.domain.command_error import CommandError
+from bus.domain.visibility import EVERYTHING
 from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from bus.runtime import wall_clock
 from ingest.store.port import StoreError
@@ -167,7 +168,7 @@ def _check_alarm(ctx: typer.Context, request: AlarmRequest) -> None:
     """That there is one, as far as the store can be asked: the decider does not know."""
     try:
         with closing(OperationsReader(ctx.obj.dispatcher.operations_path(ctx.obj.site))) as reader:
-            if reader.alarm(request.alarm_id) is None:
+            if reader.alarm(request.alarm_id, viewer=EVERYTHING) is None:
                 fail(f"there is no alarm {request.alarm_id}; see: databus alarms list")
             state = reader.alarm_states([request.alarm_id]).get(request.alarm_id)
     except StoreError as error:

@@ -47,6 +47,7 @@ from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plates import plate_text
 from bus.domain.rule_check import MAX_NAME_CHARACTERS, RuleError, check_rule
 from bus.domain.rule_values import PLATE
+from bus.domain.visibility import EVERY_UNIT, EVERYTHING
 from bus.files.register_file import RegisterSource
 from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavailable
 from bus.runtime import wall_clock
@@ -73,8 +74,15 @@ _QUIET_HELP = (
     "Seconds: so long before and after an alarm no other record of that target at that place raises"
     " one; they are counted. 0: each record does."
 )
+_VISIBLE_HELP = (
+    "A unit, as accounts have them: it sees the rule and its alarms in the console, and no other "
+    "does. May be given several times; without it everybody does."
+)
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
-_OPTIONS = {"name": "--name", "valid_until_ms": "--for", "quiet_s": "--quiet", PLATE: "--plate"}
+_OPTIONS = {
+    "name": "--name", "valid_until_ms": "--for", "quiet_s": "--quiet", PLATE: "--plate",
+    "visible_to": "--visible-to",
+}  # fmt: skip
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -113,6 +121,9 @@ def add(
     seen: Annotated[int, typer.Option("--seen", help=_SEEN_HELP)] = ANY_VERSION,
     where: WhereOption = "",
     emergency: Annotated[str, typer.Option(help=_EMERGENCY_HELP)] = "",
+    visible_to: Annotated[
+        list[str] | None, typer.Option("--visible-to", help=_VISIBLE_HELP)
+    ] = None,
     reason: ReasonOption = "",
     case: CaseOption = "",
     as_json: AsJson = False,
@@ -132,6 +143,8 @@ def add(
         command_id=new_command_id(),
         seen_version=seen,
         emergency_hours=emergency_hours(emergency) if emergency else 0,
+        visible_to=visible_to or [],
+        unit=EVERY_UNIT,
         reason=reason,
         case=case,
     )
@@ -210,7 +223,7 @@ def remove(
     command = WatchCommand(
         rule_id=rule_id, op="remove", version=wall_clock.now_ms(), author=shell_user(),
         issuer=ISSUER, command_id=new_command_id(), seen_version=rule.command.version,
-        reason=reason,
+        reason=reason, unit=EVERY_UNIT,
     )  # fmt: skip
     answer = request_answer(ctx, command, as_json=as_json)
     if as_json:
@@ -225,13 +238,14 @@ def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         print_lines(commands)
         return
-    table = Table("rule", "name", "kind", "severity", "match", "author", "version")
+    table = Table("rule", "name", "kind", "severity", "match", "visible to", "author", "version")
     for c in commands:
         match = [f"{name}={','.join(values)}" for name, values in c.match.items()]
         if c.where is not None:
             match.append(to_text(c.where, ctx.obj.site.zone))
         table.add_row(
-            c.rule_id, c.name, c.kind, _severity(c), "; ".join(match), c.author, str(c.version)
+            c.rule_id, c.name, c.kind, _severity(c), "; ".join(match),
+            ", ".join(c.visible_to) or "all", c.author, str(c.version),
         )
     screen().print(table if commands else "the watch list is empty")
 
@@ -273,7 +287,8 @@ def list_alarms(
         reader = OperationsReader(ctx.obj.dispatcher.operations_path(ctx.obj.site))
         page = PageRequest(limit=limit)
         found, _ = reader.alarms(
-            page=page, severity=severity, rule_id=rule_id, plate=plate, owner=owner,
+            page=page, viewer=EVERYTHING, severity=severity, rule_id=rule_id, plate=plate,
+            owner=owner,
             stage=state and _one_of("--state", state, FILTERS), changed_from_ms=since_ms,
         )  # fmt: skip
         states = reader.alarm_states([one.alarm_id for one in found])
@@ -390,8 +405,16 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         raised.strftime("%Y-%m-%d %H:%M:%S"),
         alarm.severity,
         alarm.rule_name or alarm.rule_id,
-        plate_text(alarm.plate_number),
+        plate_text(alarm.plate_number) + _meant(alarm),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
         f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
+
+
+def _meant(alarm: Alarm) -> str:
+    """Beside a plate that was misread, the one that is looked for."""
+    one = alarm.misread
+    if one is None:
+        return ""
+    return f", meant {one.plate}, price {one.price:.2f} of at most {one.highest:.2f}"

@@ -19,12 +19,16 @@ from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import ANY_VERSION, WatchCommand
 from bus.domain.expressions.to_text import to_text
 from bus.domain.rule_targets import text_sha256
+from bus.domain.visibility import EVERY_UNIT
 from bus.errors import BusError
 from bus.runtime import wall_clock
 
 READ_S = 10.0
 CLIENT_ID = "watch-proposals"
-_PARTS = ("name", "kind", "severity", "match", "where", "valid_from_ms", "valid_until_ms", "note")
+_PARTS = (
+    "name", "kind", "severity", "match", "where", "valid_from_ms", "valid_until_ms", "note",
+    "visible_to",
+)  # fmt: skip
 
 
 def list_proposed(
@@ -102,7 +106,7 @@ def withdraw(
     command = WatchCommand(
         rule_id=rule_id, op="withdraw", version=wall_clock.now_ms(), author=shell_user(),
         issuer=ISSUER, command_id=new_command_id(), seen_version=ANY_VERSION,
-        text_sha256=text_sha256(one.proposal.text),
+        text_sha256=text_sha256(one.proposal.text), unit=EVERY_UNIT,
     )  # fmt: skip
     request_answer(ctx, command, as_json=False)
     typer.echo(f"what was proposed under {rule_id} is withdrawn")
@@ -114,4 +118,6 @@ def _written(ctx: typer.Context, command: WatchCommand, part: str) -> str:
         return to_text(value, ctx.obj.site.zone) if value is not None else ""
     if part == "match":
         return "; ".join(f"{name}={','.join(values)}" for name, values in value.items())
+    if part == "visible_to":
+        return ", ".join(value)
     return str(value) if value else ""

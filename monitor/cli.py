@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bus.cli.show import screen
+from bus.domain.visibility import EVERYTHING
 from monitor.accounts.errors import AccountError, AccountsUnavailable
 from monitor.accounts.passwords import WeakPassword
 from monitor.accounts.roles import AccountRole
@@ -38,6 +39,7 @@ def mount(app: typer.Typer) -> None:
     accounts.command("add")(add_account)
     accounts.command("passwd")(change_password)
     accounts.command("roles")(change_roles)
+    accounts.command("unit")(change_unit)
     accounts.command("remove")(remove_account)
     app.add_typer(accounts, name="accounts")
     app.command("questions")(list_questions)
@@ -63,7 +65,7 @@ def list_questions(
     )  # fmt: skip
     kept = QuestionLog(ctx.obj.site.data_path, ctx.obj.policy.questions_days)
     try:
-        found, following = kept.page(wanted, limit=limit, before_id=cursor)
+        found, following = kept.page(wanted, viewer=EVERYTHING, limit=limit, before_id=cursor)
     except QuestionsUnavailable as error:
         typer.echo(f"databus: {error}", err=True)
         raise typer.Exit(1) from error
@@ -96,13 +98,21 @@ def list_accounts(
 ) -> None:
     """Show names and roles."""
     with _account_store(ctx) as store:
-        rows = [{"name": a.name, "roles": [r.value for r in a.roles]} for a in store.accounts()]
+        rows = [
+            {
+                "name": a.name, "roles": [r.value for r in a.roles], "unit": a.unit,
+                "districts": list(a.districts),
+            }
+            for a in store.accounts()
+        ]  # fmt: skip
     if as_json:
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
-    table = Table("name", "roles")
+    table = Table("name", "roles", "unit", "districts")
     for row in rows:
-        table.add_row(str(row["name"]), ", ".join(row["roles"]))
+        listed = (", ".join(row[part]) for part in ("roles", "districts"))
+        roles, districts = listed
+        table.add_row(str(row["name"]), roles, str(row["unit"]), districts or "all")
     screen().print(table if rows else "no accounts yet; add one: databus accounts add NAME")
 
 
@@ -135,6 +145,21 @@ def change_roles(
     with _account_store(ctx) as store:
         store.set_roles(name, role)
     typer.echo(f"{name} has these roles now: {', '.join(one.value for one in role)}")
+
+
+def change_unit(
+    ctx: typer.Context,
+    name: str = typer.Argument(help="Whose unit and districts to replace."),
+    unit: str = typer.Option("", help="Whose rules the account sees; without it of no unit."),
+    district: list[str] = typer.Option(
+        [], help="An id of the register; several times. Whose alarms come first; without it: all."
+    ),
+) -> None:
+    """Replace unit and districts of an account; they count from its next request on."""
+    with _account_store(ctx) as store:
+        store.set_unit(name, unit.strip(), district)
+    where = f"the districts {', '.join(district)}" if district else "all districts"
+    typer.echo(f"{name} is of {f'the unit {unit}' if unit else 'no unit'} now, and of {where}")
 
 
 def remove_account(ctx: typer.Context, name: str = typer.Argument(help="Whom to remove.")) -> None:

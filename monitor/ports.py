@@ -19,6 +19,7 @@ from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.list_in_force import ListInForce
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest
+from bus.domain.visibility import Viewer
 from ingest.store.port import PageRequest, Position, RecordReader
 
 
@@ -31,6 +32,7 @@ class AlarmReader(Protocol):
         self,
         *,
         page: PageRequest,
+        viewer: Viewer,
         severity: str = "",
         rule_id: str = "",
         plate: str = "",
@@ -40,11 +42,15 @@ class AlarmReader(Protocol):
         stage: str = "",
         owner: str = "",
         changed_from_ms: int = 0,
+        kind: str = "",
+        district_id: str = "",
+        only_concerning: bool = False,
     ) -> tuple[Sequence[Alarm], str]:
-        """Alarms, newest first, and the cursor of the next page (empty at the end)."""
+        """Alarms that `viewer` sees, newest first, and the cursor of the next page (empty at the
+        end)."""
 
-    def alarm(self, alarm_id: str) -> Alarm | None:
-        """One alarm."""
+    def alarm(self, alarm_id: str, *, viewer: Viewer) -> Alarm | None:
+        """One alarm; None also of one that `viewer` does not see."""
 
     def alarm_states(self, alarm_ids: Sequence[str]) -> dict[str, AlarmState]:
         """Of those of a page that somebody has acted on."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from alarm.dispatch.reader import OperationsReader
 from alarm.dispatch.service import AlarmDispatcher
 from alarm.settings import DispatcherSettings
-from bus.domain.policy import NO_POLICY
+from bus.domain.policy import NO_POLICY, PolicySettings
+from bus.domain.visibility import EVERYTHING
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
 from ingest.store.port import PageRequest, StoreUnavailable
@@ -21,14 +22,17 @@ READY_S, POLL_S = 60.0, 0.05
 
 
 @contextmanager
-def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iterator[Path]:
+def running_dispatcher(
+    bootstrap: str, folder: Path, *, alarms: int = 0, notices: NoticeSettings = NoticeSettings(),
+    policy: PolicySettings = NO_POLICY, metrics_port: int = DispatcherSettings().metrics_port,
+) -> Iterator[Path]:
     """For as long as the block lasts; the operations store, once it has so many alarms and commands
     are decided: whoever asks waits a few seconds only, which a group's first member may need beside
     other tests."""
     site = SiteSettings(data_dir=str(folder))
     dispatcher = AlarmDispatcher(
-        site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(), NoticeSettings(),
-        policy=NO_POLICY,
+        site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(metrics_port=metrics_port),
+        notices, policy=policy,
     )
     thread = threading.Thread(target=lambda: asyncio.run(dispatcher.run()), name="dispatcher")
     thread.start()
@@ -48,6 +52,6 @@ def running_dispatcher(bootstrap: str, folder: Path, *, alarms: int = 0) -> Iter
 def _stored(path: Path) -> int:
     try:
         with closing(OperationsReader(path)) as reader:
-            return len(reader.alarms(page=PageRequest(limit=1000))[0])
+            return len(reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=1000))[0])
     except StoreUnavailable:
         return -1

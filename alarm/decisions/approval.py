@@ -24,6 +24,7 @@ from bus.contracts.proposals import WatchProposal
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_targets import names_somebody, targets_of, text_sha256
+from bus.domain.visibility import Viewer
 
 MAX_EMERGENCY_TARGETS = 50
 _NO_REASON = "this site asks for a reason: say why"
@@ -95,7 +96,9 @@ def _check_emergency(
         raise RuleError(
             "match", f"an emergency names at most {MAX_EMERGENCY_TARGETS} plates", "value_count"
         )
-    before = known.proposals.recent_emergency(targets, now_ms, request.command_id)
+    before = known.proposals.recent_emergency(
+        targets, now_ms, request.command_id, Viewer(command.unit)
+    )
     if before is not None:
         raise RuleError(
             "emergency_hours",

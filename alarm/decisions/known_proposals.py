@@ -20,6 +20,7 @@ from bus.contracts.proposals import (
 )
 from bus.domain.rule_check import RuleError
 from bus.domain.table_versions import TableVersions
+from bus.domain.visibility import Viewer, may_see
 
 MAX_WAITING = 1_000
 MAX_WAITING_BYTES = 16 << 20  # the decider holds what waits
@@ -47,7 +48,7 @@ class KnownProposals:
     def __init__(self) -> None:
         self._versions = TableVersions()
         self._newest: dict[str, KnownProposal] = {}
-        self._emergencies: dict[str, EmergencyTarget] = {}
+        self._emergencies: dict[str, dict[tuple[str, ...], EmergencyTarget]] = {}
         self._waiting = 0
         self._waiting_bytes = 0
 
@@ -65,26 +66,28 @@ class KnownProposals:
 
     def next_emergency_version(self, target: str, now_ms: int) -> int:
         """The same of a target."""
-        known = self._emergencies.get(target)
-        return max(now_ms, known.version + 1 if known else 0, self._versions.floor + 1)
+        newest = max((one.version for one in self._emergencies_of(target)), default=-1)
+        return max(now_ms, newest + 1, self._versions.floor + 1)
 
     def emergencies(self) -> list[EmergencyTarget]:
-        """Of each target the newest."""
-        return list(self._emergencies.values())
+        """Of each target, and the units that see them, the newest."""
+        return [one for target in self._emergencies for one in self._emergencies_of(target)]
 
     def has_emergency(self, one: EmergencyTarget) -> bool:
         """Whether this one, or a newer one of its target, is known."""
-        known = self._emergencies.get(one.target)
+        known = self._emergencies.get(one.target, {}).get(_units(one))
         return known is not None and known.version >= one.version
 
     def recent_emergency(
-        self, targets: Iterable[str], now_ms: int, command_id: str
+        self, targets: Iterable[str], now_ms: int, command_id: str, viewer: Viewer
     ) -> EmergencyTarget | None:
-        """Of one of these, which may have no other one yet; one by this very command is none."""
+        """Of one of these, which may have no other one yet, as far as who asks sees it; one by
+        this very command is none."""
         for target in sorted(targets):
-            known = self._emergencies.get(target)
-            if known and known.until_ms > now_ms and known.command_id != command_id:
-                return known
+            for known in self._emergencies_of(target):
+                is_recent = known.until_ms > now_ms and known.command_id != command_id
+                if is_recent and may_see(viewer, known.visible_to):
+                    return known
         return None
 
     def check_room(self) -> None:
@@ -112,9 +115,10 @@ class KnownProposals:
     def apply(self, value: BesideRules) -> None:
         """One that is newer than what is known changes it."""
         if isinstance(value, EmergencyTarget):
-            known = self._emergencies.get(value.target)
+            of_target = self._emergencies.setdefault(value.target, {})
+            known = of_target.get(_units(value))
             if known is None or value.version >= known.version:
-                self._emergencies[value.target] = value
+                of_target[_units(value)] = value
         elif self._versions.accept(
             value.rule_id, value.version, is_removal=isinstance(value, SettledProposal)
         ):
@@ -124,10 +128,18 @@ class KnownProposals:
             self._newest[value.rule_id] = newest
             self._count(newest, 1)
 
+    def _emergencies_of(self, target: str) -> list[EmergencyTarget]:
+        return list(self._emergencies.get(target, {}).values())
+
     def _count(self, one: KnownProposal, sign: int) -> None:
         if one.waits is not None:
             self._waiting += sign
             self._waiting_bytes += sign * len(one.waits)
+
+
+def _units(one: EmergencyTarget) -> tuple[str, ...]:
+    """An emergency that some units see is another one than that of others."""
+    return tuple(sorted(one.visible_to))
 
 
 _decode = msgspec.json.Decoder(WatchProposal).decode

@@ -28,7 +28,8 @@ _decode_rule = msgspec.json.Decoder(DecidedRule).decode
 
 class KnownRule(NamedTuple):
     """The newest decision on a rule. `ends_at_ms`: of an emergency rule, which ends by itself;
-    `proposal`: the version of what it settled."""
+    `proposal`: the version of what it settled; `visible_to`: the units that see it, also once it
+    has ended."""
 
     state: RuleState
     version: int
@@ -37,6 +38,7 @@ class KnownRule(NamedTuple):
     decided_at_ms: int
     ends_at_ms: int = 0
     proposal: int = 0
+    visible_to: tuple[str, ...] = ()
 
     def is_in_force(self, now_ms: int) -> bool:
         """Of a usual rule until it is removed, also where its time is over."""
@@ -121,6 +123,7 @@ class KnownRules:
                 state, rule.version, rule.command_id, rule.decided_by,
                 rule.decided_at_ms or rule.version,
                 rule.valid_until_ms if rule.emergency_hours else 0, rule.proposal,
+                tuple(rule.visible_to),
             )  # fmt: skip
             self._note_demand(rule.rule_id, demand_of(rule))
 

@@ -37,6 +37,7 @@ from alarm.decisions.rule_records import (
     settled,
 )
 from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, RuleState
+from alarm.decisions.rule_visibility import check_visibility, is_hidden
 from bus.client.model import ConsumedRecord
 from bus.contracts.commands import WatchCommand
 from bus.contracts.proposals import WatchProposal
@@ -81,9 +82,13 @@ class RuleMachine:
     def newest(
         self, request: CommandRequest[WatchCommand], state: KnownRules, now_ms: int
     ) -> NewestDecision:
-        """See `DecisionMachine.newest`. Of a request that made a proposal or ended one, that."""
+        """See `DecisionMachine.newest`. Of a request that made a proposal or ended one, that; of a
+        rule that is hidden from who asks, as of one that was never there."""
         rule_id = request.command.rule_id
         rule, proposal = state.get(rule_id), state.proposals.get(rule_id)
+        is_own = request.command_id in (rule.command_id, proposal.command_id)
+        if not is_own and is_hidden(request.command, state):
+            return NewestDecision(0, "", "", 0, is_in_force=False)
         if proposal.command_id == request.command_id != rule.command_id:
             return NewestDecision(
                 proposal.version, proposal.command_id, "", 0, is_in_force=False,
@@ -101,6 +106,7 @@ class RuleMachine:
         command = request.command
         _check_lengths(request)
         action = action_of(command, self._policy)
+        check_visibility(command, state, now_ms)
         following = TRANSITIONS[state.state(command.rule_id, now_ms), action]
         if isinstance(following, str):
             field, text = REFUSALS[following]

@@ -31,7 +31,9 @@ EMERGENCY_PAUSE_MS = 30 * 24 * HOUR_MS
 _OUTCOMES: dict[str, Literal["approved", "rejected", "withdrawn"]] = {
     "approve": "approved", "reject": "rejected", "withdraw": "withdrawn",
 }  # fmt: skip
-_OF_ITS_REQUEST = frozenset({"session", "seen_version", "signature", "text_sha256", "op"})
+_OF_ITS_REQUEST = frozenset(
+    {"session", "seen_version", "signature", "text_sha256", "op", "unit"}
+)
 
 
 def recorded(one: RuleRecord) -> KeyedValue:
@@ -43,12 +45,14 @@ def recorded(one: RuleRecord) -> KeyedValue:
 def decided_rule(
     request: CommandRequest[WatchCommand], known: KnownRules, version: int, now_ms: int
 ) -> DecidedRule:
-    """Of a removal only who and why: the rest is the rule that ends. An emergency rule has its
-    end, and leaves what is proposed waiting."""
+    """Of a removal only who and why, and who sees it: the rest is the rule that ends. An emergency
+    rule has its end, and leaves what is proposed waiting."""
     command = request.command
     kept = {"rule_id", "author", "issuer", "account", "reason", "case"}
     waiting = known.waiting(command.rule_id)
-    changed: dict[str, object] = {"op": "remove"}
+    changed: dict[str, object] = {
+        "op": "remove", "visible_to": list(known.get(command.rule_id).visible_to),
+    }  # fmt: skip
     if command.op == "put":
         kept = set(WatchCommand.__struct_fields__) - _OF_ITS_REQUEST
         changed = {"op": "put"}
@@ -87,7 +91,9 @@ def proposed(
     return WatchProposal(
         rule_id=command.rule_id,
         version=known.proposals.next_version(command.rule_id, now_ms),
-        text=msgspec.structs.replace(command, session="", signature="", text_sha256=""),
+        text=msgspec.structs.replace(
+            command, session="", signature="", text_sha256="", unit=""
+        ),
         decided_at_ms=now_ms,
         command_id=request.command_id,
     )
@@ -121,7 +127,7 @@ def emergency_targets(
         EmergencyTarget(
             target=target, version=known.proposals.next_emergency_version(target, now_ms),
             rule_id=request.command.rule_id, command_id=request.command_id,
-            until_ms=now_ms + EMERGENCY_PAUSE_MS,
+            until_ms=now_ms + EMERGENCY_PAUSE_MS, visible_to=request.command.visible_to,
         )
         for target in sorted(targets_of(request.command))
     ]  # fmt: skip

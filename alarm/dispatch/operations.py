@@ -16,6 +16,7 @@ from typing import IO, Any
 import msgspec
 
 from alarm.dispatch import passages, restored, rule_minutes, shadow
+from alarm.dispatch.alarm_audience import units_text
 from alarm.dispatch.alarm_state_table import (
     AlarmStateTable,
     StateChange,
@@ -240,9 +241,10 @@ class OperationsStore:
         key = plate_form(alarm.plate_number)  # what is known of it, for the search
         inserted = self._db.execute(
             "INSERT OR IGNORE INTO alarms (alarm_id, rule_id, severity, plate_key, checkpoint_id,"
-            " raised_at_ms, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            " raised_at_ms, body, kind, district_id, visible_to)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (alarm.alarm_id, alarm.rule_id, alarm.severity, key, alarm.checkpoint_id,
-             alarm.raised_at_ms, body),
+             alarm.raised_at_ms, body, alarm.kind, alarm.district_id, units_text(alarm.visible_to)),
         )  # fmt: skip
         if not inserted.rowcount:
             return False
@@ -274,22 +276,28 @@ class OperationsStore:
     def _add_digest(
         self, db: sqlite3.Connection, minute: rule_minutes.RuleMinute, now_ms: int
     ) -> None:
-        """A way of escalation gets it as late as an alarm of its severity."""
-        notices = [RepeatedNotice(one.alarm_id, one) for one in minute.alarms]
-        digest = msgspec.structs.replace(
-            digest_of(f"{DIGEST}{minute.rule_id}:{minute.minute}", notices),
-            rule_id=minute.rule_id, rule_name=minute.alarms[0].rule_name, perhaps_sent_before=False,
-        )  # fmt: skip
-        ids = [one.alarm_id for one in minute.alarms]
-        for name, at_ms in self._plan.first_attempts(digest.severity, now_ms).items():
-            self.notices.add_digest(db, name, digest, ids, max(at_ms, now_ms))
-        for alarm_id in ids:
-            add_unnotified(db, alarm_id)
+        """Each way gets one of those alarms that it is told of; a way of escalation as late as an
+        alarm of that severity."""
+        for name in self._plan.notifiers:
+            alarms = [one for one in minute.alarms if self._plan.notifies(name, one)]
+            if not alarms:
+                continue
+            notices = [RepeatedNotice(one.alarm_id, one) for one in alarms]
+            digest = msgspec.structs.replace(
+                digest_of(f"{DIGEST}{minute.rule_id}:{minute.minute}", notices),
+                rule_id=minute.rule_id, rule_name=alarms[-1].rule_name, perhaps_sent_before=False,
+                visible_to=alarms[-1].visible_to,
+            )  # fmt: skip
+            due = self._plan.first_attempts(digest.severity, now_ms, alarms[-1])
+            ids = [one.alarm_id for one in alarms]
+            self.notices.add_digest(db, name, digest, ids, max(due[name], now_ms))
+        for one in minute.alarms:
+            add_unnotified(db, one.alarm_id)
 
     def _add_notice(self, alarm: Alarm, now_ms: int) -> None:
         """Without the record: who gets one asks for it by the alarm's id."""
         notice = msgspec.json.encode(msgspec.structs.replace(alarm, record=""))
-        self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, now_ms)
+        self.notices.add(self._db, alarm.alarm_id, notice, alarm.severity, now_ms, alarm)
         add_unnotified(self._db, alarm.alarm_id)
 
     def _put_incident(self, incident: Incident, changes: BatchChanges, *, is_own: bool) -> None:

@@ -109,7 +109,7 @@ def suppressed(alarm: Alarm, by: str) -> Suppressed:
     """What is said instead of the alarm."""
     return Suppressed(
         alarm_id=by, record_id=alarm.record_id, rule_id=alarm.rule_id,
-        captured_at_ms=alarm.captured_at_ms,
+        captured_at_ms=alarm.captured_at_ms, visible_to=alarm.visible_to,
     )  # fmt: skip
 
 

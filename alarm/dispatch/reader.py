@@ -14,12 +14,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from alarm.dispatch import passages
+from alarm.dispatch.alarm_audience import audience_conditions
 from alarm.dispatch.alarm_state_queries import state_conditions, states_of, verdicts
-from alarm.dispatch.schema import has_passages_and_states, version_of
+from alarm.dispatch.schema import has_audiences, has_passages_and_states, version_of
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
+from bus.domain.visibility import Viewer, may_see
 from ingest.store.port import PageRequest, Position, StoreUnavailable, cursor_numbers
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.plate_facets import Condition, fits_form
@@ -51,6 +53,7 @@ class OperationsReader:
         self,
         *,
         page: PageRequest,
+        viewer: Viewer,
         severity: str = "",
         rule_id: str = "",
         plate: str = "",
@@ -60,9 +63,13 @@ class OperationsReader:
         stage: str = "",
         owner: str = "",
         changed_from_ms: int = 0,
+        kind: str = "",
+        district_id: str = "",
+        only_concerning: bool = False,
     ) -> tuple[list[Alarm], str]:
-        """Alarms and the cursor of the next page; in `plate`, `*` stands for any characters and `?`
-        for one. `changed_from_ms`: somebody has acted on it since then, or it was raised."""
+        """Alarms that `viewer` sees, and the cursor of the next page; in `plate`, `*` stands for
+        any characters and `?` for one. `changed_from_ms`: somebody has acted on it since then, or
+        it was raised. `only_concerning`: those that are shown to him first."""
         where: list[tuple[str, object]] = [
             ("severity = ?", severity),
             ("rule_id = ?", rule_id),
@@ -77,13 +84,18 @@ class OperationsReader:
             conditions += state_conditions(
                 stage, owner, changed_from_ms, has_table=has_passages_and_states(self._db)
             )
+        conditions += audience_conditions(
+            viewer, kind, district_id, only_concerning=only_concerning,
+            has_columns=has_audiences(self._db),
+        )  # fmt: skip
         found, cursor = self._page(Alarm, "alarms", page, conditions)
         return self._with_passages(found), cursor
 
-    def alarm(self, alarm_id: str) -> Alarm | None:
-        """One alarm."""
+    def alarm(self, alarm_id: str, *, viewer: Viewer) -> Alarm | None:
+        """One alarm; None also of one that `viewer` does not see."""
         found = self._rows("SELECT body FROM alarms WHERE alarm_id = ?", alarm_id)
-        alarms = [msgspec.json.decode(body, type=Alarm) for (body,) in found]
+        stored = [msgspec.json.decode(body, type=Alarm) for (body,) in found]
+        alarms = [one for one in stored if may_see(viewer, one.visible_to)]
         return next(iter(self._with_passages(alarms)), None)
 
     def suppressed(

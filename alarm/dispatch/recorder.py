@@ -33,7 +33,7 @@ from bus.domain.retention import RetentionSettings
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.delivery import NoticeDelivery
 from bus.notify.notice_plan import NoticePlan
-from bus.notify.notifiers import Notifier, notifiers
+from bus.notify.notifiers import Notifier, notifiers, recipient_notifiers
 from bus.notify.settings import NoticeSettings
 from bus.runtime.tasks import watch
 from bus.settings import BusSettings, SiteSettings
@@ -81,7 +81,9 @@ class OperationsRecorder:
         if not self._settings.records:
             self.settled.set()
             return
-        configured = notifiers(self._site, self._notices)
+        configured = [
+            *notifiers(self._site, self._notices), *recipient_notifiers(self._site, self._notices),
+        ]  # fmt: skip
         plan = self._notices.plan([one.name for one in configured], self._site.tz)
         try:
             while not self._stopping.is_set():

@@ -15,7 +15,7 @@ from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 8
+VERSION = 9
 
 PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -37,7 +37,10 @@ CREATE TABLE alarms (
     plate_key TEXT NOT NULL,
     checkpoint_id TEXT NOT NULL,
     raised_at_ms INTEGER NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    kind TEXT NOT NULL DEFAULT '',
+    district_id TEXT NOT NULL DEFAULT '',
+    visible_to TEXT NOT NULL DEFAULT ''  -- units with a | around each; empty: everybody
 );
 CREATE INDEX alarms_by_rule ON alarms (rule_id);
 CREATE INDEX alarms_by_plate ON alarms (plate_key);
@@ -76,6 +79,12 @@ UPDATE incidents SET closed_at_ms = json_extract(CAST(body AS TEXT), '$.closed_a
 CREATE INDEX incidents_closed ON incidents (closed_at_ms) WHERE state = 'closed';
 {PICTURE_COPIES}
 """
+_TO_9 = """
+ALTER TABLE alarms ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE alarms ADD COLUMN district_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE alarms ADD COLUMN visible_to TEXT NOT NULL DEFAULT '';
+UPDATE alarms SET kind = coalesce(json_extract(CAST(body AS TEXT), '$.kind'), '');
+"""
 _TO_5 = {
     1: _FROM_1 + _FROM_2 + SHADOW_ALARMS,
     2: _FROM_2 + SHADOW_ALARMS,
@@ -97,13 +106,19 @@ def prepare(connection: sqlite3.Connection) -> None:
     to_5 = _TO_5[found] + _SINCE_5 if found in _TO_5 else ""
     to_6 = to_5 + OPEN_INCIDENTS_FROM_5 if found < 6 else ""
     to_7 = to_6 + RESTORED if found < 7 else ""
-    change = to_7 + SUPPRESSED + RULE_MINUTES + ALARM_STATES if found else _TABLES
+    to_8 = to_7 + SUPPRESSED + RULE_MINUTES + ALARM_STATES if found < 8 else ""
+    change = to_8 + _TO_9 if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
 def has_passages_and_states(connection: sqlite3.Connection) -> bool:
     """Whether a file counts what fell into quiet times, and has the states of alarms."""
     return version_of(connection) >= 8
+
+
+def has_audiences(connection: sqlite3.Connection) -> bool:
+    """Whether a file says of each alarm who sees it; before, everybody saw all."""
+    return version_of(connection) >= 9
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -10,14 +10,16 @@ plate to be looked up: they stand at the parts that lack up to two characters, w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from alarm.rules.index_cells import IndexCells, Values
 from alarm.rules.reading_parts import PlateTexts, ReadingParts, texts_of_plate
+from bus.contracts.alarms import ReadingPrice
 from bus.contracts.expressions import Resemblance
 from bus.domain.fuzzy_plate import (
     USUAL_HIGHEST,
@@ -78,18 +80,28 @@ class FuzzyPlates:
 
     def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """See `RuleCondition.is_met`."""
-        return self.price(attributes) is not None
+        return next(self._priced(attributes), None) is not None
 
     def price(self, attributes: Mapping[str, str]) -> float | None:
         """The lowest price of the record's reading; None where it is too high for each plate."""
+        return min((price for price, _, _ in self._priced(attributes)), default=None)
+
+    def cheapest(self, attributes: Mapping[str, str]) -> ReadingPrice | None:
+        """The same with the plate that was meant and what was read; the first of several."""
+        found = min(self._priced(attributes), key=itemgetter(0), default=None)
+        if found is None:
+            return None
+        price, read, (plate, highest) = found
+        return ReadingPrice(plate=plate, read=read, price=round(price, 3), highest=highest)
+
+    def _priced(self, attributes: Mapping[str, str]) -> Iterator[tuple[float, str, FuzzyPlate]]:
+        """Each reading that is cheap enough for one of the plates."""
         prices = measured_prices()
-        found: float | None = None
         for read, bands in _readings(attributes.get(PLATE, ""), attributes.get(CONFIDENCES, "")):
-            for plate, highest in self.plates:
-                price = reading_price(plate, read, prices, highest, bands)
-                if price is not None and (found is None or price < found):
-                    found = price
-        return found
+            for wanted in self.plates:
+                price = reading_price(wanted.plate, read, prices, wanted.highest, bands)
+                if price is not None:
+                    yield price, read, wanted
 
 
 def fuzzy_plates(written: Iterable[str]) -> tuple[FuzzyPlates, list[str]]:

@@ -1,14 +1,16 @@
 """Which plate of a rule a record is about. Pure.
 
-In: a command, comparable attributes of a record that meets it. Out: a plate. Never: one that stands
-below a `not`; a pattern, which many plates are like.
+In: a command, comparable attributes of a record that meets it. Out: a plate, and what was read for
+it. Never: one that stands below a `not`; a pattern, which many plates are like.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from alarm.rules.fuzzy_plates import resembled
+from bus.contracts.alarms import ReadingPrice
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Expression, Leaf, Negation, OneOf, Resemblance
 from bus.domain.expressions.rule_tree import tree_of
@@ -16,33 +18,41 @@ from bus.domain.expressions.tree import parts_of
 from bus.domain.rule_values import PLATE, values_of, wanted
 
 
-def meant_plate(command: WatchCommand, attributes: Mapping[str, str]) -> str:
-    """The plate that the rule names and the record is one of, or read as; empty where it names
-    none."""
+class TargetPlate(NamedTuple):
+    """`plate`: that the rule names and the record is one of, or was read as; empty where it names
+    none. `misread`: what was read, where that is another one."""
+
+    plate: str = ""
+    misread: ReadingPrice | None = None
+
+
+def meant_plate(command: WatchCommand, attributes: Mapping[str, str]) -> TargetPlate:
+    """Of a record that meets the rule."""
     form = attributes.get(PLATE, "")
     tree = tree_of(command) if form else None
     if tree is None:
-        return ""
+        return TargetPlate()
     known = values_of(PLATE, form)
     leaves = list(_asked(tree))
     for leaf in leaves:
         if isinstance(leaf, OneOf) and leaf.attribute == PLATE:
             for plate in filter(None, (wanted(PLATE, one) for one in leaf.values)):
                 if plate in known:
-                    return plate
+                    return TargetPlate(plate)
     return _resembled(leaves, attributes)
 
 
-def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> str:
-    """The plate whose misreading is the cheapest, the first of several."""
-    found: list[tuple[float, str]] = []
-    for leaf in leaves:
-        if isinstance(leaf, Resemblance):
-            plates = resembled(leaf)
-            price = plates.price(attributes)
-            if price is not None:
-                found.append((price, plates.plates[0].plate))
-    return min(found)[1] if found else ""
+def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> TargetPlate:
+    """The plate whose misreading is the cheapest, the first by name of several; one that was read
+    as it is before all."""
+    asked = (
+        resembled(leaf).cheapest(attributes) for leaf in leaves if isinstance(leaf, Resemblance)
+    )
+    found = list(filter(None, asked))
+    if not found:
+        return TargetPlate()
+    best = min(found, key=lambda one: (one.read != one.plate, one.price, one.plate))
+    return TargetPlate(best.plate, best if best.read != best.plate else None)
 
 
 def _asked(tree: Expression) -> Iterator[Leaf]:

@@ -49,6 +49,8 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
     listed = _listed(rule, attributes, references, now_ms)
     face = _face(rule, attributes, references, now_ms)
     alarm = _alarm(rule, candidate, message, attributes, listed, face, now_ms)
+    district = references.places.district_of(alarm.checkpoint_id, alarm.camera_ip)
+    alarm = msgspec.structs.replace(alarm, district_id=district)
     if where is None:
         return alarm
     branch = true_branch(where, attributes, times_ms, references)[:MAX_BRANCH_CHARACTERS]
@@ -114,6 +116,7 @@ def _alarm(
     now_ms: int,
 ) -> Alarm:
     asked = rule.condition.attributes
+    meant = meant_plate(rule.command, attributes)
     on_list = listed.plate if listed is not None else ""
     return Alarm(
         alarm_id=f"{candidate.rule_id}:{candidate.record_id}",
@@ -134,10 +137,12 @@ def _alarm(
         attributes={
             name: attributes[name] for name in asked if name in attributes and name != FEATURE
         },
-        target=meant_plate(rule.command, attributes) or on_list or _target_of_face(face)
+        target=meant.plate or on_list or _target_of_face(face)
         or target_of_reading(attributes.get(PLATE, "")),
         listed=listed,
         resembled=face,
+        visible_to=rule.command.visible_to,
+        misread=meant.misread,
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )
 

@@ -77,6 +77,17 @@ class ListedFace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_overdue: bool = False
 
 
+class ReadingPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was read where another plate was meant: `plate` is that of the rule, `read` what was
+    taken for it (`?`: a character that was not read), `price` what that costs, of at most
+    `highest`, in units of a misreading without evidence."""
+
+    plate: str
+    read: str
+    price: float
+    highest: float
+
+
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     """`event.alarm`: one match of one rule by one record. `alarm_id` = rule_id + ":" +
     record_id.
@@ -91,9 +102,11 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     separate or stand for a character that was not read. `target`: the plate of the rule, or of its
     list, that was meant, else what was read of it; empty where nothing says that another record is
     of the same target. `branch`, of a rule whose tree has an `or`: the text of the first of its
-    parts that held. `listed`: of a rule that asks for a list; `resembled`: of
-    one that asks for a gallery. `is_emergency`: its rule was in force
-    without an approval.
+    parts that held. `listed`: of a rule that asks for a list;
+    `resembled`: of one that asks for a gallery. `misread`: where the rule is
+    about a plate that may be misread, and another one was read. `is_emergency`: its rule was in
+    force without an approval. `visible_to`: the units that see it, as its rule said then; none:
+    everybody. `district_id`: where the register had its place then; empty: nowhere.
     """
 
     alarm_id: str
@@ -116,20 +129,25 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""
     listed: ListedPlate | None = None
     resembled: ListedFace | None = None
+    misread: ReadingPrice | None = None
     record: str = ""
     copies: dict[str, str] = {}
     perhaps_sent_before: bool = False
     further_passages: int = 0
+    visible_to: list[str] = []
+    district_id: str = ""
 
 
 class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
     """`event.suppressed`: a record of a target that has an alarm at that place, within the quiet
-    time of its rule. Distinct records are counted; a replay may say it again."""
+    time of its rule. Distinct records are counted; a replay may say it again. `visible_to`: as of
+    the alarm."""
 
     alarm_id: str
     record_id: str
     rule_id: str
     captured_at_ms: int
+    visible_to: list[str] = []
 
 
 class Notified(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +214,7 @@ class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
 
     `rule_id`, `rule_name`: of the latter. `alarms`, `incidents`: how many; `first_at_ms`,
     `last_at_ms`: when the first and the last began. `ids`: the first of them, oldest first.
-    `severity`: the highest.
+    `severity`: the highest. `visible_to`: as of its rule's alarms.
     """
 
     digest_id: str
@@ -209,3 +227,4 @@ class NoticeDigest(msgspec.Struct, frozen=True, kw_only=True):
     rule_id: str = ""
     rule_name: str = ""
     perhaps_sent_before: bool = True
+    visible_to: list[str] = []

@@ -63,6 +63,8 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     record of that target at that place raises one; 0: each does. `approve`, `reject` and `withdraw`
     settle what is proposed under the rule's id; an approval names the SHA-256 of the text that it
     approves. A `put` with `emergency_hours` is in force at once, for so long and no longer.
+    `visible_to`: the units that see the rule and what comes of it; none: everybody. `unit` is that
+    of the account, as the program that asks says (`bus.domain.visibility`).
     """
 
     TOPIC: ClassVar[str] = CONTROL_WATCHLIST
@@ -82,6 +84,8 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     note: str = ""
     emergency_hours: int = 0  # 0: no emergency
     text_sha256: str = ""  # of what is approved, rejected or withdrawn
+    visible_to: list[str] = []
+    unit: str = ""  # of who asks; `*`: sees what any unit sees
 
     @property
     def key(self) -> str:

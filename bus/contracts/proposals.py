@@ -50,13 +50,14 @@ class SettledProposal(msgspec.Struct, frozen=True, kw_only=True, tag_field="op",
 
 class EmergencyTarget(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="emergency"):
     """A target had an emergency rule, and may have no other one until `until_ms` without an
-    approval."""
+    approval. `visible_to`: as of that rule."""
 
     target: str  # what `bus.domain.rule_targets` makes of it
     version: int
     rule_id: str
     command_id: str
     until_ms: int
+    visible_to: list[str] = []
 
 
 BesideRules = WatchProposal | SettledProposal | EmergencyTarget
@@ -65,7 +66,8 @@ BesideRules = WatchProposal | SettledProposal | EmergencyTarget
 def key_of(value: BesideRules) -> str:
     """Its key on the topic."""
     if isinstance(value, EmergencyTarget):
-        return value.target + _EMERGENCY
+        units = "".join(f"{SEPARATOR}{unit}" for unit in sorted(value.visible_to))
+        return value.target + units + _EMERGENCY
     return value.rule_id + _PROPOSED
 
 

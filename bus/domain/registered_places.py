@@ -107,6 +107,13 @@ class RegisteredPlaces:
         names = (one.name for one in self.register.districts if one.district_id == district)
         return ", ".join(filter(None, (found.name or found.checkpoint_id, next(names, ""))))
 
+    def district_of(self, checkpoint: str, device: str) -> str:
+        """The id of the district where a record was made; empty where that is not known."""
+        written = normal(checkpoint)
+        known = written if written in self._checkpoints else self._checkpoint_of.get(normal(device))
+        found = self._checkpoints.get(known or "")
+        return found.district_id if found is not None else ""
+
     def checkpoint_ids(self, comparable: frozenset[str]) -> list[str]:
         """As the register writes them."""
         return [one.checkpoint_id for name, one in self._checkpoints.items() if name in comparable]

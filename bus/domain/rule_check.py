@@ -28,6 +28,7 @@ from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import LEAST_NAMED, is_pattern, plate_pattern
 from bus.domain.plates import MAX_PLATE_CHARACTERS
 from bus.domain.rule_values import PLATE, wanted
+from bus.domain.visibility import check_units
 
 MAX_VALUES = 50  # accepted values of one attribute; more is a list for another kind of rule
 MAX_VALUE_CHARACTERS = 100
@@ -84,8 +85,16 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
     if command.where is not None:
         _check_tree(command.kind, command.where)
     _check_times(command, now_ms)
+    _check_units(command)
     if not 0 <= command.quiet_s <= MAX_QUIET_S:
         raise RuleError("quiet_s", f"0 (none) to {MAX_QUIET_S} seconds", "quiet_time")
+
+
+def _check_units(command: WatchCommand) -> None:
+    try:
+        check_units(command.visible_to)
+    except CommandError as error:
+        raise RuleError(error.field, str(error), error.code) from None
 
 
 def _check_tree(kind: str, tree: Expression) -> None:

@@ -27,7 +27,7 @@ from bus.domain.rule_values import PLATE
 
 _ENVELOPE = frozenset({
     "op", "version", "author", "command_id", "issuer", "account", "session", "reason", "case",
-    "seen_version", "signature", "text_sha256",
+    "seen_version", "signature", "text_sha256", "unit",
 })  # fmt: skip
 """Fields that are about the request; all others, also those to come, are the text."""
 _USUAL = {

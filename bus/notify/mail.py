@@ -26,11 +26,12 @@ class MailServer:
     timeout_s: float
 
     @classmethod
-    def of(cls, settings: NoticeSettings) -> MailServer:
-        """As configured."""
+    def of(cls, settings: NoticeSettings, recipients: tuple[str, ...] = ()) -> MailServer:
+        """As configured, to these recipients instead of `mail_to`."""
         return cls(
             settings.mail_host, settings.mail_port, settings.mail_security, settings.mail_user,
-            settings.mail_password, settings.mail_from, settings.mail_to, settings.timeout_s,
+            settings.mail_password, settings.mail_from, recipients or settings.mail_to,
+            settings.timeout_s,
         )  # fmt: skip
 
 

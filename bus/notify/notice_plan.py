@@ -7,11 +7,15 @@ that waits for its time, and is withdrawn before. Never: a clock, I/O.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
+from bus.contracts.alarms import Alarm
+from bus.notify.notice_route import NoticeRoute
+
 ALARMS_A_MINUTE = 60
+_EVERYBODYS = NoticeRoute()
 LOG = "log"  # a file disturbs nobody: no quiet hours
 
 
@@ -26,21 +30,32 @@ class NoticePlan:
     zone: tzinfo = UTC
     alarms_a_minute: int = ALARMS_A_MINUTE
     """Of one rule that are a notice each; those beyond are one together."""
+    routes: Mapping[str, NoticeRoute] = field(default_factory=dict)
+    """Of notifiers that are told of some alarms only, and of no incident."""
 
-    def first_attempts(self, severity: str, now_ms: int) -> dict[str, int]:
-        """What has begun: an alarm, or an incident's opening."""
+    def first_attempts(
+        self, severity: str, now_ms: int, alarm: Alarm | None = None
+    ) -> dict[str, int]:
+        """What has begun: an alarm, or (without one) an incident's opening."""
         later_ms = now_ms + self.escalate_after_ms
         return {
             name: self.at(name, severity, later_ms if name in self.escalate_to else now_ms)
-            for name in self.notifiers
-        }
+            for name in self.notifiers if self.notifies(name, alarm)
+        }  # fmt: skip
+
+    def notifies(self, name: str, alarm: Alarm | None) -> bool:
+        """Whether a notifier is told of an alarm; of an incident (None) those are that have no
+        route."""
+        if alarm is None:
+            return name not in self.routes
+        return name == LOG or self.routes.get(name, _EVERYBODYS).takes(alarm)
 
     def of_end(self, severity: str, now_ms: int, reached: Collection[str]) -> dict[str, int]:
         """The end of an incident: escalation only where it has `reached` somebody."""
         return {
             name: self.at(name, severity, now_ms)
             for name in self.notifiers
-            if name not in self.escalate_to or name in reached
+            if self.notifies(name, None) and (name not in self.escalate_to or name in reached)
         }
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from bus.contracts.alarms import Incident, NoticeDigest
+from bus.contracts.alarms import Alarm, Incident, NoticeDigest
 from bus.notify.notice_digest import MOST_SINGLE, RepeatedNotice, digest_of, event_of
 from bus.notify.notice_plan import NoticePlan
 
@@ -74,10 +74,12 @@ class NoticeTable:
         self._plan = plan
 
     def add(
-        self, db: sqlite3.Connection, subject: str, body: bytes, severity: str, now_ms: int
+        self, db: sqlite3.Connection, subject: str, body: bytes, severity: str, now_ms: int,
+        alarm: Alarm | None = None,
     ) -> None:
-        """What has begun, within a transaction; once by subject and notifier."""
-        due = self._plan.first_attempts(severity, now_ms)
+        """What has begun, within a transaction; once by subject and notifier. Without `alarm` it
+        is an incident."""
+        due = self._plan.first_attempts(severity, now_ms, alarm)
         db.executemany(
             _INSERT, [(subject, name, body, at_ms, at_ms) for name, at_ms in due.items()]
         )
@@ -113,7 +115,8 @@ class NoticeTable:
     ) -> None:
         """One that may have been sent before, within a transaction; an escalation waits as long as
         a new one."""
-        at_ms = self._plan.first_attempts(repeated.severity, now_ms)[notifier]
+        alarm = repeated.event if isinstance(repeated.event, Alarm) else None
+        at_ms = self._plan.first_attempts(repeated.severity, now_ms, alarm)[notifier]
         db.execute(_INSERT, (repeated.subject, notifier, repeated.body, at_ms, at_ms))
 
     def add_digest(

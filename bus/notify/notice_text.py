@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from bus.contracts.alarms import Alarm, Incident, NoticeDigest
+from bus.contracts.alarms import Alarm, Incident, NoticeDigest, ReadingPrice
 from bus.domain.plates import plate_text
 
 Language = Literal["zh", "en"]
@@ -46,7 +46,8 @@ _WORDS = {
            "again": "注意", "perhaps": "失联站点或恢复之前可能已发送过此通知",
            "digest": "恢复备份后汇总", "rule_minute": "同一规则一分钟内的更多告警",
            "alarms": "告警数", "incidents": "故障数",
-           "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑",
+           "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑", "misread": "误读",
+           "meant": "目标为 {plate}，代价 {price:.2f}（上限 {highest:.2f}）",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
     "en": {"emergency": "emergency alarm",
            "alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
@@ -56,7 +57,8 @@ _WORDS = {
            "digest": "after a restore", "rule_minute": "more alarms of one rule in a minute",
            "alarms": "alarms", "incidents": "incidents",
            "from": "first", "until": "last", "ids": "ids",
-           "plate": "doubtful plate",
+           "plate": "doubtful plate", "misread": "misread",
+           "meant": "{plate} is meant, price {price:.2f} of at most {highest:.2f}",
            "doubtful": "its hyphen may separate or stand for an unread character"},
 }  # fmt: skip
 
@@ -92,9 +94,14 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["camera"], alarm.camera_ip),
         (words["id"], alarm.alarm_id),
         (words["plate"], words["doubtful"] if alarm.plate_is_doubtful else ""),
+        (words["misread"], _meant(alarm.misread, words["meant"])),
         (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
     return _composed(alarm.severity, line, rows, language)
+
+
+def _meant(misread: ReadingPrice | None, text: str) -> str:
+    return text.format_map(msgspec.structs.asdict(misread)) if misread else ""
 
 
 def _of_incident(incident: Incident, language: Language, zone: tzinfo) -> NoticeText:

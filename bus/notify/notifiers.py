@@ -21,13 +21,18 @@ from urllib.parse import quote
 
 from bus.notify.mail import MailServer, send_mail
 from bus.notify.notice_text import NoticeText, notice_text
-from bus.notify.settings import NoticeSettings
+from bus.notify.settings import COMMAND, MAIL, WEBHOOK, NoticeSettings
 from bus.runtime import wall_clock
 from bus.settings import SiteSettings
 
 TextOf = Callable[[bytes], NoticeText]
 SIGNATURE, TIMESTAMP, IDEMPOTENCY_KEY = "Databus-Signature", "Databus-Timestamp", "Idempotency-Key"
 _PLACE = re.compile(r"\{(text|id|severity)\}")
+
+
+def name_of(recipient: str, way: str) -> str:
+    """Of a notifier: its way, or that of a recipient."""
+    return f"{recipient}.{way}" if recipient else way
 
 
 class NotifierError(Exception):
@@ -116,9 +121,10 @@ class _HttpSender:
 class WebhookNotifier:
     """POSTs the JSON; the subject goes as `Idempotency-Key`, because an answer may be lost."""
 
-    name = "webhook"
-
-    def __init__(self, url: str, secret: str, timeout_s: float) -> None:
+    def __init__(
+        self, url: str, secret: str, timeout_s: float, recipient: str = ""
+    ) -> None:
+        self.name = name_of(recipient, WEBHOOK)
         self._url = url
         self._secret = secret
         self._http = _HttpSender(timeout_s)
@@ -148,9 +154,8 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
 class MailNotifier:
     """One mail to all recipients."""
 
-    name = "mail"
-
-    def __init__(self, server: MailServer, text_of: TextOf) -> None:
+    def __init__(self, server: MailServer, text_of: TextOf, recipient: str = "") -> None:
+        self.name = name_of(recipient, MAIL)
         self._server = server
         self._text_of = text_of
 
@@ -206,9 +211,10 @@ def _filled(template: str, places: Mapping[str, str], escape: Callable[[str], st
 class CommandNotifier:
     """A program of the operator's: the JSON is its standard input, status 0 means that it told."""
 
-    name = "command"
-
-    def __init__(self, command: tuple[str, ...], timeout_s: float) -> None:
+    def __init__(
+        self, command: tuple[str, ...], timeout_s: float, recipient: str = ""
+    ) -> None:
+        self.name = name_of(recipient, COMMAND)
         self._command = command
         self._timeout_s = timeout_s
 
@@ -250,10 +256,30 @@ def notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
         found.append(
             WebhookNotifier(settings.webhook_url, settings.webhook_secret, settings.timeout_s)
         )
-    if settings.mail_host:
+    if settings.mail_host and settings.mail_to:
         found.append(MailNotifier(MailServer.of(settings), text_of))
     if settings.sms_url:
         found.append(SmsNotifier(settings, text_of))
     if settings.command:
         found.append(CommandNotifier(settings.command, settings.timeout_s))
+    return found
+
+
+def recipient_notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
+    """Those of recipients, who are told of some alarms and of no incident."""
+
+    def text_of(body: bytes) -> NoticeText:
+        return notice_text(body, site.language, site.tz)
+
+    found: list[Notifier] = []
+    for name, one in settings.recipients.items():
+        if one.mail_to:
+            server = MailServer.of(settings, one.mail_to)
+            found.append(MailNotifier(server, text_of, name))
+        if one.webhook_url:
+            found.append(
+                WebhookNotifier(one.webhook_url, one.webhook_secret, settings.timeout_s, name)
+            )
+        if one.command:
+            found.append(CommandNotifier(one.command, settings.timeout_s, name))
     return found

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from alarm.dispatch.reader import OperationsReader
+from bus.domain.visibility import EVERYTHING
 from deploy.bench.backlog import produce_backlog
 from deploy.bench.flow_times import POLL_S, ROWS, percentile_s, rate_of_commits, stored_rows
 from deploy.bench.report import Samples
@@ -89,7 +90,9 @@ def _raised(folder: Path) -> list[tuple[int, int]]:
     reader, cursor = OperationsReader(folder / "store" / "operations.db"), ""
     found: list[tuple[int, int]] = []
     while True:
-        alarms, cursor = reader.alarms(page=PageRequest(limit=ROWS, cursor=cursor))
+        alarms, cursor = reader.alarms(
+            viewer=EVERYTHING, page=PageRequest(limit=ROWS, cursor=cursor)
+        )
         found += ((each.captured_at_ms, each.raised_at_ms) for each in alarms)
         if not cursor:
             reader.close()

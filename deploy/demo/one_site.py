@@ -12,6 +12,7 @@ import time
 
 import msgspec
 
+from bus.domain.visibility import EVERYTHING
 from deploy.cluster.layout import ClusterPlan
 from deploy.cluster.processes import cluster_processes, cluster_settings
 from deploy.cluster.run import about
@@ -214,7 +215,7 @@ def alarm_count(settings: Settings) -> str:
     """Alarms raised, as far as a glance tells; none before there is a dispatcher."""
     try:
         with contextlib.closing(open_operations(settings)) as reader:
-            found, more = reader.alarms(page=PageRequest(limit=ALARMS_COUNTED))
+            found, more = reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=ALARMS_COUNTED))
     except (StoreError, OperatorError):
         return "no"
     return f"{len(found)}{'+' if more else ''}"

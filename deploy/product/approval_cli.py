@@ -23,7 +23,7 @@ from bus.contracts.commands import WatchCommand
 from bus.domain.rule_targets import text_sha256
 from bus.runtime import wall_clock
 from monitor.accounts.errors import AccountsUnavailable
-from monitor.accounts.roles import ConsoleOperation, authorise
+from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal, authorise
 from monitor.accounts.store import AccountStore
 
 _ID_HELP = "The rule's id, as `watch proposed` shows it."
@@ -70,11 +70,11 @@ def _settle(
 ) -> None:  # fmt: skip
     one = waiting_under(ctx, rule_id)
     named = sha256 or _read_text(ctx, one, op)
-    _check_account(ctx, account)
+    who = _checked_account(ctx, account)
     request_answer(ctx, WatchCommand(
         rule_id=rule_id, op=op, version=wall_clock.now_ms(), account=account, author=account,
         issuer=ISSUER, command_id=new_command_id(), reason=reason, text_sha256=named,
-        seen_version=one.in_force.version if one.in_force else 0,
+        seen_version=one.in_force.version if one.in_force else 0, unit=who.viewer.unit,
     ), as_json=False)  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _read_text(ctx: typer.Context, one: WaitingProposal, op: str) -> str:
     return text_sha256(one.proposal.text)
 
 
-def _check_account(ctx: typer.Context, account: str) -> None:
+def _checked_account(ctx: typer.Context, account: str) -> ConsolePrincipal:
     """Ends the program for a wrong password, and for an account that may not."""
     password = (
         getpass.getpass(f"password of {account}: ") if sys.stdin.isatty()
@@ -105,3 +105,4 @@ def _check_account(ctx: typer.Context, account: str) -> None:
     if not authorise(who, ConsoleOperation.WATCH_APPROVE):
         asked = f"databus accounts roles {account} --role approver …"
         fail(f"databus: {account} may not approve; {asked}")
+    return who

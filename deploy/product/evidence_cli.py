@@ -19,6 +19,7 @@ from alarm.shell_asker import CaseOption, ReasonOption
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.register import Register
 from bus.domain.alarm_life import no_state
+from bus.domain.visibility import EVERYTHING
 from deploy.open_stores import open_operations, open_records, picture_reader
 from deploy.product.shell_question import note_question
 from deploy.roles.run import console_settings
@@ -110,7 +111,7 @@ def _found(settings: Settings, about: dict[str, str]) -> FoundEvidence:
 def _of_alarm(settings: Settings, alarm_id: str, register: Register) -> FoundEvidence:
     """With the alarm's own copy of the record, also where the store has none."""
     with closing(open_operations(settings)) as reader:
-        alarm = reader.alarm(alarm_id)
+        alarm = reader.alarm(alarm_id, viewer=EVERYTHING)
         states = reader.alarm_states([alarm_id])
     if alarm is None:
         raise typer.BadParameter(f"no alarm {alarm_id}", param_hint="--alarm")

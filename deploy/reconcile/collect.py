@@ -27,6 +27,7 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
 )
 from bus.domain.kinds import KINDS
+from bus.domain.visibility import EVERYTHING
 from deploy.open_stores import open_operations, open_records
 from deploy.reconcile.balance import (
     AcceptedDifference,
@@ -319,7 +320,9 @@ def _raised(settings: Settings) -> Iterable[Alarm]:
     reader, cursor = open_operations(settings), ""
     try:
         while True:
-            alarms, cursor = reader.alarms(page=PageRequest(limit=PAGE, cursor=cursor))
+            alarms, cursor = reader.alarms(
+                viewer=EVERYTHING, page=PageRequest(limit=PAGE, cursor=cursor)
+            )
             yield from alarms
             if not cursor:
                 return

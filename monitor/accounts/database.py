@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
 from monitor.accounts.roles import AccountRole, parse_roles
 
-VERSION = 3
+VERSION = 4
 WRITE_TIMEOUT_S = 10.0  # a transaction lasts milliseconds; longer means that a process hangs in one
 # A reader waits only while another process recovers the file after a crash or closes it as the
 # last one; the console's event loop stands still meanwhile.
@@ -64,6 +64,13 @@ _VERSION_3 = """CREATE TABLE log_ins (
     name TEXT PRIMARY KEY,  -- of an account
     last_ms INTEGER NOT NULL  -- when somebody last logged in with it at this console
 ) WITHOUT ROWID"""
+_VERSION_4 = (
+    "ALTER TABLE accounts ADD COLUMN unit TEXT NOT NULL DEFAULT ''",
+    # Ids of districts, separated by commas; empty: all.
+    "ALTER TABLE accounts ADD COLUMN districts TEXT NOT NULL DEFAULT ''",
+)
+_SINCE_1 = ((_VERSION_2,), (_VERSION_3,), _VERSION_4)
+"""What each later version has added."""
 # Serialises the creation of files within this process: closing a descriptor of a file drops the
 # locks that SQLite holds on it for the whole process.
 _creation = threading.Lock()
@@ -251,20 +258,26 @@ def _use_wal(connection: sqlite3.Connection, timeout_s: float) -> None:
 def _create_tables(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
         raise _damaged(path, "it holds tables of another program")
-    for statement in (*_VERSION_1, _VERSION_2, _VERSION_3):
-        connection.execute(statement)
+    for statements in (_VERSION_1, *_SINCE_1):
+        _execute(connection, statements)
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """A file of version 1 knows no other site, one of version 2 not who was here when."""
+    """A file of version 1 knows no other site, one of version 2 not who was here when, one of
+    version 3 no units."""
     if _version_of(connection, path) == VERSION:
         return
     connection.execute(f"PRAGMA busy_timeout = {round(WRITE_TIMEOUT_S * 1000)}")
     with immediate_transaction(connection):
         found = _version_of(connection, path)  # another process may have been first
-        for statement in (_VERSION_2, _VERSION_3)[found - 1 :]:
-            connection.execute(statement)
+        for statements in _SINCE_1[found - 1 :]:
+            _execute(connection, statements)
         connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _execute(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        connection.execute(statement)
 
 
 def _insert(connection: sqlite3.Connection, old: OldFiles) -> None:

@@ -10,9 +10,10 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from monitor.accounts.database import AccountDatabase
+from monitor.accounts.errors import AccountError
 from monitor.accounts.roles import parse_roles
 from monitor.accounts.sealing import AccountRow
-from monitor.accounts.store import is_account_name
+from monitor.accounts.store import districts_text, is_account_name
 
 VERSION_ROW = ""
 """In `carried_accounts` no account has this name: its row holds the version."""
@@ -26,7 +27,9 @@ class ReplicatedAccounts:
 
     def rows(self) -> list[AccountRow]:
         """All accounts by name, as they are sealed."""
-        found = self._database.read("SELECT name, roles, password FROM accounts ORDER BY name")
+        found = self._database.read(
+            "SELECT name, roles, password, unit, districts FROM accounts ORDER BY name"
+        )
         return [AccountRow(*row) for row in found]
 
     def version(self) -> int:
@@ -55,6 +58,10 @@ class ReplicatedAccounts:
             if not is_account_name(row.name):
                 raise ValueError(f"{row.name[:80]!r} is no name of an account")
             parse_roles(row.roles)
+            try:
+                districts_text(row.unit, row.districts.split(","))
+            except AccountError as error:
+                raise ValueError(f"{row.name}: {error}") from None
         with self._database.transaction() as db:
             if version <= _version(db):
                 return False
@@ -65,8 +72,10 @@ class ReplicatedAccounts:
                 db.executemany(f"DELETE FROM {table} WHERE name = ?", [(name,) for name in gone])
             db.execute("DELETE FROM carried_accounts")
             db.executemany(
-                "INSERT INTO accounts (name, roles, password) VALUES (?, ?, ?) ON CONFLICT (name)"
-                " DO UPDATE SET roles = excluded.roles, password = excluded.password", rows
+                "INSERT INTO accounts (name, roles, password, unit, districts)"
+                " VALUES (?, ?, ?, ?, ?) ON CONFLICT (name)"
+                " DO UPDATE SET roles = excluded.roles, password = excluded.password,"
+                " unit = excluded.unit, districts = excluded.districts", rows
             )  # fmt: skip
             _put(db, [(VERSION_ROW, version), *((name, version) for name in names)])
             return True

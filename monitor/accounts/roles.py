@@ -10,6 +10,8 @@ from enum import Enum
 
 import msgspec
 
+from bus.domain.visibility import EVERY_UNIT, Viewer
+
 
 class AccountRole(str, Enum):
     """What an account is for; an account may hold several."""
@@ -38,12 +40,22 @@ class ConsoleOperation(str, Enum):
 
 class ConsolePrincipal(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks. `session` is the hash of the session's id, empty for a request with a password.
-    A guest came by a one-time link and has no account."""
+    A guest came by a one-time link and has no account. `unit` and `districts` are the account's;
+    see `bus.domain.visibility`."""
 
     name: str
     roles: frozenset[AccountRole]
     session: str = ""
     is_guest: bool = False
+    unit: str = ""
+    districts: tuple[str, ...] = ()
+
+    @property
+    def viewer(self) -> Viewer:
+        """What he may see: of an account without a unit what everybody sees, or all where it runs
+        the platform."""
+        unit = self.unit or (EVERY_UNIT if ADMINISTRATOR in self.roles else "")
+        return Viewer(unit, frozenset(self.districts))
 
 
 EVERYBODY = frozenset(AccountRole)

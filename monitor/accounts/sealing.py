@@ -27,16 +27,23 @@ _PURPOSE = b"databus accounts 1"
 
 
 class AccountRow(NamedTuple):
-    """As in the file: roles separated by commas, a line of `monitor.accounts.passwords`."""
+    """As in the file: roles and districts separated by commas, a line of
+    `monitor.accounts.passwords`."""
 
     name: str
     roles: str
     password: str
+    unit: str = ""
+    districts: str = ""
+
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """Without unit and districts where it has none: a console that knows neither reads it."""
+        return tuple(self) if self.unit or self.districts else tuple(self)[:3]
 
 
-_ROWS = msgspec.json.Decoder(
-    Annotated[list[tuple[str, str, str]], msgspec.Meta(max_length=MAX_ACCOUNTS)]
-)
+_Texts = Annotated[list[str], msgspec.Meta(min_length=3, max_length=5)]
+_ROWS = msgspec.json.Decoder(Annotated[list[_Texts], msgspec.Meta(max_length=MAX_ACCOUNTS)])
 
 
 class SealingError(Exception):
@@ -55,7 +62,8 @@ class AccountSealing:
         if len(rows) > MAX_ACCOUNTS:
             raise SealingError(f"{len(rows)} accounts; {MAX_ACCOUNTS} at most are carried")
         nonce = os.urandom(NONCE_BYTES)
-        sealed = self._cipher.encrypt(nonce, msgspec.json.encode(list(rows)), _bound_to(version))
+        plain = msgspec.json.encode([row.sealed for row in rows])
+        sealed = self._cipher.encrypt(nonce, plain, _bound_to(version))
         text = _text(sealed)
         if len(text) > MAX_SEALED_CHARS:
             raise SealingError(

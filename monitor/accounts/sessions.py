@@ -87,8 +87,8 @@ class SessionStore:
         account = self._accounts.find(name)
         if account is None or credential_of(account.password) != credential:
             return None
-        # The account's roles of now: a role taken away is away at once.
-        return ConsolePrincipal(name=name, roles=frozenset(account.roles), session=id_hash)
+        # The account's roles and unit of now: what is taken away is away at once.
+        return account.principal(id_hash)
 
     def began_ms(self, id_hash: str) -> int:
         """When somebody logged in; 0 where there is no such session any more."""

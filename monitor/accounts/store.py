@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from bus.domain.visibility import MAX_DISTRICTS, MAX_UNIT_CHARACTERS, is_unit_name
 from monitor.accounts.database import AccountDatabase
 from monitor.accounts.errors import AccountError
 from monitor.accounts.passwords import UNKNOWN_ACCOUNT, hash_password, verify_password
@@ -22,12 +23,28 @@ from monitor.accounts.roles import (
     roles_text,
 )
 
+_COLUMNS = "name, roles, password, unit, districts"
 _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 def is_account_name(name: str) -> bool:
     """Whether an account may have it."""
     return _NAME.fullmatch(name) is not None
+
+
+def districts_text(unit: str, districts: Iterable[str]) -> str:
+    """As they are stored, beside a unit that may be stored. Raises `AccountError`."""
+    if unit and not is_unit_name(unit):
+        raise AccountError(
+            f"a unit has 1 to {MAX_UNIT_CHARACTERS} characters, no comma, semicolon, quotation mark"
+            ", * or | among them", "unit",
+        )  # fmt: skip
+    ids = tuple(dict.fromkeys(one.strip() for one in districts if one.strip()))
+    if len(ids) > MAX_DISTRICTS or any("," in one or not one.isprintable() for one in ids):
+        raise AccountError(
+            f"at most {MAX_DISTRICTS} ids of districts, none with a comma", "districts"
+        )
+    return ",".join(ids)
 
 
 def credential_of(line: str) -> str:
@@ -41,6 +58,15 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     roles: tuple[AccountRole, ...]
     password: str
+    unit: str = ""
+    districts: tuple[str, ...] = ()
+
+    def principal(self, session: str = "") -> ConsolePrincipal:
+        """Who asks with it."""
+        return ConsolePrincipal(
+            name=self.name, roles=frozenset(self.roles), session=session, unit=self.unit,
+            districts=self.districts,
+        )  # fmt: skip
 
 
 class AccountStore:
@@ -55,7 +81,7 @@ class AccountStore:
 
     def accounts(self) -> tuple[Account, ...]:
         """All accounts in the order they were added."""
-        rows = self.database.read("SELECT name, roles, password FROM accounts ORDER BY id")
+        rows = self.database.read(f"SELECT {_COLUMNS} FROM accounts ORDER BY id")
         return tuple(self._account(*row) for row in rows)
 
     def add(self, name: str, password: str, roles: Iterable[AccountRole]) -> None:
@@ -108,6 +134,16 @@ class AccountStore:
             if keeps_administrator:
                 _check_administrator(connection)
 
+    def set_unit(self, name: str, unit: str, districts: Iterable[str]) -> None:
+        """Replace whose rules a person sees, and of which districts he is told first (empty: of
+        all). Raises `AccountError`."""
+        text = districts_text(unit, districts)
+        with self.database.transaction() as connection:
+            _check_exists(connection, name)
+            connection.execute(
+                "UPDATE accounts SET unit = ?, districts = ? WHERE name = ?", (unit, text, name)
+            )
+
     def remove(self, name: str, *, keeps_administrator: bool = False) -> None:
         """Remove a person. Raises `AccountError`, as `set_roles` does."""
         with self.database.transaction() as connection:
@@ -123,7 +159,7 @@ class AccountStore:
 
     def find(self, name: str) -> Account | None:
         """The account of a name."""
-        rows = self.database.read("SELECT name, roles, password FROM accounts WHERE name = ?", name)
+        rows = self.database.read(f"SELECT {_COLUMNS} FROM accounts WHERE name = ?", name)
         return self._account(*rows[0]) if rows else None
 
     def verify(self, name: str, password: str) -> ConsolePrincipal | None:
@@ -134,14 +170,19 @@ class AccountStore:
         fits = verify_password(password, account.password if account else UNKNOWN_ACCOUNT)
         if account is None or not fits:
             return None
-        return ConsolePrincipal(name=name, roles=frozenset(account.roles))
+        return account.principal()
 
     def close(self) -> None:
         """Release the file; a later use opens it again."""
         self.database.close()
 
-    def _account(self, name: str, roles: str, password: str) -> Account:
-        return Account(name=name, roles=self.database.roles(roles), password=password)
+    def _account(
+        self, name: str, roles: str, password: str, unit: str, districts: str
+    ) -> Account:
+        return Account(
+            name=name, roles=self.database.roles(roles), password=password, unit=unit,
+            districts=tuple(filter(None, districts.split(","))),
+        )  # fmt: skip
 
 
 def _exists(connection: sqlite3.Connection, name: str) -> bool:

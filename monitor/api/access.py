@@ -4,7 +4,7 @@ as JSON."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from fastapi import Depends, HTTPException, Request, Response
@@ -40,6 +40,8 @@ def allow(operation: ConsoleOperation) -> Callable[[Request], ConsolePrincipal]:
 
 VIEW = Depends(allow(ConsoleOperation.VIEW))
 """What most routes need."""
+Viewing = Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.VIEW))]
+"""The same, of a route whose answer depends on who asks."""
 
 
 async def read_body(request: Request, most: int, too_large: str) -> bytes:

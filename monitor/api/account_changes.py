@@ -65,6 +65,15 @@ class AccountChanges:
         await self._writes.run(lambda: self._store.set_roles(name, given, keeps_administrator=True))
         log.info("accounts: %s gave %s the roles %s", who.name, name, roles_text(given))
 
+    async def set_unit(
+        self, who: ConsolePrincipal, name: str, unit: str, districts: Iterable[str]
+    ) -> None:
+        """They count from the next request on; pages that are open are loaded again."""
+        _check_not_oneself(who, name)
+        given = tuple(districts)
+        await self._writes.run(lambda: self._store.set_unit(name, unit.strip(), given))
+        log.info("accounts: %s gave %s the unit %s (%s)", who.name, name, unit, ",".join(given))
+
     async def set_password(self, who: ConsolePrincipal, name: str, password: str) -> None:
         """Somebody else's, who has forgotten it: sessions of the account end."""
         _check_not_oneself(who, name)
@@ -91,6 +100,8 @@ class AccountChanges:
             {
                 "name": one.name,
                 "roles": [role.value for role in one.roles],
+                "unit": one.unit,
+                "districts": list(one.districts),
                 "last_log_in_ms": last.get(one.name, 0),
                 "locked_for_s": -(-locked.get(one.name, 0) // 1000),
             }

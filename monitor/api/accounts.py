@@ -43,6 +43,13 @@ class NewRoles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     roles: list[AccountRole]
 
 
+class NewUnit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of another unit, and of districts by their ids; empty: none, and all."""
+
+    unit: str = ""
+    districts: list[str] = []
+
+
 class NewPassword(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of a password that is set."""
 
@@ -61,7 +68,12 @@ def _add_own(router: APIRouter, services: ConsoleServices) -> None:
     @router.get("/account")
     async def account(who: Owner) -> Response:
         roles = sorted(role.value for role in who.roles)
-        return json_response({"name": who.name, "roles": roles, "guest": who.is_guest})
+        return json_response(
+            {
+                "name": who.name, "roles": roles, "guest": who.is_guest, "unit": who.unit,
+                "districts": list(who.districts),
+            }
+        )  # fmt: skip
 
     @router.post("/account/password")
     async def change_password(request: Request, who: Owner) -> Response:
@@ -87,6 +99,11 @@ def _add_all(router: APIRouter, services: ConsoleServices) -> None:
     async def set_roles(request: Request, who: Administrator, name: str) -> Response:
         given = await _body(request, NewRoles)
         return await _changed(changes.set_roles(who, name, given.roles))
+
+    @router.put("/accounts/{name}/unit")
+    async def set_unit(request: Request, who: Administrator, name: str) -> Response:
+        given = await _body(request, NewUnit)
+        return await _changed(changes.set_unit(who, name, given.unit, given.districts))
 
     @router.put("/accounts/{name}/password")
     async def set_password(request: Request, who: Administrator, name: str) -> Response:

@@ -17,10 +17,13 @@ import msgspec
 
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.alarm_states import AlarmRequest, AlarmState, AlarmStep, RuleVerdicts
-from bus.contracts.command_codes import IS_CLOSED, NO_SUCH_ALARM
+from bus.contracts.alarms import Alarm
+from bus.contracts.command_codes import IS_CLOSED, NO_SUCH_ALARM, NOT_VISIBLE
 from bus.domain.alarm_life import check_request, is_over, no_state
 from bus.domain.command_error import CommandError
+from bus.domain.visibility import EVERYTHING, Viewer, may_see
 from bus.runtime.wall_clock import now_ms
+from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.incidents import acknowledged
 from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
@@ -51,18 +54,23 @@ class AlarmConflict(Exception):
         self.state = state
 
 
-async def ask(services: ConsoleServices, request: AlarmRequest) -> RequestOutcome:
-    """Ask the decider, with a new id. Raises `CommandError` for what cannot be asked,
-    `AlarmConflict`, `QueryUnavailable`, and what `CommandSender.send` does."""
+async def ask(
+    services: ConsoleServices, viewer: Viewer, request: AlarmRequest
+) -> RequestOutcome:
+    """Ask the decider, with a new id; an alarm that `viewer` does not see is none. Raises
+    `CommandError` for what cannot be asked, `AlarmConflict`, `QueryUnavailable`, and what
+    `CommandSender.send` does."""
     asked = msgspec.structs.replace(
         request, issuer=ISSUER, command_id=new_command_id(), at_ms=now_ms()
     )
     check_request(asked)
     try:
-        await _check_alarm(services, asked)
+        await _check_alarm(services, viewer, asked)
     except QueryUnavailable:
         if asked.op != "take":
             raise
+        if services.live_for(viewer).is_known_hidden(asked.alarm_id):
+            raise _no_such_alarm() from None
     if asked.op != "take":
         answer = await services.commands.send(asked)
         return RequestOutcome("accepted", await _stored(services, asked.alarm_id, answer.version))
@@ -100,14 +108,43 @@ async def verdicts_by_rule(services: ConsoleServices) -> Mapping[str, RuleVerdic
     return {one.rule_id: one for one in found}
 
 
-async def _check_alarm(services: ConsoleServices, request: AlarmRequest) -> None:
-    """Raises `CommandError` where there is none, or its life is over."""
-    if await services.alarms.run(lambda r: r.alarm(request.alarm_id)) is None:
-        raise CommandError("alarm_id", "no such alarm", NO_SUCH_ALARM)
+def _no_such_alarm() -> CommandError:
+    return CommandError("alarm_id", "no such alarm", NO_SUCH_ALARM)
+
+
+async def _check_alarm(services: ConsoleServices, viewer: Viewer, request: AlarmRequest) -> None:
+    """Raises `CommandError` where there is none, its life is over, or who is to have it would not
+    see it."""
+    alarm = await services.alarms.run(lambda r: r.alarm(request.alarm_id, viewer=viewer))
+    if alarm is None:
+        raise _no_such_alarm()
+    if request.op == "assign":
+        await _check_new_owner(services, request.to, alarm)
     found = await services.alarms.run(lambda r: r.alarm_states([request.alarm_id]))
     state = found.get(request.alarm_id)
     if state is not None and is_over(state, now_ms()):
         raise CommandError("op", "nobody has touched it for so long that it is over", IS_CLOSED)
+
+
+async def is_hidden_alarm(services: ConsoleServices, viewer: Viewer, alarm_id: str) -> bool:
+    """Whether there is such an alarm, and he does not see it."""
+    if services.live_for(viewer).is_known_hidden(alarm_id):
+        return True
+    try:
+        found = await services.alarms.run(lambda r: r.alarm(alarm_id, viewer=EVERYTHING))
+    except QueryUnavailable:
+        return False
+    return found is not None and not may_see(viewer, found.visible_to)
+
+
+async def _check_new_owner(services: ConsoleServices, name: str, alarm: Alarm) -> None:
+    """Raises `CommandError`. A name without an account is let pass, as it always was."""
+    try:
+        account = await asyncio.to_thread(services.account_store.find, name)
+    except AccountsUnavailable:
+        return
+    if account is not None and not may_see(account.principal().viewer, alarm.visible_to):
+        raise CommandError("to", "this account does not see the alarm", NOT_VISIBLE)
 
 
 async def _stored(services: ConsoleServices, alarm_id: str, version: int) -> AlarmState:

@@ -52,7 +52,8 @@ def _add_request(router: APIRouter, services: ConsoleServices, op: AlarmOp) -> N
         said = _decode(body) if body.strip() else AlarmRequestBody()
         fields = msgspec.structs.asdict(said)
         done = await ask(
-            services, AlarmRequest(alarm_id=alarm_id, op=op, account=who.name, **fields)
-        )
+            services, who.viewer,
+            AlarmRequest(alarm_id=alarm_id, op=op, account=who.name, **fields),
+        )  # fmt: skip
         state = life_detail(done.state, services.site.tz)
         return json_response({"alarm_id": alarm_id, "outcome": done.outcome, **state})

@@ -11,14 +11,23 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
 from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import Alarm
+from bus.domain.visibility import Viewer
 from ingest.store.port import PageRequest
-from monitor.api.access import VIEW, json_response
+from monitor.api.access import Viewing, json_response
 from monitor.api.alarm_life import state_of, states_of
 from monitor.api.alarm_requests import add_alarm_requests
 from monitor.api.alarm_views import life_detail, life_fields
 from monitor.api.asking import asking
 from monitor.api.export import EXPORT_PAGE, Export, add_exports
-from monitor.api.parameters import Cursor, SeverityName, ShortText, StageName, moment
+from monitor.api.parameters import (
+    Cursor,
+    KindName,
+    SeverityName,
+    ShortText,
+    StageName,
+    WhoseDistricts,
+    moment,
+)
 from monitor.api.services import ConsoleServices
 from monitor.api.views import Row, alarm_detail, alarm_row
 from monitor.questions.question import Asker, PersonQuestion, QuestionKind, question_about
@@ -64,6 +73,9 @@ class AlarmQuestion(msgspec.Struct, frozen=True, kw_only=True):
     stage: str = ""
     owner: str = ""
     changed_from_ms: int = 0
+    kind: str = ""
+    district_id: str = ""
+    only_concerning: bool = False
 
 
 class AlarmRow(NamedTuple):
@@ -95,6 +107,9 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
         stage: StageName = "",
         owner: ShortText = "",
         changed: str = "",
+        kind: KindName = "",
+        district: ShortText = "",
+        districts: WhoseDistricts = "",
     ) -> AlarmQuestion:
         return AlarmQuestion(
             severity=severity,
@@ -106,18 +121,24 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
             stage=stage,
             owner=owner,
             changed_from_ms=moment("changed", changed, zone),
+            kind=kind,
+            district_id=district,
+            only_concerning=districts == "mine",
         )
 
     return question
 
 
 async def alarm_page(
-    services: ConsoleServices, asked: PersonQuestion, question: AlarmQuestion, page: PageRequest
+    services: ConsoleServices, viewer: Viewer, asked: PersonQuestion, question: AlarmQuestion,
+    page: PageRequest,
 ) -> tuple[Sequence[Alarm], str]:
-    """Alarms, newest first, and the cursor of the next page. Raises `QueryUnavailable`, and what
-    `QuestionPort.note` does."""
+    """Alarms that `viewer` sees, newest first, and the cursor of the next page. Raises
+    `QueryUnavailable`, and what `QuestionPort.note` does."""
     parts = msgspec.structs.asdict(question)
-    return await services.questions.alarms(asked, lambda r: r.alarms(page=page, **parts))
+    return await services.questions.alarms(
+        asked, lambda r: r.alarms(page=page, viewer=viewer, **parts)
+    )
 
 
 def about_alarms(who: Asker, kind: QuestionKind, question: AlarmQuestion) -> PersonQuestion:
@@ -138,15 +159,16 @@ async def alarm_rows(services: ConsoleServices, alarms: Sequence[Alarm]) -> list
 def _add_search(
     router: APIRouter, services: ConsoleServices, question: Callable[..., AlarmQuestion]
 ) -> None:
-    @router.get("/alarms", dependencies=[VIEW])
+    @router.get("/alarms")
     async def alarms(
+        who: Viewing,
         q: AlarmQuestion = Depends(question),
         asker: Asker = Depends(asking(services)),
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: Cursor = "",
     ) -> Response:
         asked, page = about_alarms(asker, "alarms", q), PageRequest(limit=limit, cursor=cursor)
-        rows, following = await alarm_page(services, asked, q, page)
+        rows, following = await alarm_page(services, who.viewer, asked, q, page)
         shown = await alarm_rows(services, rows)
         return json_response({"rows": shown, "cursor": following})
 
@@ -157,14 +179,14 @@ def _add_exports(
     """All that a question finds, as a file."""
 
     async def export(
-        q: AlarmQuestion = Depends(question), asker: Asker = Depends(asking(services))
+        who: Viewing, q: AlarmQuestion = Depends(question), asker: Asker = Depends(asking(services))
     ) -> Export[AlarmRow]:
         register, zone = services.register.read(), services.site.tz
         asked = about_alarms(asker, "alarm export", q)
 
         async def fetch(cursor: str) -> tuple[Sequence[AlarmRow], str]:
             page = PageRequest(limit=EXPORT_PAGE, cursor=cursor)
-            rows, following = await alarm_page(services, asked, q, page)
+            rows, following = await alarm_page(services, who.viewer, asked, q, page)
             states = await states_of(services, [one.alarm_id for one in rows])
             return [AlarmRow(one, states[one.alarm_id]) for one in rows], following
 
@@ -181,9 +203,9 @@ def _add_exports(
 
 
 def _add_alarm(router: APIRouter, services: ConsoleServices) -> None:
-    @router.get("/alarms/{alarm_id:path}", dependencies=[VIEW])
-    async def alarm(alarm_id: str) -> Response:
-        found = await services.alarms.run(lambda r: r.alarm(alarm_id))
+    @router.get("/alarms/{alarm_id:path}")
+    async def alarm(alarm_id: str, who: Viewing) -> Response:
+        found = await services.alarms.run(lambda r: r.alarm(alarm_id, viewer=who.viewer))
         if found is None:
             raise HTTPException(404, "no such alarm")
         row = alarm_detail(found, services.register.read(), services.site.tz)

@@ -37,7 +37,9 @@ class NewCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def asker_of(services: ConsoleServices, principal: ConsolePrincipal) -> Asker:
     """Of a page: what the session says."""
     said = services.session_cases.get(principal.session)
-    return Asker(account=principal.name, reason=said.reason, case=said.case)
+    return Asker(
+        account=principal.name, reason=said.reason, case=said.case, unit=principal.viewer.unit
+    )
 
 
 def asking(services: ConsoleServices) -> Callable[[Request], Asker]:
@@ -50,7 +52,10 @@ def asking(services: ConsoleServices) -> Callable[[Request], Asker]:
         reason, case = (unquote(one, errors="replace") for one in written)
         if not reason and not case:
             return said
-        return Asker(account=principal.name, issuer="API", reason=reason, case=case)
+        return Asker(
+            account=principal.name, issuer="API", reason=reason, case=case,
+            unit=principal.viewer.unit,
+        )  # fmt: skip
 
     return asker
 
@@ -78,10 +83,9 @@ def question_routes(services: ConsoleServices) -> APIRouter:
         choose_case(services, who, SessionCase(new.reason, new.case))
         return json_response({"reason": new.reason, "case": new.case})
 
-    @router.get(
-        "/questions", dependencies=[Depends(allow(ConsoleOperation.QUESTIONS_READ))]
-    )
+    @router.get("/questions")
     async def questions(
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.QUESTIONS_READ))],
         account: ShortText = "",
         kind: QuestionKindName = "",
         case: ShortText = "",
@@ -98,8 +102,9 @@ def question_routes(services: ConsoleServices) -> APIRouter:
         )  # fmt: skip
         before_id = place_of(cursor, MAX_ID_DIGITS)
         rows, following = await asyncio.to_thread(
-            services.questions.kept.page, wanted, limit=limit, before_id=before_id
-        )
+            services.questions.kept.page, wanted, viewer=who.viewer, limit=limit,
+            before_id=before_id,
+        )  # fmt: skip
         return json_response(
             {
                 "rows": [question_row(services, row) for row in rows],

@@ -90,7 +90,7 @@ class PasswordCheck:
         account = self._accounts.find(name)
         known = self._known.get(mark)
         if known and known[0] > now and account and account.password == known[1]:
-            return ConsolePrincipal(name=name, roles=frozenset(account.roles))
+            return account.principal()
         # A script that begins with several requests at once is judged once for all of them.
         judging = self._judging.get((mark, sender.key))
         if judging is None:

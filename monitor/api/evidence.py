@@ -58,7 +58,9 @@ def _add_alarm(router: APIRouter, services: ConsoleServices, exports: _EvidenceE
         asker: Asker = Depends(asking(services)),
     ) -> Response:
         asked = question_about(asker, "evidence", {"alarm": alarm_id}, naming="alarm")
-        alarm = await services.questions.alarms(asked, lambda r: r.alarm(alarm_id))
+        alarm = await services.questions.alarms(
+            asked, lambda r: r.alarm(alarm_id, viewer=who.viewer)
+        )
         if alarm is None:
             raise HTTPException(404, "no such alarm")
         row, zone = await _stored(services, alarm.record_id), services.site.tz

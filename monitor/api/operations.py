@@ -28,7 +28,7 @@ from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import VIEW, allow, json_response, read_json
-from monitor.api.alarm_life import verdicts_by_rule
+from monitor.api.alarm_life import is_hidden_alarm, verdicts_by_rule
 from monitor.api.alarm_views import verdict_fields
 from monitor.api.alarms import MAX_PAGE, add_alarms
 from monitor.api.incidents import acknowledged, incident_page
@@ -60,6 +60,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     emergency_hours: int = 0
     reason: str = ""
     case: str = ""
+    visible_to: list[str] = []
 
 
 class CommandEnvelope(TypedDict):
@@ -68,38 +69,41 @@ class CommandEnvelope(TypedDict):
     account: str
     issuer: str
     command_id: str
+    unit: str
 
 
-def put_command(services: ConsoleServices, rule: NewRule, author: str) -> WatchCommand:
+def put_command(services: ConsoleServices, rule: NewRule, who: ConsolePrincipal) -> WatchCommand:
     """The command that puts a rule, new or changed. Raises `RuleError` for a text that is none."""
     rule_id = rule.rule_id or f"w-{secrets.token_hex(6)}"
     fields = {f: getattr(rule, f) for f in rule.__struct_fields__ if f != "rule_id"}
     fields["where"] = parsed_where(rule.kind, rule.where, services.site.zone)
-    return WatchCommand(rule_id=rule_id, op="put", **envelope(author), **fields)
+    return WatchCommand(rule_id=rule_id, op="put", **envelope(who), **fields)
 
 
 def remove_command(
     services: ConsoleServices,
     rule_id: str,
-    author: str,
+    who: ConsolePrincipal,
     seen_version: int = ANY_VERSION,
     reason: str = "",
 ) -> WatchCommand | None:
-    """The command that takes a rule off; None when no such rule is in force."""
-    known = services.hub.live.rules.get(rule_id)
+    """The command that takes a rule off; None when no such rule that he sees is in force."""
+    known = services.live_for(who.viewer).rule(rule_id)
     if known is None or known.op != "put":
         return None
     return WatchCommand(
         rule_id=rule_id, op="remove", kind=known.kind, name=known.name, severity=known.severity,
-        match=known.match, seen_version=seen_version, reason=reason, **envelope(author),
+        match=known.match, seen_version=seen_version, reason=reason, visible_to=known.visible_to,
+        **envelope(who),
     )  # fmt: skip
 
 
-def envelope(author: str) -> CommandEnvelope:
+def envelope(who: ConsolePrincipal) -> CommandEnvelope:
     """Who asks now, under an id of its own."""
     return CommandEnvelope(
-        version=now_ms(), author=author, account=author, issuer=ISSUER, command_id=new_command_id()
-    )
+        version=now_ms(), author=who.name, account=who.name, issuer=ISSUER,
+        command_id=new_command_id(), unit=who.viewer.unit,
+    )  # fmt: skip
 
 
 def operation_routes(services: ConsoleServices) -> APIRouter:
@@ -142,6 +146,8 @@ def _add_acknowledgements(router: APIRouter, services: ConsoleServices) -> None:
     async def acknowledge(
         name: str, who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))]
     ) -> Response:
+        if await is_hidden_alarm(services, who.viewer, name):
+            return json_response({"id": name, "acknowledged_by": who.name}, 201)  # as of no alarm
         try:
             found = await asyncio.to_thread(acknowledgements.add, name, who.name, now_ms())
         except AcknowledgementsUnavailable as error:
@@ -152,13 +158,15 @@ def _add_acknowledgements(router: APIRouter, services: ConsoleServices) -> None:
 def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
     """The rules in force; put one, take one off."""
 
-    @router.get("/watch", dependencies=[Depends(allow(ConsoleOperation.WATCH_READ))])
+    @router.get("/watch")
     async def watch(
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100, cursor: Cursor = ""
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_READ))],
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        cursor: Cursor = "",
     ) -> Response:
-        live, zone = services.hub.live, services.site.tz
+        live, zone = services.live_for(who.viewer), services.site.tz
         try:
-            page = live.rules.page(now_ms(), limit=limit, cursor=cursor)
+            page = live.rule_page(now_ms(), limit=limit, cursor=cursor)
         except ValueError as error:
             raise HTTPException(422, f"cursor: {error}") from error
         hits = Counter(alarm.rule_id for alarm in live.alarms)
@@ -172,7 +180,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
                     for r in page.rules
                 ],
                 "cursor": page.cursor,
-                "count": live.rules.count(now_ms()),
+                "count": live.rule_count(now_ms()),
                 "attributes": MATCHABLE,
                 "away": services.hub.unavailable,
             }
@@ -184,7 +192,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))],
     ) -> Response:
         rule = await read_json(request, NewRule, MAX_RULE_BYTES, TOO_LARGE)
-        sent = await services.send_rule(put_command(services, rule, who.name))
+        sent = await services.send_rule(put_command(services, rule, who))
         row = rule_row(sent.command, services.site.tz) | {"waits": sent.waits}
         return json_response(row, 202 if sent.waits else 201)
 
@@ -195,7 +203,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
         seen_version: int = ANY_VERSION,
         reason: ShortText = "",
     ) -> Response:
-        command = remove_command(services, rule_id, who.name, seen_version, reason)
+        command = remove_command(services, rule_id, who, seen_version, reason)
         if command is None:
             raise HTTPException(404, "no such rule in force")
         sent = await services.send_rule(command)

@@ -48,6 +48,8 @@ QuestionKindName = Annotated[str, _one_of(("", *get_args(QuestionKind)))]
 """What kind of question was asked; empty: all of them."""
 StageName = Annotated[str, _one_of(STAGES)]
 """How far an alarm is in its life; empty: anywhere."""
+WhoseDistricts = Annotated[str, _one_of(("", "mine"))]
+"""`mine`: alarms that are shown to who asks first; empty: all that he sees."""
 SeverityName = Annotated[str, _one_of(SEVERITIES)]
 ShortText = Annotated[str, AfterValidator(_check_text)]
 """Empty: no restriction."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Annotated
 
 import httpx
 from fastapi import APIRouter, Depends, HTTPException, Response
@@ -15,10 +16,11 @@ from prometheus_client import (
 )
 
 from bus.domain.kinds import KINDS
+from bus.domain.visibility import Viewer
 from bus.metrics.text import metrics_text
 from bus.runtime import wall_clock
 from ingest.store.port import Position
-from monitor.accounts.roles import ConsoleOperation
+from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow, json_response
 from monitor.api.mirror import MirrorUnavailable, mirror_report
 from monitor.api.pool import QueryUnavailable
@@ -89,9 +91,11 @@ def platform_routes(services: ConsoleServices) -> APIRouter:
             }
         )
 
-    @router.get("/metrics", dependencies=[system])
-    async def metrics() -> Response:
-        return Response(_metrics(services), media_type=CONTENT_TYPE_LATEST)
+    @router.get("/metrics")
+    async def metrics(
+        who: Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.SYSTEM_READ))]
+    ) -> Response:
+        return Response(_metrics(services, who.viewer), media_type=CONTENT_TYPE_LATEST)
 
     @router.get("/pictures/{name:path}", dependencies=[Depends(allow(ConsoleOperation.VIEW))])
     async def picture(name: str) -> Response:
@@ -183,7 +187,8 @@ async def _pulse(client: httpx.AsyncClient, name: str, url: str) -> dict[str, ob
     return {"name": name, "url": url, "fault": fault, "took_ms": took_ms}
 
 
-def _metrics(services: ConsoleServices) -> bytes:
+def _metrics(services: ConsoleServices, viewer: Viewer) -> bytes:
+    """Rules are counted as far as who asks sees them."""
     registry = CollectorRegistry()
     live = services.hub.live
     rate = Gauge(
@@ -193,7 +198,7 @@ def _metrics(services: ConsoleServices) -> bytes:
     for kind in KINDS:
         rate.labels(kind).set(last.rates[kind] if last else 0)
     Gauge("databus_console_rules_in_force", "Rules of the watch list", registry=registry).set(
-        live.rules.count(wall_clock.now_ms())
+        services.live_for(viewer).rule_count(wall_clock.now_ms())
     )
     Gauge("databus_console_open_incidents", "Incidents without an end", registry=registry).set(
         len(live.open_incidents())

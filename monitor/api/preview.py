@@ -64,7 +64,7 @@ def preview_routes(services: ConsoleServices) -> APIRouter:
         asker: Asker = Depends(asking(services)),
     ) -> Response:
         asked = await read_json(request, PreviewQuestion, MAX_RULE_BYTES, TOO_LARGE)
-        rule = put_command(services, asked.rule, who.name)
+        rule = put_command(services, asked.rule, who)
         found = await preview(services, asker, rule, asked)
         return json_response(
             {"read": found.read, "cursor": found.cursor, "hits": _rows(services, found.hits)}

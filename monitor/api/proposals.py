@@ -22,13 +22,17 @@ from monitor.api.access import allow, json_response, read_json
 from monitor.api.operations import envelope
 from monitor.api.services import ConsoleServices
 from monitor.api.views import Row, clock, rule_row
+from monitor.live.visible_live import VisibleLive
 
 MAX_VERDICT_BYTES = 16 * 1024
 MAX_ROWS = 100
 """Of one answer, the oldest; the next ones follow once these are settled."""
 TOO_LARGE = f"a verdict has at most {MAX_VERDICT_BYTES} bytes"
 Verdict = Literal["approve", "reject", "withdraw"]
-_TEXT = ("name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note")
+_TEXT = (
+    "name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note",
+    "visible_to",
+)  # fmt: skip
 
 
 class ProposalDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,19 +45,19 @@ class ProposalDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     reason: str = ""
 
 
-def verdict_command(op: Verdict, verdict: ProposalDecision, account: str) -> WatchCommand:
+def verdict_command(op: Verdict, verdict: ProposalDecision, who: ConsolePrincipal) -> WatchCommand:
     """The command that says so."""
     return WatchCommand(
         rule_id=verdict.rule_id, op=op, text_sha256=verdict.text_sha256,
-        seen_version=verdict.seen_version, reason=verdict.reason, **envelope(account),
+        seen_version=verdict.seen_version, reason=verdict.reason, **envelope(who),
     )  # fmt: skip
 
 
-def proposal_row(services: ConsoleServices, proposal: WatchProposal) -> Row:
+def proposal_row(services: ConsoleServices, live: VisibleLive, proposal: WatchProposal) -> Row:
     """Its text, whose it is, what to name in an approval, and where it differs from what is in
     force."""
     zone, text = services.site.tz, proposal.text
-    present = text_in_force(services, proposal.rule_id)
+    present = text_in_force(live, proposal.rule_id)
     row = rule_row(text, zone)
     before = rule_row(present, zone) if present is not None else None
     return {
@@ -68,9 +72,9 @@ def proposal_row(services: ConsoleServices, proposal: WatchProposal) -> Row:
     }
 
 
-def text_in_force(services: ConsoleServices, rule_id: str) -> DecidedRule | None:
+def text_in_force(live: VisibleLive, rule_id: str) -> DecidedRule | None:
     """What the proposal would replace; an emergency rule whose time is over is none."""
-    known = services.hub.live.rules.get(rule_id)
+    known = live.rule(rule_id)
     return known if known is not None and is_in_force(known, now_ms()) else None
 
 
@@ -83,10 +87,13 @@ def proposal_routes(services: ConsoleServices) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api/proposals")
 
-    @router.get("", dependencies=[Depends(allow(ConsoleOperation.WATCH_READ))])
-    async def proposals() -> Response:
-        waiting = services.hub.live.proposals.waiting()
-        rows = [proposal_row(services, one) for one in waiting[:MAX_ROWS]]
+    @router.get("")
+    async def proposals(
+        who: ConsolePrincipal = Depends(allow(ConsoleOperation.WATCH_READ))
+    ) -> Response:
+        live = services.live_for(who.viewer)
+        waiting = live.waiting()
+        rows = [proposal_row(services, live, one) for one in waiting[:MAX_ROWS]]
         return json_response(
             {
                 "rows": rows,
@@ -109,7 +116,7 @@ def _add_verdict(
         request: Request, who: ConsolePrincipal = Depends(allow(needed))
     ) -> Response:
         verdict = await read_json(request, ProposalDecision, MAX_VERDICT_BYTES, TOO_LARGE)
-        sent = await services.send_rule(verdict_command(op, verdict, who.name))
+        sent = await services.send_rule(verdict_command(op, verdict, who))
         return json_response(
             {"rule_id": verdict.rule_id, "version": sent.command.version, "verdict": op}
         )

@@ -17,6 +17,7 @@ from bus.contracts.commands import WatchCommand
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
+from bus.domain.visibility import Viewer
 from bus.notify.acknowledgements import Acknowledgements
 from bus.runtime.tasks import RequestFailures
 from bus.runtime.wall_clock import now_ms
@@ -41,6 +42,7 @@ from monitor.cluster.traffic import metrics_urls
 from monitor.live.command_sender import CommandNotAcknowledged, CommandSender
 from monitor.live.live_hub import LiveHub
 from monitor.live.register_writes import CLIENT_ID, RegisterWrites
+from monitor.live.visible_live import VisibleLive
 from monitor.ports import (
     AlarmReader,
     ImportList,
@@ -121,6 +123,10 @@ class ConsoleServices:
     def acknowledgements(self) -> Acknowledgements:
         """Which alarms and incidents somebody has taken in hand."""
         return Acknowledgements(self.site)
+
+    def live_for(self, viewer: Viewer) -> VisibleLive:
+        """The live state as somebody may see it."""
+        return VisibleLive(self.hub.live, viewer)
 
     def diverged_epoch(self, record_id: str) -> int:
         """The site epoch in which only this site had a record; 0: none."""

@@ -23,6 +23,8 @@ from monitor.questions.question import QuestionKind
 QUESTION_KINDS = ("", *get_args(QuestionKind))
 PLACES = ("", "device", "checkpoint", "district")
 SCOPES = ("all", "district", "device")
+DISTRICTS = ("", "all")
+"""Whose alarms are shown: empty: of who looks."""
 SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
 FIRST_YEAR, LAST_YEAR = 1970, 9998  # what has epoch milliseconds in every zone
 
@@ -104,7 +106,7 @@ _SEARCH = (
     AddressField("until", is_moment),
 )
 FIELDS: dict[str, tuple[AddressField, ...]] = {
-    "live": (RECORD, ALARM),
+    "live": (one_of("districts", DISTRICTS), RECORD, ALARM),
     "map": (
         AddressField("target", is_text),
         AddressField("checkpoint", is_text),
@@ -128,6 +130,9 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         AddressField("rule", is_text),
         AddressField("changed", is_moment),
         one_of("group", ("", "target")),
+        one_of("kind", KINDS),
+        AddressField("district", is_text),
+        one_of("districts", DISTRICTS),
         ALARM,
         RECORD,
     ),

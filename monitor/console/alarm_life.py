@@ -48,7 +48,8 @@ class AlarmLifecycle:
     def __init__(self, view: View, state: AlarmState) -> None:
         self._view = view
         self._state = state
-        self._is_busy = False
+        self._asked_of: tuple[int, int] | None = None
+        """The version that a request under way is about."""
         self._box = ui.element("div").classes("alarm-life")
         self._dialogs = ui.element("div")
         self._show()
@@ -59,14 +60,17 @@ class AlarmLifecycle:
         return self._state.alarm_id
 
     async def act(self, op: AlarmOp) -> None:
-        """As the button does; nothing where the stage does not allow it, or one is under way."""
-        if self._is_busy or op not in self._allowed():
+        """As the button does; nothing where the stage does not allow it, or one is under way. What
+        was decided comes by the bus before its answer does: then the next may be asked for."""
+        asked_of = self._state.version
+        if self._asked_of == asked_of or op not in self._allowed():
             return
-        self._is_busy = True
+        self._asked_of = asked_of
         try:
             await self._act(op)
         finally:
-            self._is_busy = False
+            if self._asked_of == asked_of:
+                self._asked_of = None
 
     def _allowed(self) -> tuple[AlarmOp, ...]:
         view, state = self._view, self._state
@@ -88,7 +92,7 @@ class AlarmLifecycle:
         )
         name = t(f"alarm_op.{op}")
         try:
-            done = await ask(view.services, request)
+            done = await ask(view.services, view.principal.viewer, request)
         except FAULTS as error:
             zone = view.services.site.tz
             why_not = t("alarm.failed", op=name, why=alarm_fault_text(error, t, zone))

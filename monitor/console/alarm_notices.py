@@ -57,6 +57,6 @@ class AlarmNotices:
         button.props(f"aria-pressed={str(is_on).lower()}")
 
     def _on_update(self, update: Update) -> None:
-        rows = update.alarms[self._view.t.language]
+        rows = update.alarms(self._view.t.language)
         if rows:
             ui.run_javascript(f"databusAlarms.tell({rows})")

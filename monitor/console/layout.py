@@ -18,10 +18,11 @@ from monitor.api.access import principal_of
 from monitor.api.platform import unavailable_parts
 from monitor.api.services import ConsoleServices
 from monitor.console.address_bar import AddressBar
-from monitor.console.live_updates import LiveUpdates
+from monitor.console.live_updates import LiveUpdates, VisibleUpdates
 from monitor.console.notices import FaultNotice
 from monitor.console.rows import key_words
 from monitor.i18n import Texts, texts
+from monitor.live.visible_live import VisibleLive
 
 STATIC = Path(__file__).parent / "static"
 PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigation
@@ -85,7 +86,7 @@ class View:
     """One page that is being built for one person."""
 
     services: ConsoleServices
-    feed: LiveUpdates
+    feed: VisibleUpdates
     principal: ConsolePrincipal
     request: Request
     t: Texts
@@ -97,6 +98,16 @@ class View:
             current = self.services.sessions.by_hash(self.principal.session)
             return current is not None and authorise(current, operation)
         return authorise(self.principal, operation)
+
+    @property
+    def live(self) -> VisibleLive:
+        """Rules, proposals and alarms as this person may see them."""
+        return self.feed.live
+
+    @property
+    def only_concerning(self) -> bool:
+        """See the function of this name."""
+        return only_concerning(self.principal, self.address)
 
     @property
     def dark(self) -> bool:
@@ -113,7 +124,14 @@ def view_of(services: ConsoleServices, feed: LiveUpdates, request: Request, page
     """Who asks, in which language, what the address says."""
     language = request.session.get("language", services.site.language)
     address = AddressBar(page, request.url.query)
-    return View(services, feed, principal_of(request), request, texts(language), address)
+    principal = principal_of(request)
+    visible = feed.seen_by(principal.viewer, lambda: only_concerning(principal, address))
+    return View(services, visible, principal, request, texts(language), address)
+
+
+def only_concerning(principal: ConsolePrincipal, address: AddressBar) -> bool:
+    """Whether only alarms are listed that are shown to this person first."""
+    return bool(principal.districts) and address["districts"] != "all"
 
 
 @contextmanager
@@ -222,7 +240,7 @@ def _waiting_badge(view: View) -> None:
     badge = ui.label().classes("badge").props("role=status")
 
     def show() -> None:
-        count = len(view.services.hub.live.proposals)  # the table of a topic made anew is another
+        count = len(view.live.waiting())
         badge.set_text(str(count))
         badge.props(f'aria-label="{view.t("proposals.waits", count=count)}"')
         badge.set_visibility(bool(count))

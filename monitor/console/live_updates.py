@@ -7,26 +7,93 @@ Listeners unsubscribe themselves with their page.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from nicegui import Event
 
+from bus.contracts.alarms import Alarm
+from bus.domain.visibility import Viewer, concerns
 from monitor.api.kpis import Kpis
 from monitor.api.services import ConsoleServices
 from monitor.cluster.events import ClusterEvent as ClusterEvent
 from monitor.console.rows import Row, live_alarm, live_record
 from monitor.i18n import LANGUAGES, texts
 from monitor.live.live_state import Delta
+from monitor.live.visible_live import VisibleLive
 
 
 @dataclass(frozen=True)
 class Update:
-    """One delta with its rows as JSON in every language, newest first; empty: no rows."""
+    """One delta with its rows as JSON, made once for all pages: by language, then by id, newest
+    first."""
 
     delta: Delta
-    records: dict[str, str]
-    alarms: dict[str, str]
+    record_rows: dict[str, dict[str, str]]
+    alarm_rows: dict[str, dict[str, str]]
+
+    def records(self, language: str) -> str:
+        """A list as JSON; empty: no rows."""
+        return _json_list(self.record_rows[language])
+
+    def alarms(self, language: str) -> str:
+        """A list as JSON; empty: no rows."""
+        return _json_list(self.alarm_rows[language])
+
+
+@dataclass(frozen=True)
+class VisibleUpdates:
+    """What one page hears: of alarms only what its reader sees."""
+
+    feed: LiveUpdates
+    live: VisibleLive
+    only_concerning: Callable[[], bool]
+    """Of rows: whether only those are shown that concern the reader first."""
+
+    @property
+    def updates(self) -> VisibleUpdates:
+        """Deltas."""
+        return self
+
+    @property
+    def kpis(self) -> Event[Kpis]:
+        """The numbers on top."""
+        return self.feed.kpis
+
+    @property
+    def polls(self) -> Event[list[ClusterEvent]]:
+        """See `LiveUpdates.polls`."""
+        return self.feed.polls
+
+    def subscribe(self, hear: Callable[[Update], None]) -> None:
+        """Calls `hear` with every delta as its reader may see it."""
+        self.feed.updates.subscribe(lambda update: hear(self._visible(update)))
+
+    def records_now(self, language: str) -> list[dict[str, object]]:
+        """See `LiveUpdates.records_now`."""
+        return self.feed.records_now(language)
+
+    def alarms_now(self, language: str, most: int) -> list[dict[str, object]]:
+        """The newest alarms, newest first."""
+        services = self.feed.services
+        register, zone, t = services.register.read(), services.site.tz, texts(language)
+        newest = [one for one in self.live.alarms if self._concerns(one)][-most:]
+        return [live_alarm(one, register, zone, t) for one in reversed(newest)]
+
+    def _concerns(self, alarm: Alarm) -> bool:
+        viewer = self.live.viewer
+        return not self.only_concerning() or concerns(viewer, alarm.district_id, alarm.visible_to)
+
+    def _visible(self, update: Update) -> Update:
+        delta = self.live.visible_delta(update.delta)
+        if delta is update.delta:
+            return update
+        shown = frozenset(one.alarm_id for one in delta.alarms if self._concerns(one))
+        alarms = {
+            language: {alarm_id: row for alarm_id, row in rows.items() if alarm_id in shown}
+            for language, rows in update.alarm_rows.items()
+        }
+        return Update(delta, update.record_rows, alarms)
 
 
 @dataclass
@@ -55,12 +122,9 @@ class LiveUpdates:
             live_record(one, register, zone, t) for one in reversed(self.services.hub.live.rows)
         ]
 
-    def alarms_now(self, language: str, most: int) -> list[dict[str, object]]:
-        """The newest alarms, newest first."""
-        register, zone = self.services.register.read(), self.services.site.tz
-        t = texts(language)
-        newest = self.services.hub.live.alarms[-most:]
-        return [live_alarm(one, register, zone, t) for one in reversed(newest)]
+    def seen_by(self, viewer: Viewer, only_concerning: Callable[[], bool]) -> VisibleUpdates:
+        """For a page of one person."""
+        return VisibleUpdates(self, self.services.live_for(viewer), only_concerning)
 
     def _on_delta(self, delta: Delta) -> None:
         if not self.updates.callbacks:
@@ -69,14 +133,18 @@ class LiveUpdates:
         records, alarms = {}, {}
         for language in LANGUAGES:
             t = texts(language)
-            records[language] = _json(
-                [live_record(r, register, zone, t) for r in reversed(delta.rows)]
+            records[language] = _by_id(
+                live_record(r, register, zone, t) for r in reversed(delta.rows)
             )
-            alarms[language] = _json(
-                [live_alarm(a, register, zone, t) for a in reversed(delta.alarms)]
+            alarms[language] = _by_id(
+                live_alarm(a, register, zone, t) for a in reversed(delta.alarms)
             )
         self.updates.emit(Update(delta, records, alarms))
 
 
-def _json(rows: Sequence[Row]) -> str:
-    return json.dumps(rows, ensure_ascii=False) if rows else ""
+def _by_id(rows: Iterable[Row]) -> dict[str, str]:
+    return {str(row["id"]): json.dumps(row, ensure_ascii=False) for row in rows}
+
+
+def _json_list(rows: dict[str, str]) -> str:
+    return f"[{','.join(rows.values())}]" if rows else ""

@@ -150,12 +150,18 @@ def end_session(session: str) -> None:
 
 
 def end_invalid(services: ConsoleServices) -> None:
-    """Sessions end by time, by a removed account, by a new password: look now and then."""
+    """Sessions end by time, by a removed account, by a new password: look now and then. A page of
+    somebody who has another unit, or other districts, is built anew."""
     clients = [(client, _session_of(client)) for client in list(Client.instances.values())]
-    over = {s for s in {s for _, s in clients if s} if services.sessions.by_hash(s) is None}
+    present = {s: services.sessions.by_hash(s) for s in {s for _, s in clients if s}}
     for client, session in clients:
-        if session in over:
+        if not session:
+            continue
+        principal = present[session]
+        if principal is None:
             _end(client)
+        elif principal.viewer != principal_of(client.request).viewer:
+            _end(client, "location.reload()")
 
 
 def _session_of(client: Client) -> str:
@@ -165,12 +171,12 @@ def _session_of(client: Client) -> str:
         return ""
 
 
-def _end(client: Client) -> None:
+def _end(client: Client, script: str = "databus.leave()") -> None:
     if client.id in _ending:
         return
     _ending.add(client.id)
     client.on_delete(lambda: _ending.discard(client.id))
-    client.run_javascript("databus.leave()")
+    client.run_javascript(script)
     nicegui_app.timer(DELETE_SECONDS, lambda: _delete_connected(client), once=True)
 
 

@@ -1,8 +1,8 @@
 """When the console looks for garbage among all of its objects: seldom, and not while pages wait.
 
 A page is some thousand objects that refer to each other, so only a full collection frees one that
-was left, and a full collection stops the loop for some milliseconds per open page. Python begins one
-whenever a quarter is new: with fifty open pages every few seconds, for 0.2 s and more (ADR 0099).
+was left, and a full collection stops the loop for some milliseconds per open page. Python begins
+one whenever a quarter is new: while fifty pages were opened, for up to 0.2 s each (ADR 0099).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ THRESHOLDS = (5_000, 20, 1_000_000)
 
 
 def put_startup_aside() -> None:
-    """What lives by now lives for ever; from here on only `PageGarbage` looks through everything."""
+    """What lives by now lives for ever; from here on only `PageGarbage` looks through all."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

@@ -36,7 +36,7 @@ async def plates_of_records(view: View, part: str) -> PlatesFound:
 
 async def plates_of_alarms(view: View, part: str) -> PlatesFound:
     """From the newest alarms, which this process holds."""
-    key, alarms = folded(part), view.services.hub.live.alarms
+    key, alarms = folded(part), view.live.alarms
     found = dict.fromkeys(
         plate_key(a.plate_number) for a in reversed(alarms) if key in plate_key(a.plate_number)
     )

@@ -44,6 +44,15 @@ def live_record(one: LiveRecord, register: Register, zone: ZoneInfo, t: Texts) -
     }
 
 
+def district_names(register: Register, t: Texts) -> dict[str, str]:
+    """By id, in the language of the page."""
+    is_english = place_field(t) == "checkpoint_en"
+    return {
+        one.district_id: (one.name_en if is_english else one.name) or one.district_id
+        for one in register.districts
+    }
+
+
 def live_alarm(alarm: Alarm, register: Register, zone: ZoneInfo, t: Texts) -> Row:
     """One row of the live alarms."""
     row = alarm_row(alarm, register, zone)
@@ -63,6 +72,12 @@ def further_facts(row: Row, t: Texts) -> list[tuple[str, str]]:
     """How many further passages an alarm stands for, if any."""
     count = row["further_passages"]
     return [(t("detail.further"), t("detail.further_passages", count=count))] if count else []
+
+
+def visible_facts(row: Row, t: Texts) -> list[tuple[str, str]]:
+    """Which units see an alarm, where not everybody does."""
+    units = t("list.comma").join(row["visible_to"])
+    return [(t("alarm.visible_to"), units)] if units else []
 
 
 _SPANS = (("s", 1_000, 120_000), ("min", 60_000, 7_200_000), ("h", 3_600_000, 172_800_000),
@@ -178,6 +193,17 @@ def face_facts(face: Row | None, t: Texts) -> list[tuple[str, str]]:
         (t("detail.listed_version"), str(face["version"])),
         (t("column.overdue"), t("detail.listed_overdue") if face.get("is_overdue") else ""),
     ]
+
+
+def misread_facts(misread: Row | None, t: Texts) -> list[tuple[str, str]]:
+    """What was read where another plate was meant, and what that costs."""
+    return [(t("detail.misread"), misread_text(misread, t))] if misread else []
+
+
+def misread_text(misread: Row, t: Texts) -> str:
+    """As one sentence."""
+    prices = {name: f"{misread[name]:.2f}" for name in ("price", "highest")}
+    return t("reading.misread", plate=misread["plate"], read=misread["read"], **prices)
 
 
 def key_text(key: str, t: Texts) -> str:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarm_states import AlarmState
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, ReadingPrice
 from bus.contracts.pictures import keys_of_pictures
 from bus.contracts.register import Register
 from bus.domain.plates import plate_text
@@ -68,7 +68,8 @@ class EvidenceStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is a package: which rule, what of the record it asked for."""
+    """Why there is a package: which rule, what of the record it asked for; `misread` where another
+    plate was read than is meant."""
 
     alarm_id: str
     rule_id: str
@@ -76,6 +77,7 @@ class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     severity: str
     raised_at: str
     attributes: dict[str, str]
+    misread: ReadingPrice | None = None
     stage: str = "open"
     owner: str = ""
     history: list[EvidenceStep] = []
@@ -178,6 +180,7 @@ def evidence_alarm(alarm: Alarm, zone: ZoneInfo, state: AlarmState) -> EvidenceA
         severity=alarm.severity,
         raised_at=moment(alarm.raised_at_ms, zone),
         attributes=alarm.attributes,
+        misread=alarm.misread,
         stage=state.stage,
         owner=state.owner,
         history=[

@@ -1,10 +1,10 @@
 """One of the console's two consumers, each in a thread of its own: `RECORDS` reads the data topics,
 and may skip records; `EVENTS` reads alarms, incidents, watch list and tails, and skips none.
 
-They are two because brokers answer the requests of a connection one after the other: an alarm would
-wait for an answer that waits for records, and for each look at where the data topics end (ADR 0099).
-Hands batches to the loop by `call_soon_threadsafe`; at most `MAX_BATCHES_UNDERWAY` wait there. It
-uses no group and no commit.
+They are two because brokers answer the requests of a connection one after the other: an alarm
+would wait for an answer that waits for records, and for each look at where the data topics end
+(ADR 0099). Hands batches to the loop by `call_soon_threadsafe`; at most `MAX_BATCHES_UNDERWAY` wait
+there. It uses no group and no commit.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.proposals import BesideRules, EmergencyTarget
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, STATE_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
+from bus.domain.visibility import Viewer, may_see
 from monitor.live.live_record import LiveRecord
 from monitor.live.proposal_table import ProposalTable
 from monitor.live.rule_table import RuleTable
@@ -24,6 +25,7 @@ from monitor.models.diverged_ids import DivergedIds
 RATE_SECONDS = 300  # of the live chart
 MAX_ALARMS = 500  # in memory; older ones come from the store
 MAX_KNOWN_ALARMS = 20_000  # ids, 3 MB: a dispatcher that was paused may repeat some seconds' alarms
+MAX_AUDIENCES = 200  # distinct units of rules, of which it is known which checkpoints are lit
 MAX_CLOSED_INCIDENTS = 100
 MAX_CHECKPOINTS = 20_000  # a device may invent checkpoint ids; the oldest are forgotten
 MAX_ROWS_PER_DELTA = 25  # more than a person can read
@@ -76,7 +78,7 @@ class LiveState:
         self._known_alarms: OrderedDict[str, None] = OrderedDict()
         self._incidents: OrderedDict[str, Incident] = OrderedDict()
         self._seen: OrderedDict[str, int] = OrderedDict()
-        self._alarmed_at: dict[str, int] = {}
+        self._alarmed_at: OrderedDict[tuple[str, ...], dict[str, int]] = OrderedDict()
         self._second: dict[str, int] = {}
         self._last_tick_ms = 0
         self._pending = _PendingDelta()
@@ -127,9 +129,7 @@ class LiveState:
         while len(self._known_alarms) > MAX_KNOWN_ALARMS:
             self._known_alarms.popitem(last=False)
         self._alarms[alarm.alarm_id] = alarm
-        self._alarmed_at[alarm.checkpoint_id] = max(
-            self._alarmed_at.get(alarm.checkpoint_id, 0), alarm.raised_at_ms
-        )
+        self._light(alarm)
         self._pending.alarms.append(alarm)
         while len(self._alarms) > MAX_ALARMS:
             self._alarms.popitem(last=False)
@@ -170,16 +170,32 @@ class LiveState:
         if command is not None:
             self.proposals.on_rule(command)
 
-    def checkpoint_state(self, checkpoint_id: str, now_ms: int, quiet_after_ms: int) -> str:
+    def _light(self, alarm: Alarm) -> None:
+        """Its checkpoint, for those who see the alarm."""
+        units = tuple(alarm.visible_to)
+        lit = self._alarmed_at.setdefault(units, {})
+        self._alarmed_at.move_to_end(units)
+        lit[alarm.checkpoint_id] = max(lit.get(alarm.checkpoint_id, 0), alarm.raised_at_ms)
+        while len(self._alarmed_at) > MAX_AUDIENCES:
+            self._alarmed_at.popitem(last=False)
+
+    def checkpoint_state(
+        self, checkpoint_id: str, now_ms: int, quiet_after_ms: int, viewer: Viewer
+    ) -> str:
         """alarm, fault, active, quiet or unknown (nothing since this console started)."""
-        if now_ms - self._alarmed_at.get(checkpoint_id, 0) < ALARM_LIT_MS:
-            return "alarm"
+        for units, lit in self._alarmed_at.items():
+            if now_ms - lit.get(checkpoint_id, 0) < ALARM_LIT_MS and may_see(viewer, units):
+                return "alarm"
         if any(i.checkpoint_id == checkpoint_id for i in self.open_incidents()):
             return "fault"
         seen = self._seen.get(checkpoint_id)
         if seen is None:
             return "unknown"
         return "active" if now_ms - seen < quiet_after_ms else "quiet"
+
+    def alarm(self, alarm_id: str) -> Alarm | None:
+        """One of those in memory."""
+        return self._alarms.get(alarm_id)
 
     def trajectory(self, rule_id: str) -> list[Alarm]:
         """The alarms of one target in the order of capture."""

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from typing import TypeVar
 
 import msgspec
 
 from bus.contracts.commands import DecidedRule
+from bus.contracts.proposals import SEPARATOR
 from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.domain.rule_check import is_over
+from bus.domain.visibility import Viewer, may_see
 
 MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: some milliseconds
 
 
 _Place = tuple[int, str]
 """Where a rule stands: its version, then its id."""
+_NUMBER = re.compile("[0-9]{1,9}")
 _CURSOR = re.compile(r"(-?[0-9]{1,4000}):(.*)", re.DOTALL)
 T = TypeVar("T", tuple[int, str], tuple[int, tuple[int, str]])
 
@@ -38,7 +42,8 @@ class RuleTable:
 
     Invariant: `_newest` has per rule id the command with the highest version, a removed one too;
     `_order` has those that are put and that `expire` has not yet taken out, oldest first; `_ends`
-    has the ends of just these, of those that have one, the next first.
+    has the ends of just these, of those that have one, the next first; `_units` which units see
+    them, of those that not everybody sees, and `_restricted` how many of them the same units see.
     """
 
     def __init__(self) -> None:
@@ -46,6 +51,8 @@ class RuleTable:
         self._newest: dict[str, bytes | DecidedRule] = {}
         self._order: list[_Place] = []
         self._ends: list[tuple[int, _Place]] = []
+        self._units: dict[_Place, tuple[str, ...]] = {}
+        self._restricted: Counter[tuple[str, ...]] = Counter()
 
     def apply(self, command: DecidedRule) -> bool:
         """Take a command; False when it changes no rule: a later one is known, or it is too old."""
@@ -60,6 +67,9 @@ class RuleTable:
         self._newest[rule_id] = _held(command)
         if command.op == "put":
             insort(self._order, _place(command))
+            if command.visible_to:
+                units = self._units[_place(command)] = tuple(command.visible_to)
+                self._restricted[units] += 1
             if command.valid_until_ms > 0:
                 insort(self._ends, (command.valid_until_ms, _place(command)))
         return True
@@ -83,31 +93,71 @@ class RuleTable:
         most = min(len(self._ends), MAX_EXPIRED_PER_CALL)
         over = bisect_right(self._ends, now_ms, hi=most, key=_end)
         for _, place in self._ends[:over]:
-            _remove(self._order, place)
+            self._remove_from_order(place)
         del self._ends[:over]
 
-    def page(self, now_ms: int, *, limit: int, cursor: str = "") -> RulePage:
-        """Rules in force (those of the future too) after `cursor`, newest first. Raises
-        `ValueError` for a cursor that is none of this list."""
+    def page(
+        self, now_ms: int, *, limit: int, viewer: Viewer, cursor: str = ""
+    ) -> RulePage:
+        """Rules in force (those of the future too) that `viewer` sees, after `cursor`, newest
+        first. Raises `ValueError` for a cursor that is none of this list."""
         self.expire(now_ms)
-        end = bisect_left(self._order, _place_of(cursor)) if cursor else len(self._order)
+        end = self._position_of(cursor) if cursor else len(self._order)
         begin = max(0, end - limit - MAX_EXPIRED_PER_CALL)
         found: list[DecidedRule] = []
         while end > begin and len(found) < limit:
             end -= 1
-            rule = self.get(self._order[end][1])
+            place = self._order[end]
+            if not self._is_visible(place, viewer):
+                continue
+            rule = self.get(place[1])
             if rule is not None and not is_over(rule, now_ms):
                 found.append(rule)
-        return RulePage(found, _cursor_of(self._order[end]) if end else "")
+        return RulePage(found, self._cursor_of(end, viewer) if end else "")
 
-    def count(self, now_ms: int) -> int:
-        """How many are in force; some that have just ended may still be counted."""
+    def count(self, now_ms: int, viewer: Viewer) -> int:
+        """How many that `viewer` sees are in force; some that have just ended may still be
+        counted."""
         self.expire(now_ms)
-        return len(self._order)
+        hidden = sum(
+            count for units, count in self._restricted.items() if not may_see(viewer, units)
+        )
+        return len(self._order) - hidden
+
+    def _is_visible(self, place: _Place, viewer: Viewer) -> bool:
+        return may_see(viewer, self._units.get(place, ()))
+
+    def _cursor_of(self, at: int, viewer: Viewer) -> str:
+        """Names the last rule that was passed, whatever comes meanwhile; of one that is hidden only
+        its version, and how many of the same version stand before it."""
+        version, rule_id = self._order[at]
+        if self._is_visible((version, rule_id), viewer):
+            return f"{version}:{rule_id}"
+        return f"{version}:{SEPARATOR}{at - bisect_left(self._order, (version, ''))}"
+
+    def _position_of(self, cursor: str) -> int:
+        found = _CURSOR.fullmatch(cursor)
+        if found is None:
+            raise ValueError("none of this list")
+        version, named = int(found[1]), found[2]
+        if not named.startswith(SEPARATOR):  # no rule's id does
+            return bisect_left(self._order, (version, named))
+        if not _NUMBER.fullmatch(named, 1):
+            raise ValueError("none of this list")
+        first = bisect_left(self._order, (version, ""))
+        return min(first + int(named[1:]), len(self._order))
+
+    def _remove_from_order(self, place: _Place) -> None:
+        _remove(self._order, place)
+        units = self._units.pop(place, None)
+        if units is not None:
+            self._restricted[units] -= 1
+            if not self._restricted[units]:
+                del self._restricted[units]
 
     def _take_out(self, known: DecidedRule | None) -> None:
         if known is not None and known.op == "put":
-            _remove(self._order, _place(known))
+            self._remove_from_order(_place(known))
             if known.valid_until_ms > 0:
                 _remove(self._ends, (known.valid_until_ms, _place(known)))
 
@@ -140,18 +190,6 @@ def _end(ending: tuple[int, _Place]) -> int:
 
 
 _decode = msgspec.msgpack.Decoder(DecidedRule).decode
-
-
-def _cursor_of(place: _Place) -> str:
-    """Names the last rule of a page; the next page begins after it, whatever came meanwhile."""
-    return f"{place[0]}:{place[1]}"
-
-
-def _place_of(cursor: str) -> _Place:
-    found = _CURSOR.fullmatch(cursor)
-    if found is None:
-        raise ValueError("none of this list")
-    return int(found[1]), found[2]
 
 
 def decode_command(value: bytes) -> DecidedRule | None:

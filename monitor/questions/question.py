@@ -36,6 +36,7 @@ class Asker(msgspec.Struct, frozen=True, kw_only=True):
 
     account: str
     issuer: str = "console"
+    unit: str = ""  # as `bus.domain.visibility.Viewer` has it
     reason: str = ""
     case: str = ""
 

@@ -16,15 +16,17 @@ from typing import Any
 
 import msgspec
 
+from bus.domain.visibility import EVERY_UNIT, Viewer
 from bus.files.sqlite_transaction import immediate_transaction
 from monitor.questions.question import PersonQuestion
 
 DAY_MS = 24 * 3_600_000
-VERSION = 1
+VERSION = 2
 BUSY_S = 5.0  # a write takes milliseconds; after this somebody holds the file
 MAX_FORGOTTEN = 500  # of one write, so that nobody waits for a year's lines
 MAX_PAGE = 500
 
+_FROM_1 = "ALTER TABLE questions ADD COLUMN unit TEXT NOT NULL DEFAULT ''"
 _SCHEMA = (
     """CREATE TABLE questions (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -39,6 +41,7 @@ _SCHEMA = (
     "CREATE INDEX questions_at ON questions (at_ms)",
     "CREATE INDEX questions_account ON questions (account, id)",
     "CREATE INDEX questions_case ON questions (case_number, id)",
+    _FROM_1,
 )
 
 
@@ -88,12 +91,12 @@ class QuestionLog:
         values = (
             now_ms, asker.account, asker.issuer, question.kind,
             _writable(msgspec.json.encode(question.subject, order="sorted").decode()),
-            _writable(asker.reason.strip()), _writable(asker.case.strip()),
+            _writable(asker.reason.strip()), _writable(asker.case.strip()), asker.unit,
         )  # fmt: skip
         with self._errors(), closing(self._connect()) as db, immediate_transaction(db):
             db.execute(
-                "INSERT INTO questions (at_ms, account, issuer, kind, subject, reason, case_number)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO questions (at_ms, account, issuer, kind, subject, reason, case_number,"
+                " unit) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
             db.execute(
@@ -103,14 +106,17 @@ class QuestionLog:
             )
 
     def page(
-        self, wanted: QuestionFilter, *, limit: int, before_id: int = 0
+        self, wanted: QuestionFilter, *, viewer: Viewer, limit: int, before_id: int = 0
     ) -> tuple[list[StoredQuestion], int]:
-        """Newest first, and from which id the next page goes on; 0: there is none. Raises
+        """Newest first, and from which id the next page goes on; 0: there is none. Of a viewer
+        with a unit what that unit's accounts have asked: a question says what they work on. Raises
         `QuestionsUnavailable`."""
         if not self.path.exists():
             return [], 0
         limit = min(limit, MAX_PAGE)
         clauses, values = _where(wanted, before_id)
+        if viewer.unit != EVERY_UNIT:
+            clauses, values = f"({clauses}) AND unit = ?", [*values, viewer.unit]
         with self._errors(), closing(self._connect()) as db:
             rows = db.execute(
                 "SELECT id, at_ms, account, issuer, kind, subject, reason, case_number"
@@ -151,10 +157,11 @@ class QuestionLog:
         if version == VERSION:
             return
         with immediate_transaction(db):
-            if _version(db) == 0:  # else another process was faster
-                for statement in _SCHEMA:
-                    db.execute(statement)
-                db.execute(f"PRAGMA user_version = {VERSION}")
+            found = _version(db)  # another process may have been faster
+            statements = _SCHEMA if found == 0 else (_FROM_1,) if found < VERSION else ()
+            for statement in statements:
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _version(db: sqlite3.Connection) -> int:

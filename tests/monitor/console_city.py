@@ -18,9 +18,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
-from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.alarms import Alarm, Incident, ReadingPrice
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
+from bus.domain.visibility import Viewer, concerns, may_see
 from ingest.store.open import open_store
 from ingest.store.port import (
     PageRequest,
@@ -365,6 +366,10 @@ def _rejected(device: Device, received: int, i: int) -> RejectedRow:
     )
 
 
+MISREAD = ReadingPrice(plate="浙B1Z345", read="浙B12345", price=0.512, highest=1.0)
+"""Of the third target."""
+
+
 def alarms(now_ms: int, count: int = 30) -> list[Alarm]:
     """The stolen car on the run and two quieter targets; oldest first."""
     reg, made = register(), []
@@ -393,6 +398,7 @@ def alarms(now_ms: int, count: int = 30) -> list[Alarm]:
                 camera_ip="10.1.0.5",
                 picture_url=f"http://127.0.0.1:8650/pictures/car-{i % 12}.png",
                 attributes={"vehicle_color": "白色"},
+                misread=MISREAD if number == MISREAD.read else None,
             )
         )
     return made
@@ -443,6 +449,7 @@ class ListedAlarms:
         self,
         *,
         page: PageRequest,
+        viewer: Viewer,
         severity: str = "",
         rule_id: str = "",
         plate: str = "",
@@ -452,6 +459,9 @@ class ListedAlarms:
         stage: str = "",
         owner: str = "",
         changed_from_ms: int = 0,
+        kind: str = "",
+        district_id: str = "",
+        only_concerning: bool = False,
     ) -> tuple[list[Alarm], str]:
         """Newest first; the cursor is an index. Nobody has touched any of them."""
         found = [
@@ -465,14 +475,18 @@ class ListedAlarms:
             and (not raised_until_ms or a.raised_at_ms < raised_until_ms)
             and stage in ("", "open", "unfinished") and not owner
             and a.raised_at_ms >= changed_from_ms
+            and may_see(viewer, a.visible_to) and kind in ("", a.kind)
+            and district_id in ("", a.district_id)
+            and (not only_concerning or concerns(viewer, a.district_id, a.visible_to))
         ]
         (start,) = cursor_numbers(page.cursor or "0", 1)
         more = len(found) > start + page.limit
         return found[start : start + page.limit], str(start + page.limit) if more else ""
 
-    def alarm(self, alarm_id: str) -> Alarm | None:
+    def alarm(self, alarm_id: str, *, viewer: Viewer) -> Alarm | None:
         """One."""
-        return next((a for a in self._alarms if a.alarm_id == alarm_id), None)
+        found = next((a for a in self._alarms if a.alarm_id == alarm_id), None)
+        return found if found is not None and may_see(viewer, found.visible_to) else None
 
     def alarm_states(self, alarm_ids: Sequence[str]) -> dict[str, AlarmState]:
         """Nobody has touched any."""

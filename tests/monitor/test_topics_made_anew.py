@@ -23,6 +23,7 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.register import District
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import CONTROL_REGISTER, DATA_VEHICLE, STATE_WATCHLIST, TOPICS
+from bus.domain.visibility import EVERYTHING
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.servers.databus import start_broker
@@ -103,7 +104,7 @@ async def test_the_console_counts_every_record_and_knows_the_rules_of_the_new_to
                                match={"plate_number": ["浙B00001"]})  # fmt: skip
         await asyncio.to_thread(send, bus, STATE_WATCHLIST, msgspec.json.encode(command))
         wanted = [f"r{version}"]
-        await until(lambda: [one.rule_id for one in hub.live.rules.page(now_ms(), limit=100).rules], wanted)
+        await until(lambda: [one.rule_id for one in hub.live.rules.page(now_ms(), limit=100, viewer=EVERYTHING).rules], wanted)
         await asyncio.to_thread(make_anew, bus, STATE_WATCHLIST)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -37,6 +37,7 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.commands import Command, CommandAnswer, WatchCommand
 from bus.contracts.headers import RECORD_ID
 from bus.contracts.topics import DATA_VEHICLE
+from bus.domain.visibility import EVERYTHING
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
 from ingest.store.port import PageRequest, StoreUnavailable
@@ -84,7 +85,9 @@ class OperationsLook:
         try:
             with closing(OperationsReader(self._path)) as reader:
                 while True:
-                    page, cursor = reader.alarms(page=PageRequest(limit=1000, cursor=cursor))
+                    page, cursor = reader.alarms(
+                        page=PageRequest(limit=1000, cursor=cursor), viewer=EVERYTHING
+                    )
                     found += page
                     if not cursor:
                         return found
@@ -94,7 +97,7 @@ class OperationsLook:
     def has(self, alarm_ids: Sequence[str]) -> bool:
         try:
             with closing(OperationsReader(self._path)) as reader:
-                return all(reader.alarm(one) is not None for one in alarm_ids)
+                return all(reader.alarm(one, viewer=EVERYTHING) is not None for one in alarm_ids)
         except StoreUnavailable:
             return False
 

@@ -36,7 +36,7 @@ def test_two_sites_of_this_commit_are_sound(step: int):
     print(world)
     outcome = SiteSeedRun(seed, fate, controller).run()
     assert outcome.wrong == [], world
-    assert outcome.acknowledged > 50
+    assert outcome.acknowledged > 10, "in the worst of faults something is acknowledged"
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from bus.client.kafka.consumer import END, Consumer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm
 from bus.contracts.topics import EVENT_ALARM
+from bus.domain.visibility import EVERYTHING
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.bench.ingest.product import Product
@@ -137,7 +138,7 @@ def recorded(product: Product) -> Iterator[Moments]:
     newest: list[str] = [""]
 
     def sample() -> None:
-        alarms, _ = reader.alarms(page=PageRequest(limit=1))
+        alarms, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=1))
         if alarms and alarms[0].alarm_id != newest[0]:
             newest[0] = alarms[0].alarm_id
             moments.append(now_ms())

@@ -12,6 +12,7 @@ from contextlib import closing
 from typing import Any
 
 from bus.contracts.pictures import picture_names
+from bus.domain.visibility import EVERYTHING
 from deploy.demo.two_sites.balance import SiteRecords, Via
 from deploy.demo.two_sites.lost_logs import diverged_partitions
 from deploy.open_stores import open_operations, open_records, picture_reader
@@ -110,7 +111,9 @@ def _alarmed_pictures(site: Settings) -> set[str]:
     with closing(open_operations(site)) as reader:
         cursor = ""
         while True:
-            alarms, cursor = reader.alarms(page=PageRequest(limit=PAGE, cursor=cursor))
+            alarms, cursor = reader.alarms(
+                viewer=EVERYTHING, page=PageRequest(limit=PAGE, cursor=cursor)
+            )
             for alarm in alarms:
                 found.update(picture_names(alarm.record, alarm.picture_url))
             if not cursor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
+from bus.domain.visibility import EVERY_UNIT
 from monitor.accounts.login_limiter import LoginSender
 from monitor.accounts.roles import AccountRole, ConsoleOperation
 from monitor.api.login import sender_of
@@ -15,6 +16,7 @@ from monitor.console.password_fields import (
     is_changed,
     password_field,
 )
+from monitor.console.rows import district_names
 from monitor.i18n import Texts
 
 
@@ -26,12 +28,27 @@ def build(view: View) -> None:
             [
                 (t("column.name"), view.principal.name),
                 (t("column.roles"), roles_text(t, view.principal.roles)),
+                (t("account.unit"), _unit_text(view)),
+                (t("account.districts"), _districts_text(view)),
             ]
         )
     if view.principal.is_guest:
         ui.label(t("accounts.fault_guest")).classes("notice")
     else:
         OwnPasswordForm(view)
+
+
+def _unit_text(view: View) -> str:
+    unit = view.principal.viewer.unit
+    if unit == EVERY_UNIT:
+        return view.t("account.all_units")
+    return unit or view.t("account.no_unit")
+
+
+def _districts_text(view: View) -> str:
+    t, names = view.t, district_names(view.services.register.read(), view.t)
+    named = [names.get(one, one) for one in view.principal.districts]
+    return t("list.comma").join(named) or t("account.all_districts")
 
 
 def roles_text(t: Texts, roles: frozenset[AccountRole]) -> str:

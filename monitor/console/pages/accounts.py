@@ -17,7 +17,7 @@ from monitor.console.layout import View
 from monitor.console.notices import notify_fault
 from monitor.console.pages.account import roles_text
 from monitor.console.password_fields import FORM_STYLE, NewPasswordFields, fault_text, is_changed
-from monitor.console.rows import Row, column
+from monitor.console.rows import Row, column, district_names
 from monitor.i18n import Texts
 
 REFRESH_SECONDS = 5.0  # locks end by time, and others log in
@@ -122,6 +122,10 @@ class AccountCard:
         with ui.element("div").style(FORM_STYLE):
             self._roles = role_choice(t, row["roles"])
             ui.button(t("accounts.set_roles"), on_click=self._set_roles).props("unelevated")
+            self._unit = ui.input(t("accounts.unit"), value=row["unit"])
+            self._unit.props("outlined dense maxlength=40 autocomplete=off")
+            self._districts = district_choice(self._view, row["districts"])
+            ui.button(t("accounts.set_unit"), on_click=self._set_unit).props("unelevated")
             self._password = NewPasswordFields(t)
             ui.button(t("accounts.set_password"), on_click=self._set_password).props("unelevated")
         with ui.element("div").classes("bar"):
@@ -141,6 +145,15 @@ class AccountCard:
             lambda: self._changes.set_roles(self._view.principal, self._name, roles),
             "accounts.roles_set",
             dict.fromkeys(("roles", "last"), self._roles),
+        )
+
+    async def _set_unit(self) -> None:
+        self._unit.error = self._districts.error = None
+        unit, districts = self._unit.value or "", list(self._districts.value or ())
+        await self._change(
+            lambda: self._changes.set_unit(self._view.principal, self._name, unit, districts),
+            "accounts.unit_set",
+            {"unit": self._unit, "districts": self._districts},
         )
 
     async def _set_password(self) -> None:
@@ -203,16 +216,28 @@ def role_choice(t: Texts, roles: list[str]) -> ui.select:
     return made.props("outlined dense options-dense")
 
 
+def district_choice(view: View, chosen_ids: list[str]) -> ui.select:
+    """Which districts of the register; one that it no longer has by its id."""
+    t = view.t
+    known = {one: one for one in chosen_ids}
+    known |= district_names(view.services.register.read(), t)
+    made = ui.select(known, value=chosen_ids, multiple=True, label=t("accounts.districts"))
+    return made.props("outlined dense options-dense use-chips")
+
+
 def chosen(choice: ui.select) -> list[AccountRole]:
     """What a choice says."""
     return [AccountRole(value) for value in choice.value or ()]
 
 
 def _row(one: dict[str, Any], view: View) -> Row:
+    names = district_names(view.services.register.read(), view.t)
     return {
         "id": one["name"],
         "name": one["name"],
         "roles": roles_text(view.t, frozenset(map(AccountRole, one["roles"]))),
+        "unit": one["unit"],
+        "districts": view.t("list.comma").join(names.get(i, i) for i in one["districts"]),
         "last_log_in": _last(one, view),
         "lock": _lock(one, view.t),
         "is_locked": one["locked_for_s"] > 0,
@@ -233,6 +258,8 @@ def _columns(t: Texts) -> list[Row]:
     return [
         column(t, "name", "name", flex=2, minWidth=120, cellClass="strong"),
         column(t, "roles", "roles", flex=3, minWidth=160),
+        column(t, "unit", "unit", width=120),
+        column(t, "districts", "districts", flex=2, minWidth=110),
         column(t, "last_log_in", "last_log_in", width=180),
         column(t, "lock", "lock", flex=2, minWidth=160)
         | {":cellClass": "p => p.data.is_locked ? 'bad' : 'ok'"},

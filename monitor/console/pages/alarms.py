@@ -13,7 +13,7 @@ from ingest.store.port import PageRequest
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.alarms import AlarmQuestion, about_alarms, alarm_page, alarm_rows
 from monitor.api.views import parse_time
-from monitor.console.address import SEVERITIES, STAGES
+from monitor.console.address import KINDS, SEVERITIES, STAGES
 from monitor.console.alarm_groups import by_target
 from monitor.console.alarm_life import OPS_BY_KEY
 from monitor.console.alarm_notices import AlarmNotices
@@ -25,12 +25,12 @@ from monitor.console.notices import FaultNotice, question_fault_text
 from monitor.console.pages.detail import DetailPanel
 from monitor.console.pages.search import SearchForm, export_buttons
 from monitor.console.plate_offer import PlateOffer, is_whole_plate, plates_of_alarms
-from monitor.console.rows import Row, column, place_field, severity_column
+from monitor.console.rows import Row, column, district_names, place_field, severity_column
 
 STALE_SECONDS = 0.5  # between two looks for what has come
 POLLS = 3  # the bus says it before the store has it
 MOST_GROUPED = 500  # alarms that are grouped
-LIFE = ("stage", "owner", "rule", "changed")
+MORE = ("stage", "owner", "rule", "changed", "kind", "district", "districts")
 
 
 def build(view: View) -> None:
@@ -39,7 +39,8 @@ def build(view: View) -> None:
     detail = DetailPanel(view)
     case = CaseField(view, lambda: search())
     with panel(classes="rest") as bar:
-        form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES}, LIFE)
+        form = SearchForm(view, bar, "severity", {s: t(f"severity.{s}") for s in SEVERITIES}, MORE,
+                          partial(_as_asked, view))  # fmt: skip
         LifecycleFilters(view)
         offer = PlateOffer(view, partial(plates_of_alarms, view), form.choose_plate)
         lists = AlarmLists(view, form, detail)
@@ -71,18 +72,27 @@ class LifecycleFilters:
             self._stage = ui.select(stages, label=t("alarm.stage")).style("width: 120px")
             self._owner = ui.input(t("alarm.owner_filter")).style("width: 150px")
             self._rule = ui.input(t("alarm.rule_filter")).style("width: 150px")
+            self._kind = ui.select(
+                {one: t(f"kind.{one}") if one else t("search.any") for one in KINDS},
+                label=t("alarm.kind_filter"),
+            ).style("width: 110px")
+            self._places = district_names(view.services.register.read(), t)
+            self._district = ui.select({}, label=t("alarm.district_filter")).style("width: 140px")
             for name in ("mine", "shift", "away", "all_time"):
                 self._button(name)
+            self._districts = ui.button(color=None, on_click=self._toggle_districts)
+            self._districts.classes("header-button").props("data-filter=districts")
             self._group = ui.button(color=None, on_click=self._toggle).classes("header-button")
             AlarmNotices(view)
         self._notice = ui.label().classes("soft").props("role=status")
-        for field in (self._stage, self._owner, self._rule):
+        for field in (self._stage, self._owner, self._rule, self._kind, self._district):
             field.props("outlined dense")
         self._owner.on("keydown.enter", self._go)
         self._rule.on("keydown.enter", self._go)
         self._show()
-        self._stage.on_value_change(self._go)
-        view.address.watch((*LIFE, "group"), self._show)
+        for choice in (self._stage, self._kind, self._district):
+            choice.on_value_change(self._go)
+        view.address.watch((*MORE, "group"), self._show)
 
     def _button(self, name: str) -> None:
         async def clicked() -> None:
@@ -96,14 +106,32 @@ class LifecycleFilters:
         self._stage.set_value(address["stage"])
         self._owner.set_value(address["owner"])
         self._rule.set_value(address["rule"])
+        self._kind.set_value(address["kind"])
+        named = address["district"]
+        self._district.set_options({"": t("search.any"), named: named or t("search.any")}
+                                   | self._places, value=named)  # fmt: skip
+        self._show_districts()
         is_grouped = address["group"] == "target"
         self._group.set_text(t("alarm.single" if is_grouped else "alarm.grouped"))
         changed = address["changed"]
         self._notice.set_text(t("alarm.changed", time=changed) if changed else "")
         self._notice.set_visibility(bool(changed))
 
+    def _show_districts(self) -> None:
+        """Of an account that is for all districts there is nothing to switch."""
+        view, is_mine = self._view, self._view.only_concerning
+        self._districts.set_visibility(bool(view.principal.districts))
+        self._districts.set_text(view.t("alarm.scope_all" if is_mine else "alarm.scope_mine"))
+        self._districts.props(f'title="{view.t("alarm.scope_note")}"')
+
+    async def _toggle_districts(self) -> None:
+        await self._view.address.go({"districts": "all" if self._view.only_concerning else ""})
+
     async def _go(self) -> None:
-        typed = {"stage": self._stage, "owner": self._owner, "rule": self._rule}
+        typed = {
+            "stage": self._stage, "owner": self._owner, "rule": self._rule, "kind": self._kind,
+            "district": self._district,
+        }  # fmt: skip
         wanted = {name: str(field.value or "").strip() for name, field in typed.items()}
         await self._view.address.go(wanted)
 
@@ -192,7 +220,9 @@ class AlarmLists:
                 question = _question(view, self._form.parameters())
                 asked = about_alarms(asker(view), "alarms", question)
                 page = PageRequest(limit=MOST_GROUPED)
-                alarms, _ = await alarm_page(view.services, asked, question, page)
+                alarms, _ = await alarm_page(
+                    view.services, view.principal.viewer, asked, question, page
+                )
                 rows = await alarm_rows(view.services, alarms)
         except UNANSWERED as error:
             self._fault.show(question_fault_text(error, view.t), str(error))
@@ -227,6 +257,11 @@ class AlarmLists:
             refresh_rows(self._single)
 
 
+def _as_asked(view: View, asked: dict[str, str]) -> dict[str, str]:
+    """The address says where all districts are meant, the API where only one's own are."""
+    return asked | {"districts": "mine" if view.only_concerning else ""}
+
+
 def _question(view: View, p: dict[str, str]) -> AlarmQuestion:
     zone = view.services.site.tz
     return AlarmQuestion(
@@ -234,6 +269,8 @@ def _question(view: View, p: dict[str, str]) -> AlarmQuestion:
         checkpoint_id=p.get("checkpoint", ""), raised_from_ms=parse_time(p.get("from", ""), zone),
         raised_until_ms=parse_time(p.get("until", ""), zone), stage=p.get("stage", ""),
         owner=p.get("owner", ""), changed_from_ms=parse_time(p.get("changed", ""), zone),
+        kind=p.get("kind", ""), district_id=p.get("district", ""),
+        only_concerning=p.get("districts") == "mine",
     )  # fmt: skip
 
 
@@ -276,7 +313,9 @@ async def _count_alarms(view: View, p: dict[str, str], case: CaseField) -> int |
     try:
         found, _ = await view.services.questions.alarms(
             about_alarms(asker(view), "alarms", AlarmQuestion(plate=plate)),
-            lambda r: r.alarms(page=PageRequest(limit=1), plate=plate),
+            lambda r: r.alarms(
+                page=PageRequest(limit=1), viewer=view.principal.viewer, plate=plate
+            ),
         )
     except UNANSWERED as error:
         case.show_fault(error)

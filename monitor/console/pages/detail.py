@@ -34,8 +34,10 @@ from monitor.console.rows import (
     further_facts,
     key_text,
     listed_facts,
+    misread_facts,
     picture_caption,
     place_field,
+    visible_facts,
     written_plate,
 )
 from monitor.i18n import Texts
@@ -203,9 +205,9 @@ class DetailPanel:
     async def _alarm(self, alarm_id: str) -> Alarm | None:
         """As stored, for only there it has the copies of its pictures; else as it came live."""
         services = self._view.services
-        live = next((a for a in services.hub.live.alarms if a.alarm_id == alarm_id), None)
+        live, viewer = self._view.live.alarm(alarm_id), self._view.principal.viewer
         try:
-            stored = await services.alarms.run(lambda r: r.alarm(alarm_id))
+            stored = await services.alarms.run(lambda r: r.alarm(alarm_id, viewer=viewer))
         except QueryUnavailable:
             if live is None:
                 raise
@@ -242,9 +244,11 @@ class DetailPanel:
                 (t("column.camera"), row["camera_ip"]),
                 *((t.word("attribute", k), t.value(k, v)) for k, v in row["attributes"].items()),
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
+                *misread_facts(row["misread"], t),
                 *listed_facts(row["listed"], t),
                 *face_facts(row["resembled"], t),
                 *further_facts(row, t),
+                *visible_facts(row, t),
             ]
         )
         with ui.element("div").classes("bar"):

@@ -72,7 +72,8 @@ class Tiles:
         mean = sum(point.total for point in recent) / len(recent) if recent else None
         self._set("rate", "—" if mean is None else f"{mean:,.0f}" if mean >= 10 else f"{mean:.1f}")
         midnight = midnight_ms(self._view.services.site)
-        today = sum(1 for alarm in live.alarms if alarm.raised_at_ms >= midnight)
+        alarms = self._view.live.alarms
+        today = sum(1 for alarm in alarms if alarm.raised_at_ms >= midnight)
         self._set("alarms", f"{today}+" if today >= MAX_ALARMS else str(today))
         open_ones = len(live.open_incidents())
         self._set("incidents", str(open_ones), "warning" if open_ones else "good")
@@ -168,7 +169,7 @@ def _records(view: View, detail: DetailPanel) -> None:
 
     def push(update: Update) -> None:
         if not paused["paused"]:
-            _prepend(made, update.records[t.language], most)
+            _prepend(made, update.records(t.language), most)
 
     view.feed.updates.subscribe(push)
 
@@ -185,14 +186,37 @@ def _alarms(view: View, detail: DetailPanel) -> None:
         column(t, "checkpoint", "place", flex=3, minWidth=84, tooltipField="place"),
         column(t, "reaction", "reaction_ms", renderer="duration", number=True, width=74),
     ]
-    with panel(t("live.alarms")):
+    with panel(t("live.alarms")) as bar:
         rows = view.feed.alarms_now(t.language, ALARM_ROWS)
         made = grid(t, columns, label=t("live.alarms"), rowData=rows)
         made.classes("pick").props("aria-live=polite")
     made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["id"]))
+    if view.principal.districts:
+        _districts_button(view, bar, made)
     view.feed.updates.subscribe(
-        lambda update: _prepend(made, update.alarms[t.language], ALARM_ROWS)
+        lambda update: _prepend(made, update.alarms(t.language), ALARM_ROWS)
     )
+
+
+def _districts_button(view: View, bar: ui.element, made: ui.aggrid) -> None:
+    """One's own districts, or all of them."""
+    with bar:
+        ui.element("div").classes("grow")
+        button = ui.button(color=None).classes("header-button").props("data-filter=districts")
+        button.props(f'title="{view.t("alarm.scope_note")}"')
+
+    def show() -> None:
+        is_mine = view.only_concerning
+        button.set_text(view.t("alarm.scope_all" if is_mine else "alarm.scope_mine"))
+        rows = json.dumps(view.feed.alarms_now(view.t.language, ALARM_ROWS), ensure_ascii=False)
+        ui.run_javascript(f"getElement({made.id})?.api?.setGridOption('rowData', {rows})")
+
+    async def toggle() -> None:
+        await view.address.go({"districts": "all" if view.only_concerning else ""})
+
+    button.on_click(toggle)
+    view.address.watch(("districts",), show)
+    show()
 
 
 def _prepend(made: ui.aggrid, rows: str, most: int) -> None:

@@ -89,7 +89,7 @@ class Targets:
             await self._view.address.go({"target": rule_id, "plate": "", "from": "", "until": ""})
 
     def _retarget(self) -> None:
-        target, alarms = self._view.address["target"], self._view.services.hub.live.alarms
+        target, alarms = self._view.address["target"], self._view.live.alarms
         self._follow.set_value(not target and not self._is_of_a_plate)
         self._target_id = target or (alarms[-1].rule_id if alarms else "")
         self._draw_track()
@@ -111,7 +111,7 @@ class Targets:
         self._draw_list()
 
     def _grow(self, alarms: tuple[Alarm, ...]) -> None:
-        track = self._view.services.hub.live.trajectory(self._target_id)
+        track = self._view.live.trajectory(self._target_id)
         fresh = [a for a in alarms if a.rule_id == self._target_id]
         if fresh and track[-len(fresh) :] == sorted(fresh, key=_order):
             for alarm in sorted(fresh, key=_order):
@@ -122,7 +122,7 @@ class Targets:
     def _draw_track(self) -> None:
         if self._is_of_a_plate:
             return
-        track = self._view.services.hub.live.trajectory(self._target_id)
+        track = self._view.live.trajectory(self._target_id)
         self._city.track([self._stop(alarm) for alarm in track[-MAX_STOPS:]])
 
     def _stop(self, alarm: Alarm) -> dict[str, str]:
@@ -133,7 +133,7 @@ class Targets:
         self._list.clear()
         newest: dict[str, Alarm] = {}
         counts: dict[str, int] = {}
-        for alarm in self._view.services.hub.live.alarms:
+        for alarm in self._view.live.alarms:
             newest.pop(alarm.rule_id, None)
             newest[alarm.rule_id] = alarm
             counts[alarm.rule_id] = counts.get(alarm.rule_id, 0) + 1
@@ -240,7 +240,7 @@ class CheckpointPanel:
         ui.timer(STATES_SECONDS, self._announce_states)
 
     def _states(self) -> dict[str, str]:
-        live, now = self._view.services.hub.live, now_ms()
+        live, now = self._view.live, now_ms()
         quiet_ms = self._view.services.console.quiet_after_seconds * 1000
         return {
             c.checkpoint_id: live.checkpoint_state(c.checkpoint_id, now, quiet_ms)

@@ -20,11 +20,14 @@ from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.rows import Row, match_text
 
 STALE_SECONDS = 0.5  # between two looks: many may come at once
-_PARTS = ("name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note")
+_PARTS = (
+    "name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note",
+    "visible_to",
+)  # fmt: skip
 _WORDS = {
     "name": "watch.name", "kind": "watch.kind", "severity": "watch.severity",
     "match": "column.match", "where_text": "watch.where", "valid_from": "proposals.from",
-    "valid_until": "watch.until", "note": "watch.note",
+    "valid_until": "watch.until", "note": "watch.note", "visible_to": "watch.visible_to",
 }  # fmt: skip
 
 
@@ -65,8 +68,9 @@ class ProposalList:
 
     def _refresh(self) -> None:
         """What a person is writing stays while the same proposals wait."""
-        t, waiting = self._view.t, self._view.services.hub.live.proposals.waiting()
-        rows = [proposal_row(self._view.services, one) for one in waiting[:MAX_ROWS]]
+        t, waiting = self._view.t, self._view.live.waiting()
+        view, shown_first = self._view, waiting[:MAX_ROWS]
+        rows = [proposal_row(view.services, view.live, one) for one in shown_first]
         shown = [(str(row["text_sha256"]), int(row["seen_version"])) for row in rows]
         if shown == self._drawn:
             return
@@ -122,6 +126,8 @@ class ProposalCard:
         t = self._view.t
         if part == "match":
             return match_text(row["match"], t)
+        if part == "visible_to":
+            return ", ".join(row[part]) or "–"
         if part in ("kind", "severity"):
             return t.word(part, row[part])
         return str(row[part] or "–")
@@ -160,7 +166,7 @@ class ProposalCard:
             seen_version=row["seen_version"], reason=reason,
         )  # fmt: skip
         try:
-            await view.services.send_rule(verdict_command(op, verdict, view.principal.name))
+            await view.services.send_rule(verdict_command(op, verdict, view.principal))
         except (RuleError, *NOT_IN_FORCE) as error:
             zone = view.services.site.tz
             notify_fault(t("watch.failed", why=rule_fault_text(error, t, zone)), error)

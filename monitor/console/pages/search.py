@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from functools import partial
 from urllib.parse import urlencode
@@ -120,10 +121,11 @@ class SearchForm:
         choice: str,
         choices: dict[str, str],
         more: tuple[str, ...] = (),
+        as_asked: Callable[[dict[str, str]], dict[str, str]] = dict,
     ) -> None:
         """`more`: what is asked besides, by names of the address; its fields are somebody else's.
-        """
-        self._more = more
+        `as_asked` makes parameters of the API of what the address says."""
+        self._more, self._as_asked = more, as_asked
         t, self._address = view.t, view.address
         self._t = t
         english = place_field(t) == "checkpoint_en"
@@ -174,7 +176,7 @@ class SearchForm:
     def parameters(self) -> dict[str, str]:
         """As the API wants them; empty ones left out."""
         asked = {name: self._address[name] for name in (*self._names, *self._more)}
-        return {name: value for name, value in asked.items() if value}
+        return {name: value for name, value in self._as_asked(asked).items() if value}
 
     async def choose_plate(self, plate: str) -> None:
         """Search for this plate, with everything else as it is."""

@@ -76,6 +76,7 @@ class RuleForm:
                     t("watch.quiet_s"), value=USUAL_QUIET_S, min=0, max=MAX_QUIET_S, precision=0
                 ).style("width: 150px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
+                self._visible_to = ui.input(t("watch.visible_to")).style("width: 220px")
                 self._emergency = ui.number(
                     t("watch.emergency_hours"), min=1, precision=0,
                     max=view.services.questions.policy.emergency_hours,
@@ -104,6 +105,7 @@ class RuleForm:
             self._until,
             self._quiet,
             self._note,
+            self._visible_to,
             self._emergency,
         ):
             field.props("outlined dense")
@@ -118,7 +120,7 @@ class RuleForm:
         button. What is wrong with it is said before, by the check that judges the rule."""
         view, t, written = self._view, self._view.t, self._view.address["plate"]
         self._about.clear()
-        self._narrowed = view.services.hub.live.rules.get(view.address["rule"])
+        self._narrowed = view.live.rule(view.address["rule"])
         if self._narrowed is not None:
             self._fill_with(self._narrowed)
             return
@@ -141,6 +143,7 @@ class RuleForm:
         self._severity.set_value(rule.severity)
         self._name.set_value(rule.name)
         self._note.set_value(rule.note)
+        self._visible_to.set_value(", ".join(rule.visible_to))
         until = clock(rule.valid_until_ms, zone)[:16] if rule.valid_until_ms else ""
         self._until.set_value(until)
         self._plates.set_value("")
@@ -220,6 +223,7 @@ class RuleForm:
             where=self._where.tree() or "",
             kind=self._kind.value,
             note=self._note.value or "",
+            visible_to=values_of(self._visible_to.value or "", by_space=False),
             severity=self._severity.value,
             valid_until_ms=parse_time(self._until.value or "", view.services.site.tz),
             quiet_s=USUAL_QUIET_S if self._quiet.value is None else int(self._quiet.value),
@@ -231,7 +235,7 @@ class RuleForm:
         if narrowed is not None:
             seen = narrowed.version
             rule = msgspec.structs.replace(rule, rule_id=narrowed.rule_id, seen_version=seen)
-        return put_command(view.services, rule, view.principal.name)
+        return put_command(view.services, rule, view.principal)
 
     async def _show_preview(self) -> None:
         t = self._view.t
@@ -245,7 +249,7 @@ class RuleForm:
 
     def _clear(self) -> None:
         self._preview.clear()
-        for field in (self._name, self._plates, self._until, self._note):
+        for field in (self._name, self._plates, self._until, self._note, self._visible_to):
             field.set_value("")
         self._quiet.set_value(USUAL_QUIET_S)
         self._emergency.set_value(None)
@@ -288,7 +292,7 @@ class RuleList:
 
     async def _ask(self, rule_id: str) -> None:
         view, t = self._view, self._view.t
-        rule = view.services.hub.live.rules.get(rule_id)
+        rule = view.live.rule(rule_id)
         if rule is None:
             return
         with ui.dialog() as dialog, ui.card().classes("dialog-card"):
@@ -307,7 +311,7 @@ class RuleList:
         if not sure or not view.may(ConsoleOperation.WATCH_WRITE):
             return
         command = remove_command(
-            view.services, rule_id, view.principal.name, rule.version, asker(view).reason
+            view.services, rule_id, view.principal, rule.version, asker(view).reason
         )
         if command is not None:
             await self._remove(command)
@@ -325,6 +329,7 @@ class RuleList:
 
 def _columns(view: View) -> list[Row]:
     t = view.t
+    everybody = t("watch.visible_to_all")
     columns = [
         severity_column(t),
         column(t, "name", "name", flex=2, minWidth=120, cellClass="strong"),
@@ -342,6 +347,8 @@ def _columns(view: View) -> list[Row]:
         column(t, "false_share", "false_alarms", renderer="falseShare", width=84),
         column(t, "validity", "valid_until", renderer="validity", width=210),
         column(t, "author", "author", width=100),
+        column(t, "visible_to", "visible_to", width=110, cellDataType=False)
+        | {":valueFormatter": f"p => (p.value ?? []).join(', ') || {json.dumps(everybody)}"},
         column(t, "note", "note", flex=2, minWidth=100),
     ]
     if view.may(ConsoleOperation.WATCH_WRITE):

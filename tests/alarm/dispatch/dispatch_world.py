@@ -43,6 +43,7 @@ from bus.contracts.topics import (
 )
 from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.domain.retention import RetentionSettings
+from bus.domain.visibility import EVERYTHING
 from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
@@ -116,7 +117,7 @@ class DispatchWorld:
         found: list[Alarm] = []
         page = PageRequest(limit=1000)
         while True:
-            alarms, cursor = reader.alarms(page=page)
+            alarms, cursor = reader.alarms(viewer=EVERYTHING, page=page)
             found += alarms
             page = PageRequest(limit=1000, cursor=cursor)
             if not cursor:

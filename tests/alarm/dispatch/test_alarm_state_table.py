@@ -18,6 +18,7 @@ from bus.contracts.alarm_states import AlarmState, AlarmStep, RuleVerdicts
 from bus.contracts.alarms import Acknowledged
 from bus.domain.alarm_life import STATE_MS
 from bus.domain.retention import RetentionSettings
+from bus.domain.visibility import EVERYTHING
 from ingest.store.port import PageRequest, Position, StoreError
 from tests.alarm.dispatch.test_operations import alarm, incident
 
@@ -44,7 +45,7 @@ def read(path: Path, *numbers: int) -> dict[str, AlarmState]:
 
 def found(path: Path, **question: object) -> list[str]:
     with closing(OperationsReader(path)) as reader:
-        rows, _ = reader.alarms(page=PageRequest(), **question)  # type: ignore[arg-type]
+        rows, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest(), **question)  # type: ignore[arg-type]
         return [one.alarm_id for one in rows]
 
 
@@ -193,7 +194,9 @@ def test_a_file_of_the_version_before_gets_the_table_and_is_read_before_it_has_o
     with closing(sqlite3.connect(path)) as db:
         db.executescript(
             "DROP TABLE alarm_states; DROP TABLE deleted_alarm_states; DROP TABLE suppressed;"
-            "DROP TABLE rule_minutes; DROP TABLE digested_alarms; PRAGMA user_version = 7;"
+            "DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
+            "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "ALTER TABLE alarms DROP COLUMN visible_to; PRAGMA user_version = 7;"
         )
     assert (found(path), found(path, stage="open"), found(path, stage="taken")) == (["r:1"], ["r:1"], [])
     assert read(path, 1) == {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,7 @@ from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import DecidedRule
+from bus.domain.visibility import EVERYTHING, Viewer, concerns, may_see
 from bus.notify.notice_table import after_attempt
 from ingest.store.port import InvalidCursor, PageRequest, Position, StoreError, StoreUnavailable
 
@@ -63,7 +66,7 @@ def test_alarms_and_positions_are_one_transaction(operations: OperationsStore, p
         operations.apply(BatchChanges(alarms=[alarm(1)], positions=[bad]))
     operations.apply(BatchChanges(alarms=[alarm(2)], positions=[position(7)]))
     reader = OperationsReader(path)
-    found, _ = reader.alarms(page=PageRequest())
+    found, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest())
     assert [a.alarm_id for a in found] == ["r:2"]
     assert reader.positions("dispatcher") == [position(7)]
 
@@ -106,7 +109,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(
     operations.apply(BatchChanges(alarms=[alarm(n) for n in range(100)]))
     reader, cursor, seen = OperationsReader(path), "", []
     while True:
-        found, cursor = reader.alarms(page=PageRequest(limit=dice.randrange(1, 20), cursor=cursor))
+        found, cursor = reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=dice.randrange(1, 20), cursor=cursor))
         seen += [a.captured_at_ms for a in found]
         operations.apply(BatchChanges(alarms=[alarm(1000 + len(seen))]))
         if not cursor:
@@ -133,7 +136,7 @@ def test_questions_restrict_alarms(
     """By plate, severity, rule, checkpoint and time."""
     special = {15: {"severity": "critical"}, 16: {"rule_id": "other"}, 17: {"checkpoint_id": "far"}}
     operations.apply(BatchChanges(alarms=[alarm(n, **special.get(n, {})) for n in range(20)]))
-    found, _ = OperationsReader(path).alarms(page=PageRequest(), **question)  # type: ignore[arg-type]
+    found, _ = OperationsReader(path).alarms(viewer=EVERYTHING, page=PageRequest(), **question)  # type: ignore[arg-type]
     assert [a.captured_at_ms for a in found] == expected
 
 
@@ -161,7 +164,7 @@ def test_a_reader_says_when_there_is_no_store_yet(tmp_path: Path) -> None:
 def test_a_strange_cursor_is_a_typed_error(operations: OperationsStore, path: Path, cursor: str) -> None:
     """Cursors are input from clients."""
     with pytest.raises(InvalidCursor):
-        OperationsReader(path).alarms(page=PageRequest(cursor=cursor))
+        OperationsReader(path).alarms(viewer=EVERYTHING, page=PageRequest(cursor=cursor))
 
 
 def test_a_write_that_fails_leaves_no_transaction_open(operations: OperationsStore) -> None:
@@ -191,6 +194,66 @@ def test_alarms_are_found_by_what_was_read_of_a_plate_those_of_earlier_versions_
     reader = OperationsReader(path)
     for asked, found in (("浙A10003", [0]), ("浙B12345", [1]), ("浙A12345", [2]), ("浙AD12345", [2]), ("AB102CD", [3]),
                          ("浙A10004", [4]), ("浙A1000?", [4, 0]), ("浙B*", [1]), ("无车牌", []), ("浙A99999", [])):  # fmt: skip
-        rows, _ = reader.alarms(page=PageRequest(), plate=asked)
+        rows, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest(), plate=asked)
         assert [int(one.record_id) for one in rows] == found, asked
     reader.close()
+
+
+VIEWERS = [Viewer(), Viewer("a"), Viewer("b", frozenset({"d1"})), Viewer("a", frozenset({"d1"})), EVERYTHING]
+AUDIENCES = [(units, district, kind) for units in ([], ["a"], ["a", "b"]) for district in ("", "d1", "d2")
+             for kind in ("vehicle", "face")]  # fmt: skip
+
+
+@pytest.mark.parametrize("viewer", VIEWERS)
+@pytest.mark.parametrize("only_concerning", [False, True])
+@pytest.mark.parametrize(("kind", "district"), [("", ""), ("face", ""), ("", "d2"), ("vehicle", "d1")])
+def test_the_store_answers_as_the_one_function_says_who_sees_what(
+    operations: OperationsStore, path: Path, viewer: Viewer, only_concerning: bool, kind: str, district: str
+) -> None:
+    """In SQL, so that pages are whole; an alarm by its id is asked for in the same way."""
+    stored = [
+        alarm(n, visible_to=units, district_id=place, kind=of)
+        for n, (units, place, of) in enumerate(AUDIENCES, start=1)
+    ]
+    operations.apply(BatchChanges(alarms=stored))
+    wanted = [
+        one.alarm_id for one in reversed(stored)
+        if may_see(viewer, one.visible_to) and kind in ("", one.kind) and district in ("", one.district_id)
+        and (not only_concerning or concerns(viewer, one.district_id, one.visible_to))
+    ]  # fmt: skip
+    with closing(OperationsReader(path)) as reader:
+        found: list[str] = []
+        page = PageRequest(limit=2)
+        while True:
+            rows, cursor = reader.alarms(
+                viewer=viewer, page=page, kind=kind, district_id=district, only_concerning=only_concerning
+            )
+            found += [one.alarm_id for one in rows]
+            assert len(rows) == 2 or not cursor
+            if not cursor:
+                break
+            page = PageRequest(limit=2, cursor=cursor)
+        by_id = {one.alarm_id for one in stored if reader.alarm(one.alarm_id, viewer=viewer)}
+    assert found == wanted
+    assert by_id == {one.alarm_id for one in stored if may_see(viewer, one.visible_to)}
+
+
+def test_a_file_of_the_version_before_is_read_and_gets_the_columns(
+    operations: OperationsStore, path: Path
+) -> None:
+    """Its alarms are everybody's, of no district, and have their kind."""
+    operations.apply(BatchChanges(alarms=[alarm(1), alarm(2, kind="face")]))
+    operations.close()
+    with closing(sqlite3.connect(path)) as db:
+        for column in ("kind", "district_id", "visible_to"):
+            db.execute(f"ALTER TABLE alarms DROP COLUMN {column}")
+        db.execute("PRAGMA user_version = 8")
+
+    def ids(**asked: str) -> list[str]:
+        with closing(OperationsReader(path)) as reader:
+            rows, _ = reader.alarms(viewer=Viewer("b", frozenset({"d9"})), page=PageRequest(), **asked)  # type: ignore[arg-type]
+        return [one.alarm_id for one in rows]
+
+    before = ids(), ids(kind="face")
+    OperationsStore(path).close()
+    assert before == (ids(), ids(kind="face")) == (["r:2", "r:1"], ["r:2"])

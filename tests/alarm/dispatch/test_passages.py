@@ -16,6 +16,7 @@ from alarm.dispatch.schema import VERSION, version_of
 from bus.contracts.alarms import Suppressed
 from bus.contracts.topics import DAY_MS, EVENT_CANDIDATE, EVENT_SUPPRESSED
 from bus.domain.retention import RetentionSettings
+from bus.domain.visibility import EVERYTHING
 from ingest.store.port import PageRequest
 from tests.alarm.dispatch.dispatch_world import DispatchWorld, candidate, until
 from tests.alarm.dispatch.test_operations import alarm
@@ -30,8 +31,8 @@ def passage(record: int, alarm_number: int = 1) -> Suppressed:
 
 def further(path: Path) -> dict[str, int]:
     with closing(OperationsReader(path)) as reader:
-        alarms, _ = reader.alarms(page=PageRequest(limit=1000))
-        one = {a.alarm_id: found.further_passages for a in alarms if (found := reader.alarm(a.alarm_id))}
+        alarms, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=1000))
+        one = {a.alarm_id: found.further_passages for a in alarms if (found := reader.alarm(a.alarm_id, viewer=EVERYTHING))}
         assert one == {a.alarm_id: a.further_passages for a in alarms}
         return one
 
@@ -74,7 +75,9 @@ def test_a_store_of_version_7_is_brought_up_and_keeps_its_alarms(tmp_path: Path)
     with closing(OperationsStore(path)) as operations:
         operations.apply(BatchChanges(alarms=[alarm(1)]))
     with closing(sqlite3.connect(path)) as db:
-        db.executescript("DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms; PRAGMA user_version = 7")
+        db.executescript("DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
+            "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "ALTER TABLE alarms DROP COLUMN visible_to; PRAGMA user_version = 7")
     with closing(OperationsReader(path)) as reader:
         assert reader.suppressed() == []
     with closing(OperationsStore(path)) as operations:

@@ -21,6 +21,7 @@ from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm
 from bus.contracts.pictures import PICTURES_PREFIX
 from bus.contracts.topics import DAY_MS
+from bus.domain.visibility import EVERYTHING
 from ingest.pictures.alarm_copies import AlarmCopies
 from ingest.pictures.store import PictureStore
 
@@ -60,7 +61,7 @@ class CopyWorld:
     def copies(self, number: int = 1) -> dict[str, str]:
         """Address -> the copy's bytes, as whoever opens the alarm gets them."""
         reader = OperationsReader(self._path)
-        stored = reader.alarm(f"r:{number}")
+        stored = reader.alarm(f"r:{number}", viewer=EVERYTHING)
         reader.close()
         assert stored is not None
         found = {}

@@ -129,7 +129,9 @@ def test_a_store_of_version_5_reads_the_topic_again_and_ends_nothing_that_it_doe
     store.apply(opened)
     store.close()
     with sqlite3.connect(path) as db:
-        db.executescript("DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms; DROP TABLE open_incidents; PRAGMA user_version = 5")
+        db.executescript("DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
+            "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE open_incidents; PRAGMA user_version = 5")
     store = OperationsStore(path, NoticePlan(("log",)))
     reader = OperationsReader(path)
     assert reader.positions("recorder") == []

@@ -16,6 +16,7 @@ from alarm.dispatch.schema import _FROM_1, _TABLES, VERSION
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.topics import DAY_MS
 from bus.domain.retention import DATA_TOPICS_DAYS, RetentionSettings
+from bus.domain.visibility import EVERYTHING
 from bus.notify.notice_plan import NoticePlan
 from deploy.settings.composed import load
 from deploy.settings.sources import SettingsError
@@ -38,7 +39,7 @@ def raised(number: int, days_ago: int) -> Alarm:
 
 def stored(path: Path) -> tuple[list[str], list[str]]:
     with closing(OperationsReader(path)) as reader:
-        alarms, _ = reader.alarms(page=PageRequest(limit=1000))
+        alarms, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=1000))
         incidents, _ = reader.incidents(page=PageRequest(limit=1000))
     return sorted(a.alarm_id for a in alarms), sorted(i.incident_id for i in incidents)
 
@@ -89,7 +90,9 @@ def test_a_file_of_an_earlier_version_is_taken_on(tmp_path: Path, version: int) 
     operations.close()
     with closing(sqlite3.connect(path)) as db:
         db.executescript(
-            "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms; DROP TABLE picture_copies; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms;"
+            "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
+            "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE picture_copies; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms;"
             "DROP TABLE said_acknowledged; DROP TABLE shadow_incidents; DROP TABLE open_incidents; DROP INDEX alarms_by_time; DROP INDEX incidents_closed;"
             "ALTER TABLE incidents DROP COLUMN closed_at_ms; PRAGMA user_version = 2;"
         )

@@ -12,6 +12,7 @@ import msgspec
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
 from bus.contracts.alarms import Alarm, NoticeDigest
+from bus.domain.visibility import EVERYTHING
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import SENT, after_attempt
 from bus.notify.notice_text import notice_text
@@ -55,7 +56,7 @@ def test_beyond_the_first_of_a_minute_there_is_one_notice_when_the_minute_is_ove
         assert "sent this before" not in text.text
         assert len(subjects(operations, "mail", AT_MS + MINUTE_MS)) == 0
         with closing(OperationsReader(path)) as reader:
-            alarms, _ = reader.alarms(page=PageRequest(limit=100))
+            alarms, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest(limit=100))
         assert len(alarms) == 10
 
 

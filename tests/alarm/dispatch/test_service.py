@@ -20,6 +20,7 @@ from bus.client.model import TopicPartition
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import EVENT_ALARM, EVENT_CANDIDATE, EVENT_INCIDENT, TOPICS
+from bus.domain.visibility import EVERYTHING
 from bus.errors import BusError, ErrorCode
 from bus.runtime import wall_clock
 from deploy.servers.databus import RunningBroker
@@ -131,7 +132,7 @@ async def test_an_alarm_keeps_its_record_and_a_copy_of_its_picture(world: Dispat
         if not world.stored():
             return []
         reader = OperationsReader(world.path)
-        alarms, _ = reader.alarms(page=PageRequest())
+        alarms, _ = reader.alarms(viewer=EVERYTHING, page=PageRequest())
         reader.close()
         addresses = [address for alarm in alarms for address in alarm.copies.values()]
         return [world.pictures.get(address.removeprefix("/pictures/")) for address in addresses]

@@ -132,7 +132,9 @@ def test_a_store_of_the_version_before_gets_the_table(tmp_path: Path) -> None:
     OperationsStore(path).close()
     with sqlite3.connect(path) as db:
         db.executescript(
-            "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
+            "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
+            "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             " DROP TABLE open_incidents;"
             " PRAGMA user_version = 3"
         )
@@ -151,7 +153,9 @@ def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) 
     store.close()
     with sqlite3.connect(path) as db:
         db.executescript(
-            "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms; DROP TABLE unnotified_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
+            "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
+            "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE unnotified_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             " DROP TABLE open_incidents;"
             "CREATE TABLE shadow_alarms (alarm_id TEXT PRIMARY KEY, raised_at_ms INTEGER NOT NULL)"
             " WITHOUT ROWID; INSERT INTO shadow_alarms VALUES ('r:1', 1); PRAGMA user_version = 4"

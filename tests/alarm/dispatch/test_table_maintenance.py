@@ -35,6 +35,7 @@ from bus.contracts.topics import DAY_MS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.retention import RetentionSettings, past_before_ms
 from bus.domain.table_versions import TableVersions
+from bus.domain.visibility import EVERYTHING
 from bus.runtime import wall_clock
 from bus.settings import BusSettings, SiteSettings
 from deploy.backup.control_topics import lacking
@@ -103,7 +104,7 @@ def rules_in_force(log: Iterable[Stored], now_ms: int) -> InForce:
         rule_id: rule.command.name for rule_id, rule in rules.rules.items()
         if not 0 < rule.command.valid_until_ms <= now_ms
     }  # fmt: skip
-    page = shown.page(now_ms, limit=1000)
+    page = shown.page(now_ms, viewer=EVERYTHING, limit=1000)
     assert {rule.rule_id: rule.name for rule in page.rules} == found
     return found
 

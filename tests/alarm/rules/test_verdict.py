@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from alarm.rules import compile_rules, verdict
-from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Candidate
+from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Candidate, ReadingPrice
 from bus.contracts.commands import WatchCommand
+from bus.domain.misreading_prices import measured_prices
 from bus.domain.rule_check import parsed_where
 
 RECORD = {"卡口编号": "110110#1#0#0", "车牌号码": "浙 AWL999", "车辆颜色": "白色",
@@ -85,3 +86,43 @@ def test_a_candidate_without_a_record_is_an_error_of_the_message(text: str) -> N
     broken = msgspec.structs.replace(candidate(), record=text)
     with pytest.raises(msgspec.DecodeError):
         verdict(compile_rules([RULE]), broken, 300)
+
+
+def misread(text: str, read: str, confidences: str = "") -> ReadingPrice | None:
+    rule = msgspec.structs.replace(RULE, match={}, where=parsed_where("vehicle", text, "Asia/Shanghai"))
+    record = {**RECORD, "车牌号码": read, "车牌逐字置信度": confidences}
+    alarm = verdict(compile_rules([rule]), candidate(record), 300)
+    assert alarm is not None
+    assert alarm.target == (alarm.misread.plate if alarm.misread else "浙A8D345")
+    return alarm.misread
+
+
+def test_an_alarm_of_a_misread_plate_says_what_was_read_and_what_that_costs() -> None:
+    """By the price that decided, which the reader's doubt lowers."""
+    text = 'plate_number resembles "浙A8D345" up to 1.5'
+    sure, unsure = misread(text, "浙A80345", "99,99,99,99,99,99,99"), misread(text, "浙a·80345", "9,9,9,9,9,9,9")
+    assert sure is not None
+    assert unsure is not None
+    assert (sure.plate, sure.read, sure.highest) == ("浙A8D345", "浙A80345", 1.5)
+    assert 0 < unsure.price < sure.price <= 1.5
+    assert misread(text, "浙A8?345") == ReadingPrice(
+        plate="浙A8D345", read="浙A8?345", price=unread_price("D"), highest=1.5
+    )
+
+
+def test_a_plate_that_was_read_as_it_is_is_not_misread_though_it_resembles_another() -> None:
+    text = 'plate_number resembles "浙A8D345" or plate_number resembles "浙A80345"'
+    assert misread(text, "浙A8D345", "9,9,9,9,9,9,9") is None
+    assert misread('plate_number in (浙A8D345) or plate_number resembles "浙A80345"', "浙A8D345") is None
+
+
+def test_of_two_plates_that_a_reading_may_be_the_cheaper_one_is_meant() -> None:
+    """Whatever stands below a `not` is never meant."""
+    text = 'plate_number resembles "浙A8X345" or plate_number resembles "浙A8D345"'
+    found = misread(f'({text}) and plate_number not resembles "沪A80345" up to 0.5', "浙A80345")
+    assert found is not None
+    assert found.plate == "浙A8D345"
+
+
+def unread_price(character: str) -> float:
+    return round(measured_prices().unread[character], 3)

@@ -76,3 +76,12 @@ def test_a_register_with_other_places_is_another_one() -> None:
     ))  # fmt: skip
     assert RegisteredPlaces(again) == PLACES
     assert RegisteredPlaces(moved) != PLACES
+
+
+@pytest.mark.parametrize(("checkpoint", "device", "expected"), [
+    ("C1", "", "330191"), ("c1 ", "", "330191"), ("UNKNOWN", "10.0.0.1", "330191"), ("UNKNOWN", "10.0.0.4", ""), ("", "", ""),
+])  # fmt: skip
+def test_a_district_is_that_of_the_checkpoint_else_of_the_devices(
+    checkpoint: str, device: str, expected: str
+) -> None:
+    assert PLACES.district_of(checkpoint, device) == expected

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from bus.contracts.alarms import Alarm, Incident, IncidentKind
+from bus.contracts.alarms import Alarm, Incident, IncidentKind, ReadingPrice
 from bus.notify.notice_text import MAX_LINE, Language, notice_text
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -33,6 +33,14 @@ def test_an_alarm_of_an_emergency_rule_is_named_so() -> None:
     alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, is_emergency=True))
     lines = [notice_text(alarm, language, ZONE).line for language in get_args(Language)]
     assert lines == ["[严重] 紧急布控告警: 被盗车辆 浙AWL999", "[critical] emergency alarm: 被盗车辆 浙AWL999"]
+
+
+def test_an_alarm_of_a_misread_plate_says_which_one_is_meant() -> None:
+    reading = ReadingPrice(plate="浙AWL999", read="浙AW1999", price=0.512, highest=1.0)
+    alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, plate_number="浙AW1999", misread=reading))
+    assert "误读: 目标为 浙AWL999，代价 0.51（上限 1.00）" in notice_text(alarm, "zh", ZONE).text
+    assert "浙AWL999 is meant, price 0.51 of at most 1.00" in notice_text(alarm, "en", ZONE).text
+    assert "misread" not in notice_text(msgspec.json.encode(ALARM), "en", ZONE).text
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])

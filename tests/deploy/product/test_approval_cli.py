@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from alarm.shell_asker import shell_user
 from bus.domain.policy import PolicySettings
+from bus.domain.visibility import EVERYTHING
 from bus.settings import BusSettings, SiteSettings
 from deploy.product import evidence_cli, watch_cli
 from deploy.settings import composed
@@ -180,8 +181,8 @@ def test_evidence_and_a_preview_at_a_shell_have_a_reason_and_are_kept(
     for more, option in (((), "--reason"), (("--reason", "x"), "--case")):
         refused = run(*more)
         assert (refused.exit_code, option in refused.output) == (2, True)
-    assert log.page(QuestionFilter(), limit=5) == ([], 0)
+    assert log.page(QuestionFilter(), viewer=EVERYTHING, limit=5) == ([], 0)
     run("--reason", "stolen", "--case", "K-1")
-    [one], _ = log.page(QuestionFilter(), limit=5)
+    [one], _ = log.page(QuestionFilter(), viewer=EVERYTHING, limit=5)
     assert (one.account, one.issuer, one.case) == (shell_user(), "command line", "K-1")
     assert any("浙A12345" in value for value in one.subject.values())

@@ -99,7 +99,7 @@ def test_a_row_that_no_console_writes_refuses_the_whole_snapshot(
     assert names(store) == []
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_file_of_an_earlier_version_gets_its_tables(tmp_path: Path, version: int):
     store = AccountStore(tmp_path)
     store.add("wang", PASSWORD, [AccountRole.OPERATIONS])
@@ -107,6 +107,8 @@ def test_a_file_of_an_earlier_version_gets_its_tables(tmp_path: Path, version: i
     with closing(sqlite3.connect(store.database.path)) as db:
         for table in ("carried_accounts", "log_ins")[version - 1 :]:
             db.execute(f"DROP TABLE {table}")
+        for column in ("unit", "districts"):
+            db.execute(f"ALTER TABLE accounts DROP COLUMN {column}")
         db.execute(f"PRAGMA user_version = {version}")
     again = AccountStore(tmp_path)
     assert names(again) == ["wang"]
@@ -116,3 +118,17 @@ def test_a_file_of_an_earlier_version_gets_its_tables(tmp_path: Path, version: i
     assert carried.write([AccountRow("li", "operations", "x")], 1)
     assert names(again) == ["li", "wang"]
     again.close()
+
+
+def test_units_and_districts_are_carried_and_bad_ones_refused(tmp_path: Path):
+    store = AccountStore(tmp_path)
+    store.add("wang", PASSWORD, [AccountRole.VIEWER])
+    store.set_unit("wang", "north", ["d1", "d2"])
+    carried = ReplicatedAccounts(store.database)
+    [row] = carried.rows()
+    assert (row.unit, row.districts) == ("north", "d1,d2")
+    assert carried.write([row._replace(name="li", unit="south", districts="")], 5)
+    assert store.find("li").principal().viewer.unit == "south"  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="a unit has"):
+        carried.write([row._replace(unit="a|b")], 6)
+    store.close()

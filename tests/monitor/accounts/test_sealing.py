@@ -71,3 +71,22 @@ def test_any_text_in_place_of_a_snapshot_is_refused_with_a_sentence(nonce: str, 
 def test_any_bytes_are_a_snapshot_or_none(value: bytes):
     found = decode_snapshot(value)
     assert found is None or isinstance(found, SealedAccounts)
+
+
+def test_units_are_sealed_and_rows_without_one_are_as_before():
+    """A console of an earlier version takes a snapshot in which nobody has a unit."""
+    rows = [*ROWS, AccountRow("sun", "viewer", "line", "north", "d1,d2")]
+    sealing = AccountSealing(SECRET)
+    assert sealing.open(sealing.seal(rows, 1)) == rows
+    assert [len(row.sealed) for row in rows] == [3, 3, 5]
+
+
+@pytest.mark.parametrize("row", [["a"], ["a", "b"], ["a", "b", "c", "d", "e", "f"], ["a", "b", 3]])
+def test_a_row_with_more_or_less_than_it_has_is_refused(row: list[object]):
+    """Sealed with the right key by something else."""
+    sealing = AccountSealing(SECRET)
+    nonce = b"0" * 12
+    plain = sealing._cipher.encrypt(nonce, msgspec.json.encode([row]), b"databus accounts 1 7")
+    texts = (base64.b64encode(one).decode() for one in (nonce, plain))
+    with pytest.raises(SealingError, match="no snapshot"):
+        sealing.open(SealedAccounts(version=7, nonce=next(texts), sealed=next(texts)))

@@ -20,6 +20,7 @@ FOR_ADMINISTRATORS = [
     ("GET", "/api/accounts", None),
     ("POST", "/api/accounts", {"name": "zhao", "password": NEW, "roles": ["viewer"]}),
     ("PUT", "/api/accounts/wang/roles", {"roles": ["operations"]}),
+    ("PUT", "/api/accounts/wang/unit", {"unit": "north", "districts": ["d1"]}),
     ("PUT", "/api/accounts/wang/password", {"password": NEW}),
     ("DELETE", "/api/accounts/wang/lock", None),
     ("DELETE", "/api/accounts/wang", None),
@@ -214,3 +215,19 @@ async def test_an_account_that_is_gone_is_a_404(
     await sun.delete("/api/accounts/wang")
     reply = await sun.request(method, path, json=body)
     assert (reply.status_code, reply.json()["fault"]) == (404, "gone")
+
+
+async def test_an_administrator_gives_others_a_unit_and_nobody_himself(log_in: Any) -> None:
+    """It counts from the next request on."""
+    sun, li = await log_in("sun"), await log_in("li")
+    answer = await sun.put("/api/accounts/li/unit", json={"unit": "north", "districts": ["d1", "d1", ""]})
+    assert answer.status_code == 200, answer.text
+    mine = (await li.get("/api/account")).json()
+    assert (mine["unit"], mine["districts"]) == ("north", ["d1"])
+    assert (await rows(sun))["li"]["unit"] == "north"
+    for name, body, fault in (
+        ("sun", {"unit": "north"}, "self"), ("li", {"unit": "*"}, "unit"), ("nobody", {}, "gone"),
+        ("li", {"districts": ["a,b"]}, "districts"),
+    ):
+        refused = await sun.put(f"/api/accounts/{name}/unit", json=body)
+        assert refused.json()["fault"] == fault

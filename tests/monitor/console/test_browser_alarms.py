@@ -47,6 +47,16 @@ def opened(page: Page) -> str:
     return str(page.evaluate("() => new URLSearchParams(location.search).get('alarm') || ''"))
 
 
+def test_an_alarm_of_a_misread_plate_says_which_one_is_meant(
+    console: ConsoleProcess, open_page: OpenPage
+) -> None:
+    misread = next(one for one in alarms(now_ms()) if one.misread)
+    page = alarms_page(open_page, console, f"?alarm={misread.alarm_id}")
+    text = "识别为 浙B12345，目标为 浙B1Z345，代价 0.51（上限 1.00）"
+    expect(page.locator(".detail").get_by_text(text)).to_be_visible()
+    shoot(page, console, "alarm-misread")
+
+
 def test_an_operator_works_from_alarm_to_alarm_with_the_keyboard_alone(
     console: ConsoleProcess, open_page: OpenPage
 ) -> None:

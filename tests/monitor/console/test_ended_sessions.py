@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -74,3 +75,16 @@ async def test_pages_of_others_stay(later: list[Callable[[], object]], page: Cli
     mount.end_session("another")
     assert later == []
     assert page.id in Client.instances
+
+
+@pytest.mark.parametrize("unit", ["", "north"])
+async def test_a_page_of_somebody_who_has_another_unit_is_built_anew(
+    later: list[Callable[[], object]], page: Client, unit: str
+) -> None:
+    """Else it would go on showing what he sees no longer."""
+    now = ConsolePrincipal(name="li", roles=EVERYBODY, session=SESSION, unit=unit)
+    sessions = SimpleNamespace(by_hash=lambda _: now)
+    mount.end_invalid(SimpleNamespace(sessions=sessions))  # type: ignore[arg-type]
+    for call in later:
+        call()
+    assert (page.id in Client.instances) == (not unit)

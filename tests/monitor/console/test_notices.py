@@ -130,14 +130,16 @@ def test_only_the_sentences_of_rules_have_a_reason_in_their_middle() -> None:
 def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
     """Whoever adds a reason adds both languages; a field is named as well."""
     source = ast.parse(Path(rule_check.__file__).read_text())
-    codes = {ast.literal_eval(c.args[2]) for c, name in calls(source) if name == "RuleError"}
+    made = [call.args[2] for call, name in calls(source) if name == "RuleError"]
+    codes = {ast.literal_eval(code) for code in made if isinstance(code, ast.Constant)}
     assert len(codes) >= 12
     codes |= CODES
     assert {f"watch.fault_{code}" for code in codes} <= set(LANGUAGES["zh"])
 
 
 CODES = {STALE, NO_SUCH_RULE, NOT_A_REQUEST, NOT_PRIMARY, "too_large", "text_length"}
-"""Of a decider, beside those of the check of rules."""
+CODES |= {"unit_count", "unit_name"}
+"""Of a decider, and of the units of a rule, beside those of the check of rules."""
 
 
 def test_every_reason_why_a_request_about_an_alarm_is_refused_has_its_words() -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, ReadingPrice
 from bus.contracts.register import Checkpoint, Register
 from bus.domain.alarm_life import no_state
 from ingest.store.port import RecordRow
@@ -134,6 +134,20 @@ def test_the_page_shows_all_of_it_and_runs_nothing_of_a_device(language: str) ->
     assert "中山路口" in page
     assert 'src="pictures/001-0.jpg"' in page
     assert all(f"<code>{one}</code>" in page for one in _hashes(files))
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [("zh", "识别为 浙A12345，目标为 浙A1Z345，代价 0.51（上限 1.00）"),
+     ("en", "read 浙A12345, meant 浙A1Z345, price 0.51 of at most 1.00")],
+)  # fmt: skip
+def test_of_a_misread_plate_page_and_manifest_say_which_one_is_meant(language: str, text: str) -> None:
+    reading = ReadingPrice(plate="浙A1Z345", read="浙A12345", price=0.512, highest=1.0)
+    found = alarm(misread=reading)
+    manifest, files = pack([of_alarm(found, row(1), REGISTER, ZONE)], found, language)
+    assert manifest.alarm is not None
+    assert manifest.alarm.misread == reading
+    assert text in " ".join(files["index.html"].decode().split())
 
 
 def _hashes(files: dict[str, bytes]) -> list[str]:

@@ -22,6 +22,7 @@ from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.servers.databus import RunningBroker
 from ingest.store.port import Position
+from monitor.accounts.roles import AccountRole, ConsolePrincipal
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.services import ConsoleServices
 from monitor.cluster.bus_overview import BusOverviewReader, BusUnavailable, backlog
@@ -30,6 +31,11 @@ from tests.running_decider import running_decider
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("console-bus")]
 PATIENCE_SECONDS = 30.0
+
+
+def person(name: str) -> ConsolePrincipal:
+    """An operator without a unit."""
+    return ConsolePrincipal(name=name, roles=frozenset({AccountRole.OPERATOR}))
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -93,17 +99,17 @@ async def test_a_rule_put_and_removed_is_what_every_reader_of_the_topic_sees(
 ) -> None:
     """The list shows what the broker returned, and a second console agrees."""
     rule = NewRule(name="被盗车辆", match={"plate_number": ["浙AWL999"]}, severity="critical")
-    sent = (await live.send_rule(put_command(live, rule, "li"))).command
+    sent = (await live.send_rule(put_command(live, rule, person("li")))).command
     await until(lambda: live.hub.live.rules.get(sent.rule_id) is not None)
     [decided] = in_force(live.hub.live.rules, now_ms())
     assert (decided.version, decided.command_id) == (sent.version, sent.command_id)
     assert (decided.author, decided.decided_by) == ("li", "li")
-    removal = remove_command(live, sent.rule_id, "wang")
+    removal = remove_command(live, sent.rule_id, person("wang"))
     assert removal is not None
     removed = (await live.send_rule(removal)).command
     assert removed.version > sent.version
     await until(lambda: in_force(live.hub.live.rules, now_ms()) == [])
-    assert remove_command(live, sent.rule_id, "wang") is None
+    assert remove_command(live, sent.rule_id, person("wang")) is None
 
 
 async def test_of_two_who_change_the_rule_they_saw_the_second_learns_who_was_first(
@@ -111,11 +117,11 @@ async def test_of_two_who_change_the_rule_they_saw_the_second_learns_who_was_fir
 ) -> None:
     """Before, the later one overwrote the earlier one."""
     rule = NewRule(name="n", match={"vehicle_color": ["黑色"]}, rule_id="seen")
-    seen = (await live.send_rule(put_command(live, rule, "li"))).command.version
+    seen = (await live.send_rule(put_command(live, rule, person("li")))).command.version
     rule = msgspec.structs.replace(rule, seen_version=seen)
-    changed = (await live.send_rule(put_command(live, rule, "zhao"))).command
+    changed = (await live.send_rule(put_command(live, rule, person("zhao")))).command
     with pytest.raises(CommandRefused) as refused:
-        await live.send_rule(put_command(live, rule, "wang"))
+        await live.send_rule(put_command(live, rule, person("wang")))
     answer = refused.value.answer
     assert (answer.code, answer.changed_by, answer.version) == ("stale", "zhao", changed.version)
 
@@ -125,7 +131,7 @@ async def test_a_console_started_later_knows_the_rules_in_force(
 ) -> None:
     """The topic is the state, from its beginning."""
     rule = NewRule(name="later", match={"vehicle_color": ["白色"]})
-    sent = (await live.send_rule(put_command(live, rule, "li"))).command
+    sent = (await live.send_rule(put_command(live, rule, person("li")))).command
     second = make_services(data_path, filled[1], topics)
     hub = asyncio.create_task(second.hub.run())
     await until(

@@ -10,6 +10,7 @@ from rules_in_force import in_force
 
 from bus.contracts.alarms import NOT_PRIMARY
 from bus.contracts.commands import DecidedRule
+from bus.domain.visibility import EVERYTHING
 from monitor.cluster.bus_overview import skew_percent
 from monitor.live.live_record import LiveRecord
 from monitor.live.live_state import ALARM_LIT_MS, MAX_ALARMS, MAX_ROWS_PER_DELTA, LiveState
@@ -92,15 +93,15 @@ def test_an_incident_that_a_take_over_has_ended_is_open_again_when_this_site_rai
 def test_the_state_of_a_checkpoint_follows_what_happens_there() -> None:
     """unknown → active → quiet; an alarm lights it for two minutes; an incident outranks silence."""
     live = LiveState(rows=10)
-    assert live.checkpoint_state("a", NOW, 1000) == "unknown"
+    assert live.checkpoint_state("a", NOW, 1000, EVERYTHING) == "unknown"
     live.on_records([seen(1)], NOW)
-    assert live.checkpoint_state("a", NOW + 999, 1000) == "active"
-    assert live.checkpoint_state("a", NOW + 1000, 1000) == "quiet"
+    assert live.checkpoint_state("a", NOW + 999, 1000, EVERYTHING) == "active"
+    assert live.checkpoint_state("a", NOW + 1000, 1000, EVERYTHING) == "quiet"
     live.on_incident(msgspec.structs.replace(incidents(NOW)[0], checkpoint_id="a"))
-    assert live.checkpoint_state("a", NOW, 1000) == "fault"
+    assert live.checkpoint_state("a", NOW, 1000, EVERYTHING) == "fault"
     live.on_alarm(msgspec.structs.replace(alarms(NOW)[0], checkpoint_id="a", raised_at_ms=NOW))
-    assert live.checkpoint_state("a", NOW + ALARM_LIT_MS - 1, 1000) == "alarm"
-    assert live.checkpoint_state("a", NOW + ALARM_LIT_MS, 1000) == "fault"
+    assert live.checkpoint_state("a", NOW + ALARM_LIT_MS - 1, 1000, EVERYTHING) == "alarm"
+    assert live.checkpoint_state("a", NOW + ALARM_LIT_MS, 1000, EVERYTHING) == "fault"
 
 
 def test_a_trajectory_is_in_the_order_of_capture_whatever_the_order_of_arrival() -> None:

@@ -13,6 +13,7 @@ from rules_in_force import in_force
 from bus.contracts.commands import DecidedRule
 from bus.contracts.topics import EVENT_ALARM, EVENT_INCIDENT, METER_SENT, STATE_WATCHLIST
 from bus.domain.matchable import MATCHABLE
+from bus.domain.visibility import EVERYTHING
 from monitor.live.live_consumer import LiveBatch, _event
 from monitor.live.rule_table import MAX_EXPIRED_PER_CALL, RuleTable, decode_command
 from spark_apps.apps.latency import DECODER
@@ -75,7 +76,7 @@ def test_pages_have_every_rule_in_force_once_newest_first_whatever_comes_between
         book.apply(command)
     before, seen, cursor = in_force(book, now_ms), [], ""
     for number in range(len(commands) + 2):
-        page = book.page(now_ms, limit=limit, cursor=cursor)
+        page = book.page(now_ms, viewer=EVERYTHING, limit=limit, cursor=cursor)
         assert len(page.rules) <= limit
         seen += page.rules
         if number == 0:
@@ -88,7 +89,7 @@ def test_pages_have_every_rule_in_force_once_newest_first_whatever_comes_between
     assert len({(c.rule_id, c.version) for c in seen}) == len(seen)
     stayed = [c for c in before if book.get(c.rule_id) == c]
     assert [c for c in seen if c in stayed] == [c for c in before if c in stayed]
-    assert book.count(now_ms) == len(in_force(book, now_ms))
+    assert book.count(now_ms, EVERYTHING) == len(in_force(book, now_ms))
 
 
 @given(st.text(max_size=30))
@@ -98,9 +99,9 @@ def test_a_cursor_of_no_list_is_refused_and_says_so(text: str) -> None:
     book.apply(DecidedRule(rule_id="a", op="put", version=5))
     if text and not re.fullmatch(r"-?[0-9]+:.*", text, re.DOTALL):
         with pytest.raises(ValueError, match="none of this list"):
-            book.page(NOW_MS, limit=5, cursor=text)
+            book.page(NOW_MS, viewer=EVERYTHING, limit=5, cursor=text)
     else:
-        assert len(book.page(NOW_MS, limit=5, cursor=text).rules) <= 1
+        assert len(book.page(NOW_MS, viewer=EVERYTHING, limit=5, cursor=text).rules) <= 1
 
 
 def test_a_version_beyond_every_machine_number_is_shown_and_can_be_overcome() -> None:
@@ -108,9 +109,9 @@ def test_a_version_beyond_every_machine_number_is_shown_and_can_be_overcome() ->
     book = RuleTable()
     book.apply(DecidedRule(rule_id="a", op="put", version=10**30))
     book.apply(DecidedRule(rule_id="b", op="put", version=10**31))
-    page = book.page(NOW_MS, limit=1)
+    page = book.page(NOW_MS, viewer=EVERYTHING, limit=1)
     assert [c.rule_id for c in page.rules] == ["b"]
-    assert [c.rule_id for c in book.page(NOW_MS, limit=1, cursor=page.cursor).rules] == ["a"]
+    assert [c.rule_id for c in book.page(NOW_MS, viewer=EVERYTHING, limit=1, cursor=page.cursor).rules] == ["a"]
     assert book.apply(DecidedRule(rule_id="a", op="remove", version=10**30 + 1))
 
 
@@ -120,11 +121,11 @@ def test_what_has_ended_leaves_the_list_a_slice_at_a_time() -> None:
     for number in range(count):
         book.apply(DecidedRule(rule_id=f"w{number}", op="put", version=number, valid_until_ms=1))
     book.apply(DecidedRule(rule_id="stays", op="put", version=0))
-    assert book.count(0) == count + 1
-    first = book.page(1, limit=10)
+    assert book.count(0, EVERYTHING) == count + 1
+    first = book.page(1, viewer=EVERYTHING, limit=10)
     assert (first.rules, bool(first.cursor)) == ([], True)
     assert [c.rule_id for c in in_force(book, 1)] == ["stays"]
-    assert book.count(1) == 1
+    assert book.count(1, EVERYTHING) == 1
 
 
 @given(COMMANDS)

@@ -11,11 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.policy import NO_POLICY, PolicySettings
+from bus.domain.visibility import EVERYTHING, Viewer
 from deploy.paths import PROJECT_ROOT
 from monitor.questions.question import (
     Asker,
@@ -56,14 +58,14 @@ def log(tmp_path: Path) -> QuestionLog:
 
 
 def plates(log: QuestionLog, **wanted: object) -> list[str]:
-    found, _ = log.page(QuestionFilter(**wanted), limit=500)  # type: ignore[arg-type]
+    found, _ = log.page(QuestionFilter(**wanted), viewer=EVERYTHING, limit=500)  # type: ignore[arg-type]
     return [one.subject["plate"] for one in found]
 
 
 def test_a_question_says_who_what_when_and_why(log: QuestionLog) -> None:
-    assert log.page(QuestionFilter(), limit=5) == ([], 0)
+    assert log.page(QuestionFilter(), viewer=EVERYTHING, limit=5) == ([], 0)
     log.add(question_about(LI, "trajectory", {"plate": "浙A12345", "from": 7, "until": 0}), NOW_MS)
-    [one], following = log.page(QuestionFilter(), limit=5)
+    [one], following = log.page(QuestionFilter(), viewer=EVERYTHING, limit=5)
     assert (one.account, one.kind, one.subject, one.at_ms) == (
         "li", "trajectory", {"plate": "浙A12345", "from": "7"}, NOW_MS,
     )  # fmt: skip
@@ -74,10 +76,10 @@ def test_a_question_says_who_what_when_and_why(log: QuestionLog) -> None:
 def test_pages_are_newest_first_and_nothing_is_missed_that_was_there(log: QuestionLog) -> None:
     for number in range(7):
         log.add(about(str(number)), NOW_MS + number)
-    first, following = log.page(QuestionFilter(), limit=3)
+    first, following = log.page(QuestionFilter(), viewer=EVERYTHING, limit=3)
     log.add(about("new"), NOW_MS + 9)
-    second, then = log.page(QuestionFilter(), limit=3, before_id=following)
-    third, end = log.page(QuestionFilter(), limit=3, before_id=then)
+    second, then = log.page(QuestionFilter(), viewer=EVERYTHING, limit=3, before_id=following)
+    third, end = log.page(QuestionFilter(), viewer=EVERYTHING, limit=3, before_id=then)
     found = [one.subject["plate"] for one in (*first, *second, *third)]
     assert (found, end) == (list("6543210"), 0)
 
@@ -143,7 +145,7 @@ def test_a_file_that_cannot_be_used_says_so_and_one_of_a_later_version_is_left_a
         log.add(about("y"), NOW_MS)
     log.path.write_bytes(b"no database" * 100)
     with pytest.raises(QuestionsUnavailable, match=r"questions\.db"):
-        log.page(QuestionFilter(), limit=1)
+        log.page(QuestionFilter(), viewer=EVERYTHING, limit=1)
     os.unlink(log.path)
     (tmp_path / "questions.db").mkdir()
     with pytest.raises(QuestionsUnavailable):
@@ -156,7 +158,7 @@ def test_any_text_is_kept(tmp_path_factory: pytest.TempPathFactory, text: str, n
     log = QuestionLog(tmp_path_factory.mktemp("any"), 400)
     asker = Asker(account=f"a{number}", reason=text, case=text)
     log.add(question_about(asker, "search", {"plate": "p", "text": text}), NOW_MS)
-    [one], _ = log.page(QuestionFilter(account=f"a{number}"), limit=2)
+    [one], _ = log.page(QuestionFilter(account=f"a{number}"), viewer=EVERYTHING, limit=2)
     expected = text.encode("utf-8", "replace").decode()
     assert one.reason == expected.strip()
     assert one.subject.get("text", "") == expected
@@ -182,3 +184,19 @@ def test_a_question_that_names_somebody_has_reason_and_case_where_the_site_asks(
 def test_a_longer_reason_than_is_kept_is_refused(log: QuestionLog) -> None:
     with pytest.raises(ReasonMissing, match="at most 500"):
         check_reason(about("A", Asker(account="li", reason="x" * 501, case="K")), NO_POLICY)
+
+
+def test_an_administrator_of_a_unit_sees_what_that_unit_has_asked(tmp_path: Path) -> None:
+    """Who has no unit and runs the platform sees all; a file of before is everybody's of those."""
+    log = QuestionLog(tmp_path, 400)
+    for unit in ("", "north", "*"):
+        log.add(about(f"A{unit}", msgspec.structs.replace(LI, unit=unit)), NOW_MS)
+    with closing(sqlite3.connect(log.path)) as db:
+        db.executescript("UPDATE questions SET unit = ''; ALTER TABLE questions DROP COLUMN unit; PRAGMA user_version = 1")
+    log.add(about("B", msgspec.structs.replace(LI, unit="north")), NOW_MS)
+
+    def seen(viewer: Viewer) -> list[str]:
+        return [one.subject["plate"] for one in log.page(QuestionFilter(), viewer=viewer, limit=9)[0]]
+
+    assert seen(EVERYTHING) == ["B", "A*", "Anorth", "A"]
+    assert (seen(Viewer("north")), seen(Viewer("south"))) == (["B"], [])

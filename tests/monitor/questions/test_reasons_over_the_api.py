@@ -12,6 +12,7 @@ import pytest
 from console_services import client_of, make_services, signed
 
 from bus.domain.policy import PolicySettings
+from bus.domain.visibility import EVERYTHING
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.api.app import create_api
 from monitor.api.services import ConsoleServices
@@ -48,7 +49,7 @@ def cookie(services: ConsoleServices, *roles: AccountRole, name: str = "li") -> 
 
 
 def kept(services: ConsoleServices) -> list[tuple[str, str, str, str]]:
-    found, _ = services.questions.kept.page(QuestionFilter(), limit=500)
+    found, _ = services.questions.kept.page(QuestionFilter(), viewer=EVERYTHING, limit=500)
     return [(one.account, one.kind, one.case, one.reason) for one in found]
 
 
@@ -134,7 +135,7 @@ async def test_a_preview_that_names_a_plate_is_kept_with_what_it_asked(
     assert (refused.status_code, refused.json()["field"]) == (422, "reason")
     headers = {"X-Reason": "x", "X-Case": "K"}
     assert (await client.post("/api/watch/preview", json={"rule": rule, **window}, headers=headers)).status_code == 200
-    [one], _ = strict.questions.kept.page(QuestionFilter(text="浙A12345"), limit=5)
+    [one], _ = strict.questions.kept.page(QuestionFilter(text="浙A12345"), viewer=EVERYTHING, limit=5)
     assert one.subject == {"rule": "vehicle: plate_number=浙A12345; speed_kmh > 80"}
     white = {"name": "n", "match": {"vehicle_color": ["白色"]}}
     assert (await client.post("/api/watch/preview", json={"rule": white, **window})).status_code == 200
