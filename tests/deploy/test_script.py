@@ -247,6 +247,8 @@ def test_who_stops_the_set_up_stops_what_runs_beside_it(project: Path, tmp_path:
         [str(beside.root / "databus"), "demo"], cwd="/", stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         env={"PATH": os.environ["PATH"], "DATABUS_PYTHON": sys.executable},
+        # A run in the background has it ignored, and no shell can trap what it finds ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while not (beside.done.exists() and beside.done.read_text()):
