@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import CommandRequest
+from alarm.decisions.rule_visibility import asker_of
 from bus.contracts.command_codes import (
     EMERGENCY_HOURS,
     EMERGENCY_RENEWED,
@@ -24,7 +25,6 @@ from bus.contracts.proposals import WatchProposal
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_targets import names_somebody, targets_of, text_sha256
-from bus.domain.visibility import Viewer
 
 MAX_EMERGENCY_TARGETS = 50
 _NO_REASON = "this site asks for a reason: say why"
@@ -97,7 +97,7 @@ def _check_emergency(
             "match", f"an emergency names at most {MAX_EMERGENCY_TARGETS} plates", "value_count"
         )
     before = known.proposals.recent_emergency(
-        targets, now_ms, request.command_id, Viewer(command.unit)
+        targets, now_ms, request.command_id, asker_of(command)
     )
     if before is not None:
         raise RuleError(

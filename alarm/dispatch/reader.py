@@ -7,7 +7,7 @@ thread.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
 from bus.domain.plates import plate_form
-from bus.domain.visibility import Viewer, may_see
+from bus.domain.visibility import EVERYTHING, Viewer, may_see
 from ingest.store.port import PageRequest, Position, StoreUnavailable, cursor_numbers
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.plate_facets import Condition, fits_form
@@ -90,6 +90,16 @@ class OperationsReader:
         )  # fmt: skip
         found, cursor = self._page(Alarm, "alarms", page, conditions)
         return self._with_passages(found), cursor
+
+    def every_alarm(self) -> Iterator[Alarm]:
+        """All that are stored, newest first, a page at a time: for what runs on the server."""
+        page = PageRequest(limit=MAX_PAGE)
+        while True:
+            alarms, cursor = self.alarms(page=page, viewer=EVERYTHING)
+            yield from alarms
+            if not cursor:
+                return
+            page = PageRequest(limit=MAX_PAGE, cursor=cursor)
 
     def alarm(self, alarm_id: str, *, viewer: Viewer) -> Alarm | None:
         """One alarm; None also of one that `viewer` does not see."""

@@ -79,7 +79,7 @@ def notify_what_is_left(
         repeated = [
             one
             for id, one in left.items()
-            if one.subject not in known and _notifies(plan, name, one)
+            if one.subject not in known and plan.notifies(name, one.alarm)
             and not _was_notified(id, one, name, plan, before, acknowledged)
         ]
         _add(db, notices, name, repeated, now_ms)
@@ -97,10 +97,6 @@ def leave_in_shadow(db: sqlite3.Connection) -> list[Alarm]:
     left = [one.event for id, one in _perhaps_notified(db) if id not in before]
     _end(db)
     return [one for one in left if isinstance(one, Alarm)]
-
-
-def _notifies(plan: NoticePlan, notifier: str, one: RepeatedNotice) -> bool:
-    return plan.notifies(notifier, one.event if isinstance(one.event, Alarm) else None)
 
 
 def _was_notified(

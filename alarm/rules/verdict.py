@@ -49,12 +49,12 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
     listed = _listed(rule, attributes, references, now_ms)
     face = _face(rule, attributes, references, now_ms)
     alarm = _alarm(rule, candidate, message, attributes, listed, face, now_ms)
-    district = references.places.district_of(alarm.checkpoint_id, alarm.camera_ip)
-    alarm = msgspec.structs.replace(alarm, district_id=district)
-    if where is None:
-        return alarm
-    branch = true_branch(where, attributes, times_ms, references)[:MAX_BRANCH_CHARACTERS]
-    return msgspec.structs.replace(alarm, branch=branch)
+    branch = "" if where is None else true_branch(where, attributes, times_ms, references)
+    return msgspec.structs.replace(
+        alarm,
+        district_id=references.places.district_of(alarm.checkpoint_id, alarm.camera_ip),
+        branch=branch[:MAX_BRANCH_CHARACTERS],
+    )
 
 
 def _listed(

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bus.contracts.alarms import Alarm
-
-SEVERITIES = ("info", "warning", "critical")
+from bus.notify.notice_digest import SEVERITIES
 
 
 class NoticeRoute(NamedTuple):

@@ -115,8 +115,8 @@ class NoticeTable:
     ) -> None:
         """One that may have been sent before, within a transaction; an escalation waits as long as
         a new one."""
-        alarm = repeated.event if isinstance(repeated.event, Alarm) else None
-        at_ms = self._plan.first_attempts(repeated.severity, now_ms, alarm)[notifier]
+        due = self._plan.first_attempts(repeated.severity, now_ms, repeated.alarm)
+        at_ms = due[notifier]
         db.execute(_INSERT, (repeated.subject, notifier, repeated.body, at_ms, at_ms))
 
     def add_digest(

@@ -21,18 +21,13 @@ from urllib.parse import quote
 
 from bus.notify.mail import MailServer, send_mail
 from bus.notify.notice_text import NoticeText, notice_text
-from bus.notify.settings import COMMAND, MAIL, WEBHOOK, NoticeSettings
+from bus.notify.settings import COMMAND, MAIL, WEBHOOK, NoticeSettings, name_of
 from bus.runtime import wall_clock
 from bus.settings import SiteSettings
 
 TextOf = Callable[[bytes], NoticeText]
 SIGNATURE, TIMESTAMP, IDEMPOTENCY_KEY = "Databus-Signature", "Databus-Timestamp", "Idempotency-Key"
 _PLACE = re.compile(r"\{(text|id|severity)\}")
-
-
-def name_of(recipient: str, way: str) -> str:
-    """Of a notifier: its way, or that of a recipient."""
-    return f"{recipient}.{way}" if recipient else way
 
 
 class NotifierError(Exception):
@@ -242,12 +237,13 @@ class CommandNotifier:
         """Nothing is held."""
 
 
+def _texts_of(site: SiteSettings) -> TextOf:
+    return lambda body: notice_text(body, site.language, site.tz)
+
+
 def notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
     """Those that are configured."""
-
-    def text_of(body: bytes) -> NoticeText:
-        return notice_text(body, site.language, site.tz)
-
+    text_of = _texts_of(site)
     found: list[Notifier] = []
     path = settings.alarm_log_path(site)
     if path is not None:
@@ -267,10 +263,7 @@ def notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
 
 def recipient_notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
     """Those of recipients, who are told of some alarms and of no incident."""
-
-    def text_of(body: bytes) -> NoticeText:
-        return notice_text(body, site.language, site.tz)
-
+    text_of = _texts_of(site)
     found: list[Notifier] = []
     for name, one in settings.recipients.items():
         if one.mail_to:

@@ -12,8 +12,9 @@ import msgspec
 
 from bus.contracts.headers import RecordKind
 from bus.domain.visibility import is_unit_name
+from bus.notify.notice_digest import SEVERITIES
 from bus.notify.notice_plan import ALARMS_A_MINUTE, NoticePlan
-from bus.notify.notice_route import SEVERITIES, NoticeRoute
+from bus.notify.notice_route import NoticeRoute
 from bus.settings import NotNegative, Port, Positive, Seconds, Secret, SiteSettings
 
 WEBHOOK, MAIL, COMMAND = "webhook", "mail", "command"
@@ -22,6 +23,11 @@ _HTTP = ("http://", "https://")
 _RECIPIENT = re.compile(r"[\w-]{1,40}")
 _SPAN = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 _ADDRESS = re.compile(r"[^\s@<>]+@[^\s@<>]+")
+
+
+def name_of(recipient: str, way: str) -> str:
+    """Of a notifier: its way, or that of a recipient."""
+    return f"{recipient}.{way}" if recipient else way
 
 
 class NoticeRecipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,7 +150,9 @@ class NoticeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def routes(self) -> dict[str, NoticeRoute]:
         """By the names of the recipients' ways: `north.mail`."""
         return {
-            f"{name}.{way}": one.route for name, one in self.recipients.items() for way in one.ways
+            name_of(name, way): one.route
+            for name, one in self.recipients.items()
+            for way in one.ways
         }
 
     @property

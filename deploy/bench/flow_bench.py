@@ -11,14 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from alarm.dispatch.reader import OperationsReader
-from bus.domain.visibility import EVERYTHING
 from deploy.bench.backlog import produce_backlog
-from deploy.bench.flow_times import POLL_S, ROWS, percentile_s, rate_of_commits, stored_rows
+from deploy.bench.flow_times import POLL_S, percentile_s, rate_of_commits, stored_rows
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import OURS, broker_flags, role, wait_for_port
@@ -26,7 +25,7 @@ from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.servers.process import free_port
 from deploy.supervisor.state_file import read_state
-from ingest.store.port import PageRequest, Query
+from ingest.store.port import Query
 
 BACKLOG = "backlog"
 NAMES = ("stored", "alarm", BACKLOG, "second-start")
@@ -87,16 +86,8 @@ def _stored(folder: Path) -> Iterator[tuple[int, int]]:
 
 def _raised(folder: Path) -> list[tuple[int, int]]:
     """(captured, raised) of every alarm."""
-    reader, cursor = OperationsReader(folder / "store" / "operations.db"), ""
-    found: list[tuple[int, int]] = []
-    while True:
-        alarms, cursor = reader.alarms(
-            viewer=EVERYTHING, page=PageRequest(limit=ROWS, cursor=cursor)
-        )
-        found += ((each.captured_at_ms, each.raised_at_ms) for each in alarms)
-        if not cursor:
-            reader.close()
-            return found
+    with closing(OperationsReader(folder / "store" / "operations.db")) as reader:
+        return [(each.captured_at_ms, each.raised_at_ms) for each in reader.every_alarm()]
 
 
 def _demo(folder: Path, flags: Sequence[str], how_long: str) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from bus.contracts.topics import (
     QUARANTINE_RECORDS,
 )
 from bus.domain.kinds import KINDS
-from bus.domain.visibility import EVERYTHING
 from deploy.open_stores import open_operations, open_records
 from deploy.reconcile.balance import (
     AcceptedDifference,
@@ -317,17 +316,8 @@ def _expected(totals: TruthTotals, found: Iterable[RecordLine]) -> set[str]:
 
 
 def _raised(settings: Settings) -> Iterable[Alarm]:
-    reader, cursor = open_operations(settings), ""
-    try:
-        while True:
-            alarms, cursor = reader.alarms(
-                viewer=EVERYTHING, page=PageRequest(limit=PAGE, cursor=cursor)
-            )
-            yield from alarms
-            if not cursor:
-                return
-    finally:
-        reader.close()
+    with closing(open_operations(settings)) as reader:
+        yield from reader.every_alarm()
 
 
 def _passages(

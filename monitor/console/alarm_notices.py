@@ -22,7 +22,7 @@ class AlarmNotices:
     def __init__(self, view: View) -> None:
         self._view = view
         self._buttons = {kind: self._button(kind) for kind in KINDS}
-        view.feed.updates.subscribe(self._on_update)
+        view.feed.subscribe(self._on_update)
         ui.timer(0.2, self._show, once=True)
 
     def _button(self, kind: str) -> ui.button:

@@ -25,20 +25,16 @@ from monitor.live.visible_live import VisibleLive
 
 @dataclass(frozen=True)
 class Update:
-    """One delta with its rows as JSON, made once for all pages: by language, then by id, newest
-    first."""
+    """One delta with its rows as JSON by language, newest first, made once for all pages. Of alarms
+    each row by its id: not every page shows all of them."""
 
     delta: Delta
-    record_rows: dict[str, dict[str, str]]
+    records: dict[str, str]
     alarm_rows: dict[str, dict[str, str]]
-
-    def records(self, language: str) -> str:
-        """A list as JSON; empty: no rows."""
-        return _json_list(self.record_rows[language])
 
     def alarms(self, language: str) -> str:
         """A list as JSON; empty: no rows."""
-        return _json_list(self.alarm_rows[language])
+        return _json_list(self.alarm_rows[language].values())
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,6 @@ class VisibleUpdates:
     live: VisibleLive
     only_concerning: Callable[[], bool]
     """Of rows: whether only those are shown that concern the reader first."""
-
-    @property
-    def updates(self) -> VisibleUpdates:
-        """Deltas."""
-        return self
 
     @property
     def kpis(self) -> Event[Kpis]:
@@ -93,7 +84,7 @@ class VisibleUpdates:
             language: {alarm_id: row for alarm_id, row in rows.items() if alarm_id in shown}
             for language, rows in update.alarm_rows.items()
         }
-        return Update(delta, update.record_rows, alarms)
+        return Update(delta, update.records, alarms)
 
 
 @dataclass
@@ -133,18 +124,21 @@ class LiveUpdates:
         records, alarms = {}, {}
         for language in LANGUAGES:
             t = texts(language)
-            records[language] = _by_id(
-                live_record(r, register, zone, t) for r in reversed(delta.rows)
+            records[language] = _json_list(
+                _json(live_record(one, register, zone, t)) for one in reversed(delta.rows)
             )
-            alarms[language] = _by_id(
-                live_alarm(a, register, zone, t) for a in reversed(delta.alarms)
-            )
+            alarms[language] = {
+                one.alarm_id: _json(live_alarm(one, register, zone, t))
+                for one in reversed(delta.alarms)
+            }
         self.updates.emit(Update(delta, records, alarms))
 
 
-def _by_id(rows: Iterable[Row]) -> dict[str, str]:
-    return {str(row["id"]): json.dumps(row, ensure_ascii=False) for row in rows}
+def _json(row: Row) -> str:
+    return json.dumps(row, ensure_ascii=False)
 
 
-def _json_list(rows: dict[str, str]) -> str:
-    return f"[{','.join(rows.values())}]" if rows else ""
+def _json_list(rows: Iterable[str]) -> str:
+    """Empty: no rows."""
+    joined = ",".join(rows)
+    return f"[{joined}]" if joined else ""

@@ -7,11 +7,13 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from playwright.sync_api import Browser, sync_playwright
 
 sys.path.insert(
     0, str(Path(__file__).parent)
@@ -20,7 +22,12 @@ sys.path.insert(
 from console_city import fill_store
 from console_services import client_of, make_services, signed
 
+from bus.client.kafka.admin import Admin
+from bus.contracts.topics import TOPICS
+from bus.settings import BusSettings
+from deploy.documentation.screenshots import FLAGS
 from deploy.servers.databus import RunningBroker, start_broker
+from deploy.setup.test_packages import CHROMIUM
 from monitor.accounts import passwords, store
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.api.app import create_api
@@ -36,6 +43,27 @@ def cheap_passwords(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(passwords, "_N", CHEAP_SCRYPT)
         nobody = passwords.UNKNOWN_ACCOUNT.replace(f"${2**15}$", f"${CHEAP_SCRYPT}$")
         monkeypatch.setattr(store, "UNKNOWN_ACCOUNT", nobody)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    path = next(filter(None, map(shutil.which, CHROMIUM)))
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> Iterator[BusSettings]:
+    """A broker of the test's own with every topic."""
+    broker = start_broker(tmp_path / "broker")
+    settings = BusSettings(bootstrap_servers=broker.bootstrap)
+    with closing(Admin(settings, client_id="test")) as admin:
+        admin.ensure_topics(TOPICS.values())
+    yield settings
+    broker.stop()
 
 
 @pytest.fixture(scope="session")

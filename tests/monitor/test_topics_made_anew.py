@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from bus.contracts.topics import CONTROL_REGISTER, DATA_VEHICLE, STATE_WATCHLIST
 from bus.domain.visibility import EVERYTHING
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.servers.databus import start_broker
 from monitor.live import live_consumer
 from monitor.live.live_consumer import LiveConsumer
 from monitor.live.live_hub import LiveHub
@@ -34,16 +33,6 @@ from monitor.watch.sender_consumer import SenderConsumer
 
 pytestmark = pytest.mark.slow
 WITHIN_S = 60.0
-
-
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[BusSettings]:
-    broker = start_broker(tmp_path / "broker")
-    settings = BusSettings(bootstrap_servers=broker.bootstrap)
-    with closing(Admin(settings, client_id="test")) as admin:
-        admin.ensure_topics(TOPICS.values())
-    yield settings
-    broker.stop()
 
 
 def make_anew(bus: BusSettings, topic: str, partitions: int = 0) -> None:

@@ -8,7 +8,6 @@ it, so that the search is known to find. Broker, dispatcher, console and browser
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import sys
 import time
@@ -26,7 +25,7 @@ from console_browser import ConsoleProcess
 from console_city import fill_store
 from console_services import signed
 from console_traffic import make_topics, producer
-from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
+from playwright.sync_api import Browser, Page, WebSocket
 from walked_routes import (
     ALARM,
     COMMENT,
@@ -50,9 +49,7 @@ from bus.domain.policy import PolicySettings
 from bus.notify.settings import NoticeRecipient, NoticeSettings
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.documentation.screenshots import FLAGS
 from deploy.servers.databus import start_broker
-from deploy.setup.test_packages import CHROMIUM
 from monitor.accounts.roles import EVERYBODY, AccountRole
 from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
@@ -188,15 +185,6 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Units]:
         plant(made)
         yield made
         store.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, CHROMIUM)))
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 def plant(made: Units) -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ from bus.contracts.topics import DATA_VEHICLE
 from bus.domain.visibility import EVERYTHING
 from bus.settings import BusSettings
 from deploy.paths import PROJECT_ROOT
-from ingest.store.port import PageRequest, StoreUnavailable
+from ingest.store.port import StoreUnavailable
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.one_time_links import issue_one_time_link
 
@@ -81,18 +81,9 @@ class OperationsLook:
     def alarms(self) -> list[Alarm]:
         """All of them, newest first."""
         found: list[Alarm] = []
-        cursor = ""
-        try:
-            with closing(OperationsReader(self._path)) as reader:
-                while True:
-                    page, cursor = reader.alarms(
-                        page=PageRequest(limit=1000, cursor=cursor), viewer=EVERYTHING
-                    )
-                    found += page
-                    if not cursor:
-                        return found
-        except StoreUnavailable:
-            return found
+        with suppress(StoreUnavailable), closing(OperationsReader(self._path)) as reader:
+            found.extend(reader.every_alarm())
+        return found
 
     def has(self, alarm_ids: Sequence[str]) -> bool:
         try:

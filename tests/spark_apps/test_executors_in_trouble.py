@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -75,19 +76,7 @@ def test_a_full_disk_of_an_executor_is_waited_for(
 ) -> None:
     """What broke: Java's exception was none of those that were caught; the driver died of each
     batch. It stays, says what to do, and writes the same batch when there is room."""
-    for name, value in spark_environment().items():
-        monkeypatch.setenv(name, value)
-    with cluster(tmp_path, disk.folder) as master:
-        driver.set_streams(
-            master=master,
-            py_files=str(build_zip(tmp_path / "packages.zip")),
-            conf={"spark.executor.memory": "512m", "spark.executor.cores": "1"},
-        )
-        driver.start("ingest")
-        send(driver, 0, 100)
-        driver.until(driver.stored, 100)
-        disk.leave(0)
-        (disk.folder / "ballast").write_bytes(b"x" * max(0, disk.free_bytes - 1))
+    with full_disk(driver, disk, tmp_path, monkeypatch):
         send(driver, 100, MANY)  # a small batch shuffles nothing
         # By a failed job, or because no executor begins: which of them comes first is chance.
         driver.until(lambda: driver.said(FULL_DISK) > 0, True)
@@ -105,19 +94,7 @@ def test_executors_that_cannot_begin_are_named_and_waited_for(
     driver: DriverProcess, disk: ResizableDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What broke: the job waited for an executor, no attempt of it failed, and nothing was said."""
-    for name, value in spark_environment().items():
-        monkeypatch.setenv(name, value)
-    with cluster(tmp_path, disk.folder) as master:
-        driver.set_streams(
-            master=master,
-            py_files=str(build_zip(tmp_path / "packages.zip")),
-            conf={"spark.executor.memory": "512m", "spark.executor.cores": "1"},
-        )
-        driver.start("ingest")
-        send(driver, 0, 100)
-        driver.until(driver.stored, 100)
-        disk.leave(0)
-        (disk.folder / "ballast").write_bytes(b"x" * max(0, disk.free_bytes - 1))
+    with full_disk(driver, disk, tmp_path, monkeypatch):
         for executor in executors():
             executor.kill()
         send(driver, 100, 200)
@@ -126,6 +103,27 @@ def test_executors_that_cannot_begin_are_named_and_waited_for(
         driver.until(driver.stored, 200)
         assert driver.said("streams: ready") == 1, "it is the same driver"
         assert driver.stop() == 0
+
+
+@contextmanager
+def full_disk(
+    driver: DriverProcess, disk: ResizableDisk, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """The driver has stored a hundred records by executors whose disk is full then."""
+    for name, value in spark_environment().items():
+        monkeypatch.setenv(name, value)
+    with cluster(folder, disk.folder) as master:
+        driver.set_streams(
+            master=master,
+            py_files=str(build_zip(folder / "packages.zip")),
+            conf={"spark.executor.memory": "512m", "spark.executor.cores": "1"},
+        )
+        driver.start("ingest")
+        send(driver, 0, 100)
+        driver.until(driver.stored, 100)
+        disk.leave(0)
+        (disk.folder / "ballast").write_bytes(b"x" * max(0, disk.free_bytes - 1))
+        yield
 
 
 def executors() -> list[psutil.Process]:

@@ -143,7 +143,6 @@ class SiteRole:
         self._primary_at_s = -math.inf if is_secondary else asked_at_s
         self._known.set()
 
-
     def _ask_epoch(self, admin: Admin) -> bool:
         """Whether the newest site epoch has another primary. An epoch never falls; brokers that
         know none leave it as it was."""

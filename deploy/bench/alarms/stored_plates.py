@@ -15,20 +15,22 @@ from contextlib import closing
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import msgspec
+
 from alarm.preview import preview_piece
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_preview import PreviewTotals, days_back
 from bus.domain.rule_values import PLATE
 from bus.runtime.wall_clock import now_ms
+from deploy.bench.filled_store import fill_store
 from deploy.bench.plates.drawing import DIGITS, LETTERS
 from deploy.errors import OperatorError
 from ingest.store.open import open_store
-from ingest.store.port import PageRequest, Position, Query, RecordReader, RecordRow, StoreBatch
+from ingest.store.port import PageRequest, Query, RecordReader, RecordRow
 
 PREVIEW, SEARCH = "alarms-preview", "alarms-search"
 NAMES = (PREVIEW, SEARCH)
 RECORDS, PLATES = 10_000_000, 2_000_000
-PER_BATCH = 50_000
 DAYS, DAYS_BACK = 30, 7
 DAY_MS = 86_400_000
 QUESTIONS = 100
@@ -57,18 +59,10 @@ def _plate(number: int) -> str:
 
 def _fill(url: str, records: int, plates: int) -> None:
     start_ms, rng = now_ms() - DAYS * DAY_MS, random.Random(1)
-    with closing(open_store(url, "write")) as store:
-        for first in range(0, records, PER_BATCH):
-            end = min(first + PER_BATCH, records)
-            place = Position(
-                application="bench", cluster_id="bench", topic="data.vehicle", topic_id="bench",
-                partition=0, start_offset=first, end_offset=end,
-            )  # fmt: skip
-            rows = [
-                _row(number, start_ms + DAYS * DAY_MS * number // records, rng, plates)
-                for number in range(first, end)
-            ]
-            store.apply(StoreBatch(rows=rows), [place])
+    fill_store(url, records, lambda first, end: (
+        _row(number, start_ms + DAYS * DAY_MS * number // records, rng, plates)
+        for number in range(first, end)
+    ))  # fmt: skip
 
 
 def _row(number: int, captured_at_ms: int, rng: random.Random, plates: int) -> RecordRow:
@@ -97,10 +91,8 @@ def _preview_s(reader: RecordReader) -> float:
         piece = preview_piece(reader, rule, asked)
         totals.add(day, piece)
         while piece.cursor:
-            asked = type(asked)(
-                from_ms=asked.from_ms, until_ms=asked.until_ms, cursor=piece.cursor
-            )
-            piece = preview_piece(reader, rule, asked)
+            following = msgspec.structs.replace(asked, cursor=piece.cursor)
+            piece = preview_piece(reader, rule, following)
             totals.add(day, piece)
     took_s = time.monotonic() - begun_s
     if not sum(totals.days.values()):

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bus.runtime.wall_clock import now_ms
+from deploy.bench.filled_store import fill_store
 from deploy.errors import OperatorError
 from deploy.servers.hbase import start_hbase
 from ingest.store.open import open_store
-from ingest.store.port import PageRequest, Position, Query, RecordRow, StoreBatch
+from ingest.store.port import PageRequest, Query, RecordRow
 
 RECORDS = 10_000_000
 RECORDS_IN_HBASE = 1_000_000
 SEEN = 10  # times that a car was seen, on average
-PER_BATCH = 50_000
 QUESTIONS = 1_000
 DAYS_MS = 30 * 86_400_000
 BODY = b"{" + b" " * 600 + b"}"  # as long as what a camera writes
@@ -55,15 +55,8 @@ def _measured(url: str, records: int) -> float:
 
 
 def _fill(url: str, records: int, start_ms: int) -> None:
-    store, rng = open_store(url, "write"), random.Random(1)
-    for first in range(0, records, PER_BATCH):
-        end = min(first + PER_BATCH, records)
-        place = Position(
-            application="bench", cluster_id="bench", topic="data.vehicle", topic_id="bench",
-            partition=0, start_offset=first, end_offset=end,
-        )  # fmt: skip
-        store.apply(StoreBatch(rows=list(_rows(first, end, records, start_ms, rng))), [place])
-    store.close()
+    rng = random.Random(1)
+    fill_store(url, records, lambda first, end: _rows(first, end, records, start_ms, rng))
 
 
 def _rows(

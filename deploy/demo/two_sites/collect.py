@@ -12,7 +12,6 @@ from contextlib import closing
 from typing import Any
 
 from bus.contracts.pictures import picture_names
-from bus.domain.visibility import EVERYTHING
 from deploy.demo.two_sites.balance import SiteRecords, Via
 from deploy.demo.two_sites.lost_logs import diverged_partitions
 from deploy.open_stores import open_operations, open_records, picture_reader
@@ -107,17 +106,12 @@ def pictures_of_alarms(b: Settings, cameras: Settings) -> tuple[int, int]:
 
 
 def _alarmed_pictures(site: Settings) -> set[str]:
-    found: set[str] = set()
     with closing(open_operations(site)) as reader:
-        cursor = ""
-        while True:
-            alarms, cursor = reader.alarms(
-                viewer=EVERYTHING, page=PageRequest(limit=PAGE, cursor=cursor)
-            )
-            for alarm in alarms:
-                found.update(picture_names(alarm.record, alarm.picture_url))
-            if not cursor:
-                return found
+        return {
+            name
+            for alarm in reader.every_alarm()
+            for name in picture_names(alarm.record, alarm.picture_url)
+        }
 
 
 def _rejected(reader: RecordReader, lines: Iterable[RecordLine]) -> set[str]:

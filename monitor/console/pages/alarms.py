@@ -186,7 +186,7 @@ class AlarmLists:
         ui.on("alarm_step", self._step)
         ui.on("alarm_act", self._act)
         ui.timer(0.1, self._begin, once=True)
-        view.feed.updates.subscribe(self._on_update)
+        view.feed.subscribe(self._on_update)
         ui.timer(STALE_SECONDS, self._refresh_stale)
         view.address.watch(("group",), self.load)
         self._show()

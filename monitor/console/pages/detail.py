@@ -80,7 +80,7 @@ class DetailPanel:
             "rejected": self._fill_rejected,
         }
         view.address.watch(tuple(self._fill), self._show)
-        view.feed.updates.subscribe(self._on_update)
+        view.feed.subscribe(self._on_update)
         self._dialog.on_value_change(self._closed)
         if any(view.address[name] for name in self._fill):
             ui.timer(0.1, self._show, once=True)

@@ -50,7 +50,7 @@ class Tiles:
         feed = self._view.feed
         self._show_live()
         self._show_kpis(self._view.services.kpis.value)
-        feed.updates.subscribe(lambda update: self._show_live() if update.delta.rates else None)
+        feed.subscribe(lambda update: self._show_live() if update.delta.rates else None)
         feed.kpis.subscribe(self._show_kpis)
         ui.timer(0.1, self._view.services.kpis.poll, once=True)
 
@@ -143,7 +143,7 @@ def _chart(view: View) -> None:
             values = json.dumps([_at(point, kind) for kind in names])
             ui.run_javascript(f"databus.point({chart.id}, {values}, {RATE_SECONDS})")
 
-    view.feed.updates.subscribe(push)
+    view.feed.subscribe(push)
 
 
 def _at(point: RatePoint, kind: str) -> list[float]:
@@ -169,9 +169,9 @@ def _records(view: View, detail: DetailPanel) -> None:
 
     def push(update: Update) -> None:
         if not paused["paused"]:
-            _prepend(made, update.records(t.language), most)
+            _prepend(made, update.records[t.language], most)
 
-    view.feed.updates.subscribe(push)
+    view.feed.subscribe(push)
 
 
 def _alarms(view: View, detail: DetailPanel) -> None:
@@ -193,7 +193,7 @@ def _alarms(view: View, detail: DetailPanel) -> None:
     made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["id"]))
     if view.principal.districts:
         _districts_button(view, bar, made)
-    view.feed.updates.subscribe(
+    view.feed.subscribe(
         lambda update: _prepend(made, update.alarms(t.language), ALARM_ROWS)
     )
 

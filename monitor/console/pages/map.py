@@ -78,7 +78,7 @@ class Targets:
             lambda e: self._choose("" if e.value else self._target_id)
         )
         self._view.address.watch(("target", "plate"), self._retarget)
-        self._view.feed.updates.subscribe(self._on_update)
+        self._view.feed.subscribe(self._on_update)
 
     @property
     def _is_of_a_plate(self) -> bool:

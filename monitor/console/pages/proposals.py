@@ -54,7 +54,7 @@ class ProposalList:
         self._drawn: list[tuple[str, int]] | None = None
         with panel(view.t("proposals.waiting"), "rest"):
             self._cards = ui.element("div").classes("proposals")
-        view.feed.updates.subscribe(self._on_update)
+        view.feed.subscribe(self._on_update)
         ui.timer(STALE_SECONDS, self._refresh_stale)
         self._refresh()
 

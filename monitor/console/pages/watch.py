@@ -272,7 +272,7 @@ class RuleList:
                 **{":datasource": source("/api/watch", {})},
             )  # fmt: skip
         self._grid.on("cellClicked", self._clicked, args=["colId", "data"])
-        view.feed.updates.subscribe(self._on_update)
+        view.feed.subscribe(self._on_update)
         ui.timer(STALE_SECONDS, self._refresh_stale)
         ui.timer(REFRESH_SECONDS, lambda: refresh_rows(self._grid))
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -43,7 +43,6 @@ from bus.contracts.topics import (
 )
 from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.domain.retention import RetentionSettings
-from bus.domain.visibility import EVERYTHING
 from bus.errors import BusError
 from bus.notify.settings import NoticeSettings
 from bus.settings import BusSettings, SiteSettings
@@ -114,16 +113,8 @@ class DispatchWorld:
             reader = OperationsReader(self.path)
         except StoreUnavailable:
             return []
-        found: list[Alarm] = []
-        page = PageRequest(limit=1000)
-        while True:
-            alarms, cursor = reader.alarms(viewer=EVERYTHING, page=page)
-            found += alarms
-            page = PageRequest(limit=1000, cursor=cursor)
-            if not cursor:
-                break
-        reader.close()
-        return sorted(alarm.alarm_id for alarm in found)
+        with closing(reader):
+            return sorted(alarm.alarm_id for alarm in reader.every_alarm())
 
     def incidents(self) -> list[Incident]:
         """Those that are stored."""

@@ -55,7 +55,7 @@ def put(cluster: RunningCluster, base: str, version: int, letter: str, *, change
 
 def version_at(cluster: RunningCluster) -> int:
     try:
-        found = read_lists(bus(cluster), "check", timeout_s=5).records.values()
+        found = read_lists(bus(cluster), "check", timeout_s=5).lists.values()
     except CatchUpTimeout:
         return 0  # the mirror makes the topic
     return max((one.version for one in found), default=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -16,11 +15,9 @@ from console_traffic import (
     send_proposal,
     send_records,
 )
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from deploy.documentation.screenshots import FLAGS
 from deploy.servers.databus import RunningBroker
-from deploy.setup.test_packages import CHROMIUM
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
@@ -48,15 +45,6 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     with running_decider(broker.bootstrap):
         yield made
         made.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    path = next(filter(None, map(shutil.which, CHROMIUM)))
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 def is_fault(page: Page, said: ConsoleMessage) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,7 +12,6 @@ import msgspec
 import pytest
 from console_city import alarms
 
-from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
@@ -22,23 +19,12 @@ from bus.contracts.alarms import Alarm
 from bus.contracts.topics import EVENT_ALARM, TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
-from deploy.servers.databus import start_broker
 from monitor.live.live_consumer import RECORDS, LiveBatch, LiveConsumer
 from monitor.live.live_hub import LiveHub
 from monitor.live.live_state import Delta
 
 NOWHERE = BusSettings(bootstrap_servers="127.0.0.1:1")
 LONGER_THAN_THE_TEST_S = 600.0
-
-
-@pytest.fixture
-def bus(tmp_path: Path) -> Iterator[BusSettings]:
-    broker = start_broker(tmp_path / "broker")
-    settings = BusSettings(bootstrap_servers=broker.bootstrap)
-    with closing(Admin(settings, client_id="test")) as admin:
-        admin.ensure_topics(TOPICS.values())
-    yield settings
-    broker.stop()
 
 
 def send(bus: BusSettings, *sent: Alarm) -> None:
