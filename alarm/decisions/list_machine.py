@@ -30,6 +30,7 @@ from alarm.decisions.requests import (
 from bus.client.model import ConsumedRecord, KeyedValue
 from bus.contracts.command_codes import CHUNK_MISSING, MANY_REMOVED, NO_SUCH_LIST
 from bus.contracts.commands import ANY_VERSION
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import ListCommand, ListRecord, base_key, change_key
 from bus.contracts.topics import CONTROL_LISTS, STATE_LISTS
 from bus.domain.command_error import CommandError, check_length
@@ -81,6 +82,7 @@ class ListMachine:
 
     requests_topic = CONTROL_LISTS
     state_topic = STATE_LISTS
+    asked_topics: tuple[str, ...] = ()
 
     def __init__(self, models: Models | None = None) -> None:
         """`models`: those of the site; without them, those that are known everywhere."""
@@ -180,13 +182,15 @@ def _check_sameness(record: ListRecord, before: ListRecord) -> None:
         what = "a gallery of faces" if before.is_gallery else "a list of plates"
         raise CommandError("list_id", f"this is {what}; end it first, or take another id",
                            "other_kind")  # fmt: skip
-    if record.base == before.base and _model_name(record) != _model_name(before):
+    if record.base == before.base and _compared_as(record) != _compared_as(before):
         raise CommandError("model", "a gallery of another model has other features",
                            "other_model")  # fmt: skip
 
 
-def _model_name(record: ListRecord) -> str:
-    return "" if record.model is None else record.model.name
+def _compared_as(record: ListRecord) -> FeatureModel | None:
+    """Its model, whatever the threshold."""
+    model = record.model
+    return None if model is None else msgspec.structs.replace(model, threshold=0.0)
 
 
 def _check_chunks(command: ListCommand, state: KnownLists, oldest_ms: int) -> None:

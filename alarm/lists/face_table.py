@@ -31,6 +31,7 @@ from alarm.lists.table_layout import TableError
 from alarm.rules.face_scores import Rows, nearest, rows_of, scores, squares_of
 from bus.contracts.feature_models import FeatureModel, Measure
 from bus.contracts.plate_lists import FaceLine
+from bus.domain.feature_models import is_feature
 
 _decode_line = msgspec.msgpack.Decoder(FaceLine).decode
 _FACES_AT_ONCE = 4_096
@@ -38,7 +39,7 @@ _FACES_AT_ONCE = 4_096
 
 def build_face_table(lines: Iterable[FaceLine], path: Path, model: FeatureModel) -> None:
     """Write the table of these lines to `path`, beside it first: a build that dies leaves none.
-    Raises OSError."""
+    Raises OSError, and `TableError` for a line whose feature is none of the model."""
     beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with beside.open("w+b") as file:
@@ -48,6 +49,8 @@ def build_face_table(lines: Iterable[FaceLine], path: Path, model: FeatureModel)
             squares: list[Rows] = []
             remaining = iter(lines)
             while block := list(islice(remaining, _FACES_AT_ONCE)):
+                if wrong := [one for one in block if not is_feature(one.feature, model)]:
+                    raise TableError(f"{wrong[0].entry} has no feature of {model.name}")
                 features = [line.feature for line in block]
                 rows = rows_of(features, model.dimensions, model.measure)
                 squares.append(squares_of(rows))
@@ -119,7 +122,7 @@ class FaceTable:
     def score(self, place: int, reading: Rows, measure: Measure) -> float:
         """Of one face. Raises `TableError`."""
         mapped = self._mapped or self._open()
-        return scores(mapped.rows[place : place + 1], reading, measure)[0]
+        return float(scores(mapped.rows[place : place + 1], reading, measure)[0])
 
     def place_of(self, entry: str) -> int | None:
         """Of an entry's line. Raises `TableError`."""

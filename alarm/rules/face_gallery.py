@@ -72,6 +72,7 @@ class FaceGallery:
         self.table = table
         self.added = added
         self.removed = removed
+        self._model_name = normal(model.name)
         self._answers: dict[str, FaceMatch | None] = {}
 
     @property
@@ -105,7 +106,10 @@ class FaceGallery:
 
     def compares(self, attributes: Mapping[str, str]) -> bool:
         """Whether a record has a feature of its model."""
-        return self._feature(attributes) is not None
+        if not self._is_of_model(attributes):
+            return False
+        text = attributes.get(FEATURE, "")
+        return text in self._answers or feature_of(text, self.model) is not None
 
     def prepare(self, records: Iterable[Mapping[str, str]]) -> None:
         """Answer for a batch with one product. Raises `TableError`."""
@@ -125,7 +129,7 @@ class FaceGallery:
     def find(self, attributes: Mapping[str, str]) -> FaceMatch | None:
         """The nearest face; None of a record without a feature of its model. Raises
         `TableError`."""
-        if normal(self.model.name) != attributes.get(FEATURE_MODEL, ""):
+        if not self._is_of_model(attributes):
             return None
         text = attributes.get(FEATURE, "")
         if text and text not in self._answers:
@@ -164,9 +168,12 @@ class FaceGallery:
         return FaceGallery, (self.record, self.model, self.table, self.added, self.removed)
 
     def _feature(self, attributes: Mapping[str, str]) -> bytes | None:
-        if normal(self.model.name) != attributes.get(FEATURE_MODEL, ""):
+        if not self._is_of_model(attributes):
             return None
         return feature_of(attributes.get(FEATURE, ""), self.model)
+
+    def _is_of_model(self, attributes: Mapping[str, str]) -> bool:
+        return self._model_name == attributes.get(FEATURE_MODEL, "")
 
     def _nearest(self, features: Sequence[bytes]) -> list[FaceMatch | None]:
         from alarm.rules.face_scores import nearest, rows_of
@@ -198,7 +205,7 @@ class FaceGallery:
         reading = rows_of([feature], model.dimensions, model.measure)[0]
         if line.entry in self.added:
             rows = rows_of([line.feature], model.dimensions, model.measure)
-            return scores(rows, reading, model.measure)[0]
+            return float(scores(rows, reading, model.measure)[0])
         place = self.table.place_of(line.entry)
         if place is None:
             raise ValueError(f"{line.entry} is in no base")

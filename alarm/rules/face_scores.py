@@ -102,23 +102,20 @@ def _margin(squares: Rows, readings: Rows) -> Rows:
 def _best(
     rows: Rows, places: NDArray[np.intp], reading: Rows, measure: Measure
 ) -> tuple[int, float]:
-    best: tuple[float, int] | None = None
-    sign = -1.0 if measure == "euclid" else 1.0
-    for begin in range(0, len(places), EXACT_AT_ONCE):
-        own = places[begin : begin + EXACT_AT_ONCE]
-        for place, score in zip(own, scores(rows[own], reading, measure), strict=True):
-            order = (-sign * score, int(place))
-            best = order if best is None else min(best, order)
-    if best is None:
-        raise ValueError("no row is given")
-    return best[1], -sign * best[0]
+    found = np.concatenate([
+        scores(rows[places[begin : begin + EXACT_AT_ONCE]], reading, measure)
+        for begin in range(0, len(places), EXACT_AT_ONCE)
+    ])  # fmt: skip
+    best = int(found.argmin() if measure == "euclid" else found.argmax())  # the first of several
+    return int(places[best]), float(found[best])
 
 
-def scores(rows: Rows, reading: Rows, measure: Measure) -> list[float]:
+def scores(rows: Rows, reading: Rows, measure: Measure) -> NDArray[np.float64]:
     """Of each row by itself, in 64 bits."""
     exact, own = rows.astype(np.float64), reading.astype(np.float64)
     if measure == "euclid":
         found = np.sqrt(((exact - own) ** 2).sum(axis=1))
     else:
         found = (exact * own).sum(axis=1)
-    return [round(float(one), DECIMALS) + 0.0 for one in found]
+    rounded: NDArray[np.float64] = np.round(found, DECIMALS) + 0.0  # no -0.0
+    return rounded

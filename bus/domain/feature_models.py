@@ -26,11 +26,18 @@ Models = Mapping[str, FeatureModel]
 """By name in comparable form."""
 _KNOWN = (
     FeatureModel(name="sface", dimensions=128, measure="cosine", threshold=0.363),
-    FeatureModel(name="dlib-resnet-v1", dimensions=128, measure="euclid", threshold=0.6),
+    FeatureModel(
+        name="dlib_face_recognition_resnet_model_v1", dimensions=128, measure="euclid",
+        threshold=0.6,
+    ),
     FeatureModel(name="city-face-128/1", dimensions=128, measure="cosine", threshold=0.6),
-)
-"""The thresholds of the first two are those that their authors publish; the third is the
-simulator's, whose captures of one face have 0.85 and of two people rarely 0.4."""
+)  # fmt: skip
+"""Thresholds as the authors publish them, each for whether two pictures show one person, by pairs
+of the data set LFW. `sface`: OpenCV's tutorial "DNN-based Face Detection And Recognition" (99.60 %;
+a distance of 1.128 between features of length 1 is the same threshold). dlib: its example
+`dnn_face_recognition_ex.cpp` (99.38 %). A gallery compares a capture with many people: the more it
+has, the more of these captures resemble somebody by chance. The last one is the simulator's, whose
+captures of one face have 0.85 and of two people rarely 0.4."""
 
 
 class FeatureModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,8 +58,8 @@ class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         for name, one in self.models.items():
             if not normal(name):
                 raise ValueError(f"models: {name!r} is no name")
-            if not math.isfinite(one.threshold):
-                raise ValueError(f"models: the threshold of {name!r} is no number")
+            if not is_threshold(one.threshold, one.measure):
+                raise ValueError(f"models: no score of {name!r} can be near {one.threshold:g}")
 
     def table(self) -> Models:
         """All models of the site."""
@@ -62,6 +69,13 @@ class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 name=name, dimensions=one.dimensions, measure=one.measure, threshold=one.threshold
             )
         return MappingProxyType(found)
+
+
+def is_threshold(threshold: float, measure: Measure) -> bool:
+    """Whether some scores are above it and some below."""
+    if not math.isfinite(threshold):
+        return False
+    return threshold >= 0 if measure == "euclid" else measure != "cosine" or abs(threshold) <= 1
 
 
 def feature_of(text: str, model: FeatureModel) -> bytes | None:

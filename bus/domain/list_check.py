@@ -7,7 +7,6 @@ decider's (`alarm.decisions.list_machine`).
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import FaceLine, ListCommand, ListLine, NamedChunk
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.command_error import CommandError, check_length
-from bus.domain.feature_models import Models, is_feature
+from bus.domain.feature_models import Models, is_feature, is_threshold
 from bus.domain.list_chunks import CHUNK_LINES
 from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, plate_key
 from bus.domain.rule_check import MAX_NAME_CHARACTERS
@@ -124,8 +123,9 @@ def checked_model(command: ListCommand, models: Models) -> FeatureModel | None:
     if (asked.dimensions, asked.measure) != (own.dimensions, own.measure):
         raise CommandError("model", f"here {own.name} has {own.dimensions} dimensions and is"
                            f" compared by {own.measure}", "other_model")  # fmt: skip
-    if not math.isfinite(asked.threshold):
-        raise CommandError("model", "a threshold is a number", "threshold")
+    if not is_threshold(asked.threshold, own.measure):
+        raise CommandError("model", f"{own.name} is compared by {own.measure}: no score can be near"
+                           f" {asked.threshold:g}", "threshold")  # fmt: skip
     return msgspec.structs.replace(own, threshold=asked.threshold)
 
 
