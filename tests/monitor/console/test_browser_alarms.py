@@ -144,7 +144,7 @@ def test_filters_and_groups_stand_in_the_address(console: ConsoleProcess, open_p
     page.locator("[data-filter=all_time]").click()
     page.goto(f"{console.url}/alarms?group=target")
     groups = page.locator(".nicegui-aggrid:visible .ag-center-cols-container .ag-row")
-    expect(groups).to_have_count(3)
+    expect(groups).to_have_count(4)
     shoot(page, console, "alarms-by-target")
     groups.first.locator(".ag-cell").nth(1).click()
     page.wait_for_function("() => location.search.includes('rule=') && !location.search.includes('group')")

@@ -34,7 +34,7 @@ def test_a_list_is_opened_and_asked_for_a_plate(
 
     page.goto(f"{console.url}/lists?list=wanted")
     expect(lines.locator(".ag-row", has_text="P13")).to_be_visible()
-    expect(lines).to_contain_text("特征模型 city-face-128/1，阈值 0.6")
+    expect(lines).to_contain_text("city-face-128/1，阈值 0.6")
     shoot(page, console, f"lists-faces-{width}")
     lines.get_by_label("在人脸库中查找编号").fill("P77")
     expect(row).to_have_count(1)
