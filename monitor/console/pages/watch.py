@@ -15,9 +15,11 @@ from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
 from bus.domain.rule_check import MAX_QUIET_S, RuleError
+from bus.domain.rule_values import PLATE
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import clock, parse_time
+from monitor.console.accepted_plates import AcceptedPlates
 from monitor.console.case_field import CaseField, asker
 from monitor.console.elements import paged_grid, panel, refresh_rows, source
 from monitor.console.expression_field import ExpressionField
@@ -81,7 +83,9 @@ class RuleForm:
                     t("watch.emergency_hours"), min=1, precision=0,
                     max=view.services.questions.policy.emergency_hours,
                 ).style("width: 150px")  # fmt: skip
-            self._where = ExpressionField(view)
+            self._where = ExpressionField(view, lambda: self._show_accepted())
+            self._accepted = AcceptedPlates(t)
+            self._plates.on_value_change(lambda: self._show_accepted())
             selection = PlaceSelection(view, self._where.add)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
@@ -183,6 +187,15 @@ class RuleForm:
         if not has_plate:
             self._plates.set_value("")
             self._add_feature()
+
+    def _show_accepted(self) -> None:
+        """Of what is typed, as far as it can be read."""
+        plates = values_of(self._plates.value or "", by_space=True)
+        typed = WatchCommand(
+            rule_id="", op="put", version=0, kind=self._kind.value,
+            match={PLATE: plates} if plates else {}, where=self._where.tree_or_none(),
+        )  # fmt: skip
+        self._accepted.show(tree_of(typed))
 
     def _match(self) -> dict[str, list[str]]:
         match: dict[str, list[str]] = {}
