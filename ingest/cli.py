@@ -191,12 +191,11 @@ def _tolerance(plate: str, text: str) -> SearchTolerance:
     if text not in SEARCH_TOLERANCES:
         known = ", ".join(filter(None, SEARCH_TOLERANCES))
         raise typer.BadParameter(f"{text!r} is not one of {known}", param_hint="--tolerance")
-    tolerance = cast("SearchTolerance", text)
     try:
-        tolerant_plate(plate, tolerance)
+        tolerant_plate(plate, text)
     except NotOnePlate as error:
         raise typer.BadParameter(str(error), param_hint="--plate") from None
-    return tolerance
+    return cast("SearchTolerance", text)
 
 
 def _moment(text: str, zone: str, option: str) -> int:
