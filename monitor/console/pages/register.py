@@ -95,6 +95,13 @@ class PlaceTable:
         ]
 
 
+_DROP_HERE = (
+    '<div class="q-uploader__title">{{ props.label }}</div>'
+    '<div style="display: none"><q-uploader-add-trigger /></div>'
+)
+"""Of the field for a file: its text, and the input that a browser opens."""
+
+
 class RegisterImportForm:
     """A file, what it would change or what is wrong in it, and a button that applies it.
 
@@ -116,6 +123,10 @@ class RegisterImportForm:
                 )  # fmt: skip
                 accepted = ",".join(f".{form}" for form in FORMATS)
                 self._upload.props(f'flat bordered accept="{accepted}"').classes("choose-file")
+                # The field's own button has no name, and the file input lies inside of it.
+                self._upload.add_slot("header", _DROP_HERE)
+                choose = ui.button(t("register.choose"), color=None).classes("header-button")
+                choose.on("click", js_handler=f"() => getElement({self._upload.id}).pickFiles()")
                 self._replace = ui.checkbox(t("register.replace"), on_change=self._try)
             self._tried = ui.element("div").style("display: grid; gap: 8px")
 

@@ -21,7 +21,13 @@ from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import clock, parse_time
 from monitor.console.accepted_plates import AcceptedPlates
 from monitor.console.case_field import CaseField, asker
-from monitor.console.elements import paged_grid, panel, refresh_rows, source
+from monitor.console.elements import (
+    named_dialog,
+    paged_grid,
+    panel,
+    refresh_rows,
+    source,
+)
 from monitor.console.expression_field import ExpressionField
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
@@ -29,7 +35,7 @@ from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.place_selection import PlaceSelection
 from monitor.console.plate_links import reading_chip, rule_fault
-from monitor.console.rows import Row, column, rule_text, severity_column, values_of
+from monitor.console.rows import DEED, Row, column, rule_text, severity_column, values_of
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import (
@@ -308,9 +314,10 @@ class RuleList:
         rule = view.live.rule(rule_id)
         if rule is None:
             return
-        with ui.dialog() as dialog, ui.card().classes("dialog-card"):
+        question = t("watch.remove_ask", name=rule.name)
+        with named_dialog(question) as dialog, ui.card().classes("dialog-card"):
             with ui.element("h2"):
-                ui.label(t("watch.remove_ask", name=rule.name))
+                ui.label(question)
             ui.label(rule_text(rule, t, view.services.site.zone)).classes("soft")
             with ui.element("div").classes("bar"):
                 ui.button(
@@ -367,14 +374,16 @@ def _columns(view: View) -> list[Row]:
     if view.may(ConsoleOperation.WATCH_WRITE):
         remove, narrow = json.dumps(t("watch.remove")), json.dumps(t("alarm.narrow"))
         columns.append({
-            "headerName": "", "colId": "narrow", "width": 84, "cellClass": "strong",
+            "headerName": t("alarm.narrow"), "colId": "narrow", "width": 96, "cellClass": "strong",
+            "context": DEED,
             ":valueGetter": f"params => params.data?.often_false ? {narrow} : ''",
         })  # fmt: skip
         columns.append(
             {
-                "headerName": "",
+                "headerName": t("watch.remove"),
                 "colId": "remove",
-                "width": 84,
+                "width": 96,
+                "context": DEED,
                 ":valueGetter": f"params => params.data ? {remove} : ''",
                 "cellClass": "bad",
             }
