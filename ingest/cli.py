@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -195,7 +195,7 @@ def _tolerance(plate: str, text: str) -> SearchTolerance:
         tolerant_plate(plate, text)
     except NotOnePlate as error:
         raise typer.BadParameter(str(error), param_hint="--plate") from None
-    return cast("SearchTolerance", text)
+    return text
 
 
 def _moment(text: str, zone: str, option: str) -> int:

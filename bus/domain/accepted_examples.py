@@ -70,7 +70,7 @@ def _examples_of(leaf: Leaf) -> list[str]:
             return _examples_of_pattern(text)
         case Substring(attribute=attribute, text=text) if attribute == PLATE:
             return _examples_of_pattern(f"{ANY_RUN}{text}{ANY_RUN}")
-        case OnList():
+        case OnList(attribute=attribute) if attribute == PLATE:
             return list(GROUPS)
     return []
 

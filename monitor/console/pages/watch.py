@@ -19,7 +19,6 @@ from bus.domain.rule_values import PLATE
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import clock, parse_time
-from monitor.console.accepted_plates import AcceptedPlates
 from monitor.console.case_field import CaseField, asker
 from monitor.console.elements import (
     named_dialog,
@@ -36,6 +35,7 @@ from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.place_selection import PlaceSelection
 from monitor.console.plate_links import reading_chip, rule_fault
 from monitor.console.rows import DEED, Row, column, rule_text, severity_column, values_of
+from monitor.console.rule_examples import RuleExamples
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import (
@@ -90,7 +90,7 @@ class RuleForm:
                     max=view.services.questions.policy.emergency_hours,
                 ).style("width: 150px")  # fmt: skip
             self._where = ExpressionField(view, lambda: self._show_accepted())
-            self._accepted = AcceptedPlates(t)
+            self._accepted = RuleExamples(t)
             self._plates.on_value_change(lambda: self._show_accepted())
             selection = PlaceSelection(view, self._where.add)
             self._features = ui.element("div").style("display: grid; gap: 6px")

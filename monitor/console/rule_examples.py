@@ -11,7 +11,7 @@ from monitor.i18n import Texts
 MOST_SHOWN = 12  # conditions; a person reads no more
 
 
-class AcceptedPlates:
+class RuleExamples:
     """A list below the fields of a rule; nothing where no condition is one of similar plates."""
 
     def __init__(self, t: Texts) -> None:
