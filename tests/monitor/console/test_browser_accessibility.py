@@ -27,11 +27,10 @@ MORE = {
     "records open": "records?record=r-000001", "alarms open": f"alarms?alarm={ALARM}", "login": "login",
     "account": "account", "records near": "records?plate=浙A12345&tolerance=distance+1",
     "map plate": "map?plate=浙AWL999", "watch plate": "watch?plate=~浙A8D345&kind=vehicle",
-    "no page": "nothing-here", "wrong": "latency?day=yesterday", "rejected open": "quality?span=day&reason=bad-time",
+    "no page": "nothing-here", "wrong": "latency?day=yesterday", "rejected": "quality?span=day&reason=bad-time",
 }  # fmt: skip
 """Beside the pages of the navigation: what is opened in them, and those that have no place there."""
 AT_PAGES = {**{name: name for name in PAGES}, **MORE}
-FROM_WIDTH = 700
 
 
 def _may_see(role: AccountRole, name: str) -> bool:
@@ -87,7 +86,7 @@ def open_settled(page: Page, console: ConsoleProcess, name: str) -> None:
     alarm = alarms(console.started_ms)[0].alarm_id
     page.goto(f"{console.url}/{quote(AT_PAGES[name].replace(ALARM, quote(alarm, safe='')), safe='?&=%/+')}")
     page.wait_for_selector("h1")
-    if name.endswith(" open") and name != "rejected open":
+    if name.endswith(" open"):
         page.wait_for_selector(".detail dl")
     page.wait_for_function(SETTLED, timeout=2 * PATIENCE_MS)
 
