@@ -19,6 +19,7 @@ from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
 from bus.domain.visibility import Viewer
 from bus.notify.acknowledgements import Acknowledgements
+from bus.notify.notice_plan import ALARMS_A_MINUTE
 from bus.runtime.tasks import RequestFailures
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
@@ -156,6 +157,7 @@ def build_services(
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
+    alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
@@ -200,6 +202,7 @@ def build_services(
             now_ms,
             rows=console.live_rows,
             decoded_per_second=console.decoded_per_second,
+            alarms_a_minute=alarms_a_minute,
         ),
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
         latency_totals=LatencyTotals(),
