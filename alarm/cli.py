@@ -23,7 +23,6 @@ from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
 from alarm.proposals_cli import list_proposed, withdraw
 from alarm.rules import RuleSet
-from alarm.rules.references import references_of
 from alarm.shell_asker import ISSUER, CaseOption, ReasonOption, shell_user
 from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
@@ -151,7 +150,6 @@ def add(
     check_options(command)
     warn_if_unindexed(command)
     warn_of_places(ctx, command, CLIENT_ID)
-    _warn_of_missing_lists(ctx, command)
     answer = request_answer(ctx, command, as_json=as_json)
     waits = answer.state == "proposed"
     if as_json:
@@ -180,21 +178,6 @@ def rule_of_options(
         match=conditions(plate or (), match or (), is_needed=not where.strip()),
         where=tree_of_text(ctx, where, kind),
     )
-
-
-def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
-    """It may be imported later; a list whose id is misspelt means nobody."""
-    named = references_of(command.where)
-    if not named:
-        return
-    lists = _rules(ctx).references.lists
-    missing = sorted(one.id for one in named if one.id not in lists)
-    if missing:
-        typer.echo(
-            f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"
-            " negation is met; see: databus lists show",
-            err=True,
-        )
 
 
 def check_options(command: WatchCommand) -> None:

@@ -1,14 +1,17 @@
-"""Texts of the lists of plates. The same keys in both languages."""
+"""Texts of the lists of plates and galleries of faces. The same keys in both languages."""
 
 from __future__ import annotations
 
 ZH: dict[str, str] = {
-    "nav.lists": "车牌名单",
+    "nav.lists": "布控名单",
     "lists.in_force": "在用名单",
     "lists.none": "没有在用名单。导入：databus lists import 文件 --list 标识 --name 名称",
     "lists.lines": "行",
     "lists.find": "在名单中查找车牌",
     "lists.find_hint": "按名单自身的容差查找；留空显示全部行",
+    "lists.find_entry": "在人脸库中查找编号",
+    "lists.find_entry_hint": "须完整填写；留空显示全部人脸",
+    "lists.model": "特征模型 {model}，阈值 {threshold}",
     "lists.open": "点击一份名单以查看其各行",
     "lists.gone": "名单 {list} 不在用",
     "lists.unavailable": "名单暂不可读取",
@@ -39,16 +42,27 @@ ZH: dict[str, str] = {
     "detail.listed_line": "名单第 {line} 行：{plate}",
     "detail.listed_version": "名单版本",
     "detail.listed_note": "名单备注",
+    "column.face_entry": "编号",
+    "detail.gallery": "人脸库",
+    "detail.face_entry": "人脸编号",
+    "detail.face_resemblance": "相似度",
+    "detail.face_score": "{score}（阈值 {threshold}，模型 {model}，{measure}）",
+    "measure.cosine": "余弦",
+    "measure.inner product": "内积",
+    "measure.euclid": "欧氏距离，越小越像",
     "detail.listed_overdue": "该名单逾期未更新",
 }
 EN: dict[str, str] = {
-    "nav.lists": "Plate lists",
+    "nav.lists": "Lists",
     "lists.in_force": "Lists in force",
     "lists.none": "No list is in force. Import one: "
     "databus lists import FILE --list ID --name NAME",
     "lists.lines": "Lines",
     "lists.find": "Find a plate on the list",
     "lists.find_hint": "As tolerant as the list is; empty shows all lines",
+    "lists.find_entry": "Find an entry of the gallery",
+    "lists.find_entry_hint": "The whole entry; empty shows all faces",
+    "lists.model": "model {model}, threshold {threshold}",
     "lists.open": "Click a list to see its lines",
     "lists.gone": "The list {list} is not in force",
     "lists.unavailable": "The lists cannot be read just now",
@@ -79,5 +93,13 @@ EN: dict[str, str] = {
     "detail.listed_line": "line {line} of the list: {plate}",
     "detail.listed_version": "Version of the list",
     "detail.listed_note": "Note of the list",
+    "column.face_entry": "Entry",
+    "detail.gallery": "Gallery",
+    "detail.face_entry": "Face",
+    "detail.face_resemblance": "Resemblance",
+    "detail.face_score": "{score} (threshold {threshold}, model {model}, {measure})",
+    "measure.cosine": "cosine",
+    "measure.inner product": "inner product",
+    "measure.euclid": "Euclidean distance, smaller is nearer",
     "detail.listed_overdue": "This list has not been renewed in time",
 }

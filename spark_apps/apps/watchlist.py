@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,10 +21,11 @@ from msgspec.structs import astuple
 
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
+from alarm.rules.verdict import proofs_of
 from alarm.watchlist_reader import WatchlistReader
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
-from bus.contracts.topics import EVENT_CANDIDATE
+from bus.contracts.topics import DATA_FACE, EVENT_CANDIDATE
 from bus.domain.kinds import KIND_OF_TOPIC, MATCHED_TOPICS, WIRE_KEYS
 from bus.domain.rule_values import attributes_from
 from bus.runtime import wall_clock
@@ -48,6 +50,9 @@ from spark_apps.tasks.list_tables import open_tables
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+MATCHED_AT_ONCE = 100
+"""Messages whose faces are compared with a gallery by one product."""
 
 
 class Watchlist:
@@ -146,16 +151,29 @@ def candidates(
     """Every matching (record, rule); nothing is decoded while no rule is in force."""
     if not len(rules):
         return
-    for message in messages:
-        yield from _of_message(rules, message, zone, clock)
+    remaining = iter(messages)
+    while part := list(islice(remaining, MATCHED_AT_ONCE)):
+        read = [
+            (one, _attributes(kind, rules.names.get(kind, frozenset()), one.value))
+            for one in part for kind in (KIND_OF_TOPIC[one.topic],)
+        ]  # fmt: skip
+        faces = [own for one, own in read if one.topic == DATA_FACE and own is not None]
+        if faces:
+            rules.prepare(KIND_OF_TOPIC[DATA_FACE], faces)
+        for message, attributes in read:
+            if attributes is not None:
+                yield from _of_message(rules, message, attributes, zone, clock)
 
 
 def _of_message(
-    rules: RuleSet, message: StreamMessage, zone: str, clock: ClockLimits
+    rules: RuleSet,
+    message: StreamMessage,
+    attributes: dict[str, str],
+    zone: str,
+    clock: ClockLimits,
 ) -> Iterator[Candidate]:
     kind = KIND_OF_TOPIC[message.topic]
-    attributes = _attributes(kind, rules.names.get(kind, frozenset()), message.value)
-    if attributes is None or not rules.may_match(kind, attributes):
+    if not rules.may_match(kind, attributes):
         return
     row = normalise(message.value, kind, envelope_of(message, clock), None, zone)
     if not isinstance(row, RecordRow):
@@ -170,6 +188,7 @@ def _of_message(
             captured_at_ms=row.captured_at_ms,
             record=row.body.decode("utf-8"),
             source=message.source or "",
+            faces=proofs_of(rule, attributes, rules.references),
         )
 
 
