@@ -1,6 +1,7 @@
 """The commands `lists`: put a file of plates into force, show lists, change lines, end one.
 
-A list counts as in force, or as ended, only when the site's decider has answered so.
+A list counts as in force, as proposed, or as ended, only when the site's decider has answered so.
+Who approves or rejects needs an account, which `deploy` asks for (`deploy.product.lists_cli`).
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from alarm.lists.importer import (
 )
 from alarm.lists.list_file import ListFileError
 from alarm.lists.lists_topic import CatchUpTimeout, read_lists
+from alarm.lists.proposals_cli import list_proposed, withdraw
 from alarm.rules import attributes_of
 from alarm.shell_asker import ISSUER, CaseOption
 from bus.cli.show import AsJson, Yes, screen
+from bus.contracts.commands import CommandAnswer
 from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import (
     GALLERY_KIND,
@@ -71,8 +74,8 @@ _FACE_ALARMS_HELP = "Each face that resembles one is an alarm; no: rules refer t
 _ALARMS_HELP = "Each passing plate of the list is an alarm; no: rules refer to it only."
 
 
-def mount(app: typer.Typer) -> None:
-    """Add the group."""
+def lists_commands() -> typer.Typer:
+    """The group, without what asks for an account."""
     lists = typer.Typer(
         help="Lists of plates and galleries of faces: import, change and end them.",
         no_args_is_help=True,
@@ -85,7 +88,9 @@ def mount(app: typer.Typer) -> None:
     lists.command("import-faces")(import_faces)
     lists.command("add-face")(add_face)
     lists.command("remove-face")(remove_face)
-    app.add_typer(lists, name="lists")
+    lists.command("proposed")(list_proposed)
+    lists.command("withdraw")(withdraw)
+    return lists
 
 
 def import_list(
@@ -145,7 +150,7 @@ def import_list(
     if as_json:
         _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
     else:
-        typer.echo(f"{list_id} is in force: {read.line_count} lines")
+        _say_done(answer, f"{list_id} is in force: {read.line_count} lines")
 
 
 def import_faces(
@@ -207,7 +212,7 @@ def import_faces(
     if as_json:
         _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
     else:
-        typer.echo(f"{list_id} is in force: {read.line_count} faces")
+        _say_done(answer, f"{list_id} is in force: {read.line_count} faces")
 
 
 def show_lists(
@@ -418,10 +423,18 @@ def _request_change(ctx: typer.Context, command: ListCommand, done: str, *, as_j
     if as_json:
         typer.echo(json.dumps(msgspec.to_builtins(answer), ensure_ascii=False))
     else:
-        typer.echo(done)
+        _say_done(answer, done)
     if record is not None and record.changed_lines >= MANY_CHANGED_LINES:
         typer.echo(f"{record.changed_lines} lines have changed since the list was imported: "
                    "import it again soon", err=True)  # fmt: skip
+
+
+def _say_done(answer: CommandAnswer, done: str) -> None:
+    """What was asked for; where it waits, that it does."""
+    if answer.state == "proposed":
+        approval = f"databus lists approve {answer.key}"
+        done = f"{answer.key}: this is proposed and waits for an approval: {approval}"
+    typer.echo(done)
 
 
 def _put_command(
