@@ -74,7 +74,9 @@ def check_list_proposal(
         )  # fmt: skip
 
 
-def check_list_settling(command: ListCommand, waiting: ListProposal) -> None:
+def check_list_settling(
+    command: ListCommand, waiting: ListProposal, policy: PolicySettings
+) -> None:
     """Whether the asker may approve, reject or withdraw just this. Raises `CommandError`."""
     is_own = _person(command.asked_by) == _person(waiting.proposed_by)
     if command.op == "withdraw" and not is_own:
@@ -85,6 +87,8 @@ def check_list_settling(command: ListCommand, waiting: ListProposal) -> None:
         raise CommandError("account", "who approves or rejects says as whom", NO_ACCOUNT)
     if command.op == "approve" and is_own:
         raise CommandError("account", "nobody approves what he has proposed himself", OWN_PROPOSAL)
+    if command.op == "approve" and policy.requires_reason and not command.reason.strip():
+        raise CommandError("reason", "this site asks for a reason: say why", NO_REASON)
     if command.op == "reject" and not command.reason.strip():
         raise CommandError("reason", "say why it is rejected: its author reads it", NO_REASON)
     is_named = command.op == "approve" or command.text_sha256

@@ -141,7 +141,7 @@ class ListMachine:
         waiting = state.waiting_for(command.list_id, now_ms)
         if action in ("approve", "reject", "withdraw"):
             assert waiting is not None
-            check_list_settling(command, waiting)
+            check_list_settling(command, waiting, self._policy)
         settled = tuple(map(recorded_beside, settled_list(request, state, now_ms)))
         if action in ("reject", "withdraw"):
             version = state.proposals.next_version(command.list_id, now_ms)

@@ -34,7 +34,7 @@ from alarm.lists.list_file import ListFileError
 from alarm.lists.lists_topic import CatchUpTimeout, read_lists
 from alarm.lists.proposals_cli import list_proposed, withdraw
 from alarm.rules import attributes_of
-from alarm.shell_asker import ISSUER, CaseOption
+from alarm.shell_asker import ISSUER, CaseOption, shell_user
 from bus.cli.show import AsJson, Yes, screen
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.feature_models import FeatureModel
@@ -136,7 +136,7 @@ def import_list(
         record, difference = importer.compare(list_id, read)
         command = msgspec.structs.replace(
             _put_command(list_id, record, text, difference),
-            author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+            author=shell_user(), issuer=ISSUER, reason=reason, case=case,
         )  # fmt: skip
         outcome = outcome_of(list_id, read, difference, command)
         if dry_run:
@@ -198,7 +198,7 @@ def import_faces(
         record, difference = importer.compare(list_id, read)
         command = msgspec.structs.replace(
             _put_command(list_id, record, text, difference, _limited(known, record, threshold)),
-            author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+            author=shell_user(), issuer=ISSUER, reason=reason, case=case,
         )  # fmt: skip
         outcome = outcome_of(list_id, read, difference, command)
         if dry_run:
@@ -261,7 +261,7 @@ def add_line(
         raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
     line = ListLine(0, _plate(plate), note, day)
     command = ListCommand(
-        list_id=list_id, op="change", put_lines=(line,), author=ISSUER, issuer=ISSUER,
+        list_id=list_id, op="change", put_lines=(line,), author=shell_user(), issuer=ISSUER,
         reason=reason, case=case,
     )  # fmt: skip
     _change(ctx, command, f"{line.plate} is on {list_id}", as_json=as_json)
@@ -287,7 +287,7 @@ def remove_line(
     if missing:
         fail(f"not on {list_id}: {', '.join(sorted(missing))}")
     command = ListCommand(
-        list_id=list_id, op="change", removed_plates=wanted, author=ISSUER, issuer=ISSUER,
+        list_id=list_id, op="change", removed_plates=wanted, author=shell_user(), issuer=ISSUER,
         reason=reason, case=case, confirms_removal=yes, seen_version=record.version,
     )  # fmt: skip
     _change(ctx, command, f"{', '.join(wanted)} off {list_id}", as_json=as_json)
@@ -318,7 +318,7 @@ def add_face(
         )
     command = ListCommand(
         list_id=list_id, op="change", put_faces=(FaceLine(0, entry, note, day, feature),),
-        author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+        author=shell_user(), issuer=ISSUER, reason=reason, case=case,
     )  # fmt: skip
     _change_faces(ctx, command, model, f"{entry} is in {list_id}", as_json=as_json)
 
@@ -343,7 +343,7 @@ def remove_face(
     if missing:
         fail(f"not in {list_id}: {', '.join(sorted(missing))}")
     command = ListCommand(
-        list_id=list_id, op="change", removed_plates=wanted, author=ISSUER, issuer=ISSUER,
+        list_id=list_id, op="change", removed_plates=wanted, author=shell_user(), issuer=ISSUER,
         reason=reason, case=case, confirms_removal=yes, seen_version=record.version,
     )  # fmt: skip
     _change_faces(ctx, command, found[0].model, f"{', '.join(wanted)} out of {list_id}",
@@ -356,7 +356,7 @@ def end_list(
 ) -> None:  # fmt: skip
     """End a list: none of its plates or faces is looked for any more."""
     command = ListCommand(
-        list_id=list_id, op="remove", author=ISSUER, issuer=ISSUER, reason=reason, case=case
+        list_id=list_id, op="remove", author=shell_user(), issuer=ISSUER, reason=reason, case=case
     )
     with closing(_importer(ctx)) as importer:
         answer = accepted(ctx, lambda: importer.request(command), as_json=as_json)

@@ -116,12 +116,13 @@ def test_a_proposed_change_is_put_beside_the_lines_when_it_is_approved() -> None
     assert all(key in world.known.chunks for key in named_keys(world.in_force))
 
 
-def test_nobody_approves_his_own_list_nor_another_text_nor_without_saying_why_it_is_refused() -> None:
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_nobody_settles_his_own_list_nor_another_text_nor_without_saying_why(is_refused: bool) -> None:
     world = in_state(ListState.PROPOSED)
     asked = {
         OWN_PROPOSAL: settle(world, "approve", account=" LI "),
         OTHER_TEXT: settle(world, "approve", text_sha256="0" * 64),
-        NO_REASON: settle(world, "reject", reason=" "),
+        NO_REASON: settle(world, "reject", reason=" ") if is_refused else settle(world, "approve", reason=""),
         NOT_OWN_PROPOSAL: settle(world, "withdraw"),
         PROPOSAL_WAITS: propose(world, account="sun"),
     }
