@@ -37,6 +37,7 @@ from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
 from monitor.api.list_changes import list_change_routes
+from monitor.api.list_proposals import list_proposal_routes
 from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
@@ -80,6 +81,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         question_routes(services),
         plate_list_routes(services),
         list_change_routes(services),
+        list_proposal_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
