@@ -31,7 +31,7 @@ ZH: dict[str, str] = {
     "lists.added": "新增 {count}",
     "lists.removed": "移除 {count}",
     "lists.changed": "更改 {count}",
-    "lists.examples": "（{plates}）",
+    "lists.examples": "（如 {plates}）",
     "lists.many": "将移除现有 {before} 行中的 {removed} 行，确属本意",
     "lists.import_now": "导入",
     "lists.waits_note": "导入后须由他人审批方可生效；已登记的来源账号除外",
@@ -138,7 +138,7 @@ EN: dict[str, str] = {
     "lists.added": "{count} added",
     "lists.removed": "{count} removed",
     "lists.changed": "{count} changed",
-    "lists.examples": " ({plates})",
+    "lists.examples": " (as {plates})",
     "lists.many": "{removed} of {before} lines in force go, and this is meant",
     "lists.import_now": "Import",
     "lists.waits_note": "In force when another person has approved it, unless you are the list's"
