@@ -388,11 +388,18 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         raised.strftime("%Y-%m-%d %H:%M:%S"),
         alarm.severity,
         alarm.rule_name or alarm.rule_id,
-        plate_text(alarm.plate_number) + _meant(alarm),
+        _target(alarm),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
         f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
+
+
+def _target(alarm: Alarm) -> str:
+    """The plate, or the face of a gallery."""
+    if alarm.resembled is not None:
+        return f"{alarm.resembled.entry}, score {alarm.resembled.score:.3f}"
+    return plate_text(alarm.plate_number) + _meant(alarm)
 
 
 def _meant(alarm: Alarm) -> str:

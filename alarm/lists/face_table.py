@@ -105,6 +105,11 @@ class FaceTable:
         """Whether its file is mapped here."""
         return self._mapped is not None
 
+    @property
+    def dimensions(self) -> int:
+        """Numbers of a feature. Raises `TableError`."""
+        return (self._mapped or self._open()).header.dimensions
+
     def use(self, other: FaceTable) -> None:
         """From now on what that one has opened, in whatever file: it has the same content. Raises
         `TableError` where it has not."""

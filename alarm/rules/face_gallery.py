@@ -104,9 +104,13 @@ class FaceGallery:
         place = None if entry in self.removed else self.table.place_of(entry)
         return None if place is None else self.table.lines(place, 1)[0]
 
+    def is_of_model(self, attributes: Mapping[str, str]) -> bool:
+        """Whether a record names its model."""
+        return self._model_name == attributes.get(FEATURE_MODEL, "")
+
     def compares(self, attributes: Mapping[str, str]) -> bool:
         """Whether a record has a feature of its model."""
-        if not self._is_of_model(attributes):
+        if not self.is_of_model(attributes):
             return False
         text = attributes.get(FEATURE, "")
         return text in self._answers or feature_of(text, self.model) is not None
@@ -129,7 +133,7 @@ class FaceGallery:
     def find(self, attributes: Mapping[str, str]) -> FaceMatch | None:
         """The nearest face; None of a record without a feature of its model. Raises
         `TableError`."""
-        if not self._is_of_model(attributes):
+        if not self.is_of_model(attributes):
             return None
         text = attributes.get(FEATURE, "")
         if text and text not in self._answers:
@@ -168,12 +172,9 @@ class FaceGallery:
         return FaceGallery, (self.record, self.model, self.table, self.added, self.removed)
 
     def _feature(self, attributes: Mapping[str, str]) -> bytes | None:
-        if not self._is_of_model(attributes):
+        if not self.is_of_model(attributes):
             return None
         return feature_of(attributes.get(FEATURE, ""), self.model)
-
-    def _is_of_model(self, attributes: Mapping[str, str]) -> bool:
-        return self._model_name == attributes.get(FEATURE_MODEL, "")
 
     def _nearest(self, features: Sequence[bytes]) -> list[FaceMatch | None]:
         from alarm.rules.face_scores import nearest, rows_of

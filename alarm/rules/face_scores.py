@@ -3,7 +3,8 @@ score of those that may be it. Pure; whoever imports it loads NumPy.
 
 In: rows and readings of one model. Out: per reading the nearest row and its score, to six decimals.
 Never: another answer than scoring each row by itself in 64 bits would give: a row whose rounded
-product is within twice the error of the largest is scored again.
+product is within twice the error of the largest is scored again; more than one thread of BLAS in
+a process that imports this.
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from bus.contracts.feature_models import Measure
+
+threadpool_limits(limits=1, user_api="blas")
+"""Here, because every process that multiplies faces comes by here, whoever starts it and whatever
+loaded NumPy before. Drivers, executors and dispatchers share the cores already; a product that
+takes all of them makes the others wait."""
 
 Rows: TypeAlias = NDArray[np.float32]
 DECIMALS = 6

@@ -6,6 +6,7 @@ In: `WatchCommand`s in any order, the attributes of records. Out: the rules that
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from alarm.rules.matcher import Matcher, Rule
 from alarm.rules.newest import accepted
 from alarm.rules.plate_lists import rule_of_list
 from alarm.rules.references import NO_REFERENCES, Reference, References, references_of
+from alarm.rules.uncompared_faces import uncompared_faces
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import TimeWindow
 from bus.contracts.plate_lists import LIST_RULE
@@ -111,12 +113,18 @@ class RuleSet:
         found = (self.rules[one] for one in self.matcher.candidates(kind, attributes))
         return any(rule.asks_times or rule.condition.is_met(attributes) for rule in found)
 
-    def prepare(self, kind: str, records: Sequence[Mapping[str, str]]) -> None:
-        """Answer what a batch of records will be asked together; `match` is right without it."""
-        if FEATURE in self.names.get(kind, ()):
-            for gallery in self.references.galleries.values():
-                if Reference("list", gallery.list_id) in self.matcher.referred:
-                    gallery.prepare(records)
+    def prepare(self, kind: str, records: Sequence[Mapping[str, str]]) -> Counter[str]:
+        """Answer what a batch of records will be asked together; `match` is right without it. How
+        many of them no gallery can be compared with, by reason (`uncompared_faces`)."""
+        if FEATURE not in self.names.get(kind, ()):
+            return Counter()
+        galleries = [
+            one for one in self.references.galleries.values()
+            if Reference("list", one.list_id) in self.matcher.referred
+        ]  # fmt: skip
+        for gallery in galleries:
+            gallery.prepare(records)
+        return uncompared_faces(galleries, records)
 
     def __len__(self) -> int:
         return len(self.rules)

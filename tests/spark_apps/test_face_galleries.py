@@ -25,13 +25,20 @@ def seen(number: int, noise: float = 0.3) -> str:
     return text_of(feature(unit(64, number) + noise * unit(64, 99_999)))
 
 
+def uncompared(driver: DriverProcess) -> dict[str, float]:
+    name = "databus_streams_uncompared_faces_total"
+    found = driver.metrics()
+    reasons = ("other model", "no feature")
+    return {one: found.get(f'{name}{{reason="{one}"}}', 0) for one in reasons}
+
+
 @OURS
 @pytest.mark.parametrize("work_in", ["driver", "executors"], indirect=True)
 def test_a_gallery_is_compared_as_it_was_when_the_record_was_produced(
     driver: DriverProcess,
 ) -> None:
-    """Its base, then a change of it between two batches; a capture that resembles nobody enough,
-    and one of another model, are no hits."""
+    """Its base, then a change of it between two batches; a capture that resembles nobody enough is
+    no hit, and one of another model or without a feature is none either, and counted."""
     driver.put_gallery("wanted", MODEL, FACES)
     driver.send_face(1, seen(7), MODEL.name)
     driver.send_face(2, seen(7, noise=2), MODEL.name)
@@ -42,6 +49,7 @@ def test_a_gallery_is_compared_as_it_was_when_the_record_was_produced(
     driver.start("watchlist")
     expected = {("list/wanted", "id-1"): 1}
     driver.until(found_by(driver), expected)
+    driver.until(lambda: uncompared(driver), {"other model": 1, "no feature": 1})
 
     added = {"P5000": feature(unit(64, 5_000))}
     driver.put_gallery("wanted", MODEL, FACES, added=added, removed=["P7"], version=2)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,6 +34,7 @@ from bus.domain.expressions.tree import ExpressionError
 from tests.alarm.lists.made_galleries import EIGHT, feature, made_gallery, text_of, unit
 from tests.alarm.lists.made_lists import VERSION
 
+PROJECT = Path(__file__).parents[3]
 KIND = "face"
 DIMENSIONS = 4
 WANTED, STRANGER = feature(unit(8, 1)), feature(-unit(8, 2))
@@ -181,6 +186,22 @@ def test_what_is_no_feature_of_the_model_meets_neither_the_leaf_nor_its_negation
     assert met(rules, message) == []
 
 
+def test_faces_that_no_gallery_can_be_compared_with_are_counted(tmp_path: Path) -> None:
+    """Once each, whatever the number of galleries; not where no rule asks for one."""
+    messages = [
+        message_of(WANTED), message_of(WANTED, "another"), message_of(WANTED[:-4]), message_of(WANTED, ""),
+        {"人脸特征": "识别异常", "特征模型": EIGHT.name}, {},
+    ]  # fmt: skip
+    records = [attributes_of(KIND, one) for one in messages]
+    references = galleries_of(
+        made_gallery(tmp_path, "wanted", {"P7": WANTED}), made_gallery(tmp_path, "lost", {"P8": STRANGER})
+    )
+    rules = compile_rules([], references)
+    assert rules.prepare(KIND, records) == {"other model": 2, "no feature": 1}
+    staff = made_gallery(tmp_path, "staff", {"P7": WANTED}, alarms=False)
+    assert compile_rules([], galleries_of(staff)).prepare(KIND, records) == {}
+
+
 def test_the_name_of_a_model_is_compared_as_other_values_are(tmp_path: Path) -> None:
     rules = compile_rules([], galleries_of(made_gallery(tmp_path, "wanted", {"P7": WANTED})))
     assert met(rules, message_of(WANTED, " EIGHT/1")) == ["list/wanted"]
@@ -310,6 +331,44 @@ def test_explaining_names_the_nearest_face_and_a_gallery_that_is_not_in_force(
     assert near.face.line.entry == "P7"
     assert missing.answer is None
     assert missing.is_missing
+
+
+_SCORING_PROCESS = """
+import json, pickle, sys
+import numpy
+from threadpoolctl import threadpool_info
+def threads():
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+before = threads()
+with open(sys.argv[1], "rb") as file:
+    gallery, attributes = pickle.load(file)
+print(json.dumps([before, gallery.find(attributes).line.entry, threads()]))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_scores_faces_multiplies_in_one_thread(tmp_path: Path) -> None:
+    """As an executor: NumPy was loaded by something else, and the gallery comes pickled."""
+    gallery = made_gallery(tmp_path, "wanted", {"P7": WANTED, "P8": STRANGER})
+    sent = tmp_path / "sent"
+    sent.write_bytes(pickle.dumps((gallery, attributes_of(KIND, message_of(WANTED)))))
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": str(PROJECT)}
+    found = subprocess.run(
+        [sys.executable, "-c", _SCORING_PROCESS, str(sent)], env=environment, cwd=tmp_path,
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    before, entry, after = json.loads(found.stdout)
+    assert (entry, after) == ("P7", [1])
+    assert before == [min(2, len(os.sched_getaffinity(0)))], "it would have had more"
+
+
+def test_a_base_with_what_is_no_feature_of_its_model_is_not_built(tmp_path: Path) -> None:
+    """Whoever wrote its chunks: the gallery is told to have a problem, and others go on."""
+    for wrong in (WANTED[:-4], feature([float("nan")] * 8), feature([0.0] * 8)):
+        with pytest.raises(TableError, match=r"P8 has no feature of eight/1"):
+            made_gallery(tmp_path, "wanted", {"P7": WANTED, "P8": wrong})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_damaged_table_is_not_opened(tmp_path: Path) -> None:
