@@ -35,12 +35,12 @@ def test_a_topic_is_created_grown_and_deleted_and_none_of_the_products_own(
     bus_page(page, console, "zh", AccountRole.OPERATIONS)
     topics, create = page.get_by_label("主题", exact=True), page.get_by_role("button", name="新建主题")
     name = topics.and_(page.locator("input"))
-    name.fill("site.reports")
-    page.get_by_label("分区数", exact=True).fill("2")
+    name.fill("a.reports")
+    page.get_by_label("分区", exact=True).fill("2")
     create.click()
-    row = page.locator(ROW, has_text="site.reports")
+    row = page.locator(ROW, has_text="a.reports")
     expect(row).to_be_visible(timeout=WAIT_MS)
-    for wrong, says in (("site.reports", "已有同名主题"), ("control.mine", "产品、节点或镜像自身的主题"), ("a b", "名称只能用")):
+    for wrong, says in (("a.reports", "已有同名主题"), ("control.mine", "产品、节点或镜像自身的主题"), ("a b", "名称只能用")):
         name.fill(wrong)
         create.click()
         expect(page.get_by_text(says).first).to_be_visible(timeout=WAIT_MS)
@@ -51,31 +51,31 @@ def test_a_topic_is_created_grown_and_deleted_and_none_of_the_products_own(
     dialog = page.locator(".dialog-card")
     dialog.get_by_label("分区数增至").fill("5")
     dialog.get_by_role("button", name="增加分区").click()
-    expect(page.get_by_text("主题 site.reports 已有 5 个分区").first).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("主题 a.reports 已有 5 个分区").first).to_be_visible(timeout=WAIT_MS)
     admin = Admin(BusSettings(bootstrap_servers=console.bootstrap), client_id="check")
     try:
-        described = admin.describe_topic("site.reports")
+        described = admin.describe_topic("a.reports")
         assert len(described.partitions) == 5
         assert described.configs["retention.ms"] == str(7 * 86_400_000)
         expect(dialog).to_have_count(0, timeout=WAIT_MS)
         row.locator(".ag-cell").first.click()
         delete = dialog.get_by_role("button", name="删除主题")
         expect(delete).to_be_disabled(timeout=WAIT_MS)
-        dialog.get_by_label("再次输入主题名称").fill("site.report")
+        dialog.get_by_label("再次输入主题名称").fill("a.report")
         expect(delete).to_be_disabled(timeout=WAIT_MS)
-        dialog.get_by_label("再次输入主题名称").fill("site.reports")
+        dialog.get_by_label("再次输入主题名称").fill("a.reports")
         shoot(page, console, "topic-deletion")
         delete.click()
-        expect(page.get_by_text("主题 site.reports 已删除").first).to_be_visible(timeout=WAIT_MS)
+        expect(page.get_by_text("主题 a.reports 已删除").first).to_be_visible(timeout=WAIT_MS)
         expect(row).to_have_count(0, timeout=WAIT_MS)
-        assert "site.reports" not in admin.topic_names()
+        assert "a.reports" not in admin.topic_names()
     finally:
         admin.close()
     page.locator(ROW, has_text="data.vehicle").first.locator(".ag-cell").first.click()
     expect(dialog).to_contain_text("产品、节点或镜像自身的主题", timeout=WAIT_MS)
     expect(dialog.locator("input")).to_have_count(0)
     log = console.log.read_text()
-    for said in ("created site.reports", "raised site.reports to 5", "deleted site.reports"):
+    for said in ("created a.reports", "raised a.reports to 5", "deleted a.reports"):
         assert said in log
 
 
