@@ -39,7 +39,7 @@ from monitor.api.pool import ReaderPool
 from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
-from monitor.cluster.topic_changes import TopicChanges
+from monitor.cluster.topic_orders import TopicOrders
 from monitor.cluster.traffic import metrics_urls
 from monitor.live.command_sender import CommandNotAcknowledged, CommandSender
 from monitor.live.live_hub import LiveHub
@@ -104,7 +104,7 @@ class ConsoleServices:
     kpis: KpiPoll
     latency_totals: LatencyTotals
     cluster: BusOverviewReader
-    topic_changes: TopicChanges
+    topic_orders: TopicOrders
     poller: ClusterPoller
     commands: CommandSender
     read_picture: ReadPicture
@@ -209,7 +209,7 @@ def build_services(
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
         latency_totals=LatencyTotals(),
         cluster=BusOverviewReader(bus, now_ms),
-        topic_changes=TopicChanges(bus),
+        topic_orders=TopicOrders(bus),
         poller=ClusterPoller(bus, console.zookeeper, metrics_urls(console.brokers), now_ms),
         commands=CommandSender(bus, site.name),
         read_picture=read_picture,

@@ -16,7 +16,7 @@ TOO_LARGE = f"an order has at most {MAX_ORDER_BYTES} bytes"
 Operator = Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.BUS_WRITE))]
 
 
-class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TopicCreation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`replication_factor` 0: as the brokers say; `retention_days` 0: for ever."""
 
     name: str
@@ -26,13 +26,13 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     retention_days: int = 7
 
 
-class GrownTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PartitionOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many partitions it is to have."""
 
     partitions: int
 
 
-class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TopicDeletion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Its name, written again."""
 
     typed: str
@@ -40,11 +40,11 @@ class DeletedTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 def topic_order_routes(services: ConsoleServices) -> APIRouter:
     """Routes under /api."""
-    router, changes = APIRouter(prefix="/api/topics"), services.topic_changes
+    router, changes = APIRouter(prefix="/api/topics"), services.topic_orders
 
     @router.post("")
     async def create(request: Request, who: Operator) -> Response:
-        said = await read_json(request, NewTopic, MAX_ORDER_BYTES, TOO_LARGE)
+        said = await read_json(request, TopicCreation, MAX_ORDER_BYTES, TOO_LARGE)
         await changes.create(
             who.name, said.name, partitions=said.partitions,
             replication_factor=said.replication_factor, cleanup=said.cleanup,
@@ -54,13 +54,13 @@ def topic_order_routes(services: ConsoleServices) -> APIRouter:
 
     @router.put("/{name}/partitions")
     async def grow(request: Request, name: str, who: Operator) -> Response:
-        said = await read_json(request, GrownTopic, MAX_ORDER_BYTES, TOO_LARGE)
+        said = await read_json(request, PartitionOrder, MAX_ORDER_BYTES, TOO_LARGE)
         await changes.grow(who.name, name, said.partitions)
         return json_response({"name": name, "partitions": said.partitions})
 
     @router.delete("/{name}")
     async def delete(request: Request, name: str, who: Operator) -> Response:
-        said = await read_json(request, DeletedTopic, MAX_ORDER_BYTES, TOO_LARGE)
+        said = await read_json(request, TopicDeletion, MAX_ORDER_BYTES, TOO_LARGE)
         await changes.delete(who.name, name, said.typed)
         return json_response({"name": name})
 

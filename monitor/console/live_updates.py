@@ -36,7 +36,7 @@ class Update:
     records: dict[str, str]
     alarm_rows: dict[str, dict[str, str]]
     zone: ZoneInfo
-    shown_digests: tuple[AlarmDigest, ...]
+    visible_digests: tuple[AlarmDigest, ...]
     digest_texts: dict[tuple[str, tuple[AlarmDigest, ...]], str] = field(default_factory=dict)
 
     def alarms(self, language: str) -> str:
@@ -45,11 +45,11 @@ class Update:
 
     def digests(self, language: str) -> str:
         """A list as JSON; empty: no rows."""
-        key = (language, self.shown_digests)
+        key = (language, self.visible_digests)
         if key not in self.digest_texts:
             t = texts(language)
             self.digest_texts[key] = _json_list(
-                _json(live_digest(one, self.zone, t)) for one in reversed(self.shown_digests)
+                _json(live_digest(one, self.zone, t)) for one in reversed(self.visible_digests)
             )
         return self.digest_texts[key]
 
@@ -89,7 +89,7 @@ class VisibleUpdates:
         rows = [(one.raised_at_ms, live_alarm(one, register, zone, t)) for one in newest]
         rows += [
             (one.raised_at_ms, live_digest(one, zone, t))
-            for one in self._shown_digests(self.live.digests)
+            for one in self._visible_digests(self.live.digests)
         ]
         rows.sort(key=lambda row: row[0], reverse=True)
         return [row for _, row in rows[:most]]
@@ -98,7 +98,7 @@ class VisibleUpdates:
         viewer = self.live.viewer
         return not self.only_concerning() or concerns(viewer, alarm.district_id, alarm.visible_to)
 
-    def _shown_digests(self, digests: Sequence[AlarmDigest]) -> tuple[AlarmDigest, ...]:
+    def _visible_digests(self, digests: Sequence[AlarmDigest]) -> tuple[AlarmDigest, ...]:
         """Each with the alarms that concern the reader."""
         if not self.only_concerning():
             return tuple(digests)
@@ -118,8 +118,8 @@ class VisibleUpdates:
             language: {alarm_id: row for alarm_id, row in rows.items() if alarm_id in shown}
             for language, rows in update.alarm_rows.items()
         }
-        shown_digests = self._shown_digests(delta.digests)
-        return replace(update, delta=delta, alarm_rows=alarms, shown_digests=shown_digests)
+        visible_digests = self._visible_digests(delta.digests)
+        return replace(update, delta=delta, alarm_rows=alarms, visible_digests=visible_digests)
 
 
 @dataclass

@@ -66,7 +66,7 @@ _Key = tuple[str, int, tuple[str, ...]]
 """Rule, minute, the units that see its alarms."""
 
 
-class _Counted:
+class _MinuteCount:
     """Of one key: how many alarms are rows; the newest of those beyond them, and their numbers."""
 
     __slots__ = ("districts", "newest", "rows")
@@ -94,7 +94,7 @@ class AlarmDigests:
 
     def __init__(self, alarms_a_minute: int) -> None:
         self._limit = alarms_a_minute
-        self._counted: OrderedDict[_Key, _Counted] = OrderedDict()
+        self._counted: OrderedDict[_Key, _MinuteCount] = OrderedDict()
         self._newest: OrderedDict[_Key, None] = OrderedDict()
         self._changed: dict[_Key, None] = {}
 
@@ -112,7 +112,7 @@ class AlarmDigests:
         """Count it; False where it is a row of its own."""
         minute_ms = alarm.raised_at_ms // MINUTE_MS * MINUTE_MS
         key = (alarm.rule_id, minute_ms, tuple(alarm.visible_to))
-        counted = self._counted.setdefault(key, _Counted(alarm))
+        counted = self._counted.setdefault(key, _MinuteCount(alarm))
         self._counted.move_to_end(key)
         if len(self._counted) > MAX_COUNTED:
             gone, _ = self._counted.popitem(last=False)

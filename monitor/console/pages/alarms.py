@@ -173,7 +173,7 @@ class AlarmLists:
     def __init__(self, view: View, form: SearchForm, detail: DetailPanel) -> None:
         self._view, self._form, self._detail = view, form, detail
         self._polls_due = 0
-        self._has_digests, self._looked_s = False, 0.0
+        self._has_digests, self._polled_s = False, 0.0
         t = view.t
         self._fault = FaultNotice()
         self._single = paged_grid(
@@ -253,8 +253,8 @@ class AlarmLists:
 
     async def _refresh_stale(self) -> None:
         now_s = time.monotonic()
-        if self._has_digests and now_s - self._looked_s >= DIGEST_SECONDS:
-            self._has_digests, self._looked_s = False, now_s
+        if self._has_digests and now_s - self._polled_s >= DIGEST_SECONDS:
+            self._has_digests, self._polled_s = False, now_s
             self._polls_due = max(self._polls_due, 1)
         if not self._polls_due:
             return

@@ -42,7 +42,7 @@ class BusPage:
             self._title = ui.label("").classes("soft")
             self._faults = FaultNotice()
         if view.may(ConsoleOperation.BUS_WRITE):
-            NewTopicForm(view, self._show_anew)
+            NewTopicForm(view, self._show_again)
         with panel(t("bus.topics")) as bar:
             with bar:
                 ui.element("div").classes("grow")
@@ -83,7 +83,7 @@ class BusPage:
         self._internal.set_value(self._view.address["internal"] == "1")
         await self.show()
 
-    async def _show_anew(self) -> None:
+    async def _show_again(self) -> None:
         """What was changed a moment ago is in the next look at the brokers."""
         self._view.services.cluster.forget()
         await self.show()
@@ -96,7 +96,7 @@ class BusPage:
             return
         found = [one for one in snapshot.topics if one.name == name]
         if found and may_change(self._view):
-            TopicCard(self._view, found[0], self._show_anew)
+            TopicCard(self._view, found[0], self._show_again)
 
     async def show(self) -> None:
         """Ask and draw."""

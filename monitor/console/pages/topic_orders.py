@@ -43,7 +43,7 @@ class NewTopicForm:
         view, name = self._view, (self._name.value or "").strip()
         if not may_change(view):
             return
-        order = view.services.topic_changes.create(
+        order = view.services.topic_orders.create(
             view.principal.name, name, partitions=_whole(self._partitions),
             replication_factor=_whole(self._replicas), cleanup=str(self._cleanup.value),
             retention_days=_whole(self._days),
@@ -98,14 +98,14 @@ class TopicCard:
     async def _grow(self) -> None:
         view, name, count = self._view, self._topic.name, _whole(self._partitions)
         if may_change(view):
-            order = view.services.topic_changes.grow(view.principal.name, name, count)
+            order = view.services.topic_orders.grow(view.principal.name, name, count)
             await self._end(order, view.t("topics.grown", name=name, count=count))
 
     async def _delete(self) -> None:
         view, name = self._view, self._topic.name
         if may_change(view):
             typed = self._typed.value or ""
-            order = view.services.topic_changes.delete(view.principal.name, name, typed)
+            order = view.services.topic_orders.delete(view.principal.name, name, typed)
             await self._end(order, view.t("topics.deleted", name=name))
 
     async def _end(self, order: Awaitable[None], said: str) -> None:

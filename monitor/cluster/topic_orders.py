@@ -30,7 +30,7 @@ MAX_WAITING = 8
 AS_BROKERS_SAY = -1
 
 
-class TopicChanges:
+class TopicOrders:
     """Every method raises `CommandError` for what may not be asked and `BusError` for what the
     brokers say; when it returns, the controller has accepted it."""
 
