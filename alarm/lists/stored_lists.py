@@ -60,6 +60,8 @@ class StoredLists(DecidedLists):
         key = (record.key or b"").decode("utf-8", "replace")
         if is_chunk_key(key):
             self._apply_chunk(key, record.value)
+        elif self.apply_proposal(key, record.value):
+            pass
         elif record.value is None:
             if self.forget(key):
                 self._drop_others(key, "")

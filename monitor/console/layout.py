@@ -79,7 +79,7 @@ def _version(name: str) -> str:
 
 _CSS, *_SCRIPTS = (
     f"/assets/{name}?v={_version(name)}"
-    for name in ("theme.css", "console.js", "pictures.js", "alarms.js")
+    for name in ("theme.css", "console.js", "pictures.js", "alarms.js", "lists.js")
 )
 
 

@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "live.chart": "Records per second",
     "live.records": "Live records",
     "live.alarms": "Live alarms",
+    "live.digest": "more at {minute}",
     "live.pause": "Pause",
     "live.resume": "Resume",
     "live.newest": "newest {rows} shown",

@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "live.chart": "每秒记录数",
     "live.records": "实时记录",
     "live.alarms": "实时告警",
+    "live.digest": "{minute} 其余",
     "live.pause": "暂停",
     "live.resume": "继续",
     "live.newest": "显示最新 {rows} 条",

@@ -127,19 +127,20 @@ window.databus = (() => {
 
   const refresh = (grid) => getElement(grid)?.api?.refreshInfiniteCache();
 
-  /* New rows on top, old ones out; the grid keeps its scroll and selection. */
+  /* New rows on top, old ones out, known ones as they are now; the grid keeps its scroll and selection. */
   const prepend = (grid, rows, most) => {
     const api = getElement(grid)?.api;
     if (!api) return;
     const key = api.getGridOption("getRowId");
-    const fresh = rows.filter((row) => !api.getRowNode(key({ data: row })));
+    const known = (row) => api.getRowNode(key({ data: row }));
+    const fresh = rows.filter((row) => !known(row));
     const gone = [];
     const excess = api.getDisplayedRowCount() + fresh.length - most;
     for (let i = 0; i < excess; i++) {
       const node = api.getDisplayedRowAtIndex(api.getDisplayedRowCount() - 1 - i);
       if (node) gone.push(node.data);
     }
-    api.applyTransaction({ add: fresh, addIndex: 0, remove: gone });
+    api.applyTransaction({ add: fresh, addIndex: 0, update: rows.filter(known), remove: gone });
   };
   const update = (grid, rows) => {
     const api = getElement(grid)?.api;

@@ -12,11 +12,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from alarm.lists.cli import mount
 from alarm.lists.reader import ListReader
 from alarm.rules import attributes_of
 from bus.domain.feature_models import FeatureModelSettings, FeatureSettings
 from bus.settings import BusSettings, SiteSettings
+from deploy.product.lists_cli import mount
 from tests.alarm.dispatch.dispatch_world import running_broker
 from tests.alarm.lists.made_galleries import feature, text_of, unit
 from tests.running_decider import running_decider

@@ -11,12 +11,14 @@ from console_city import alarms, face_alarm, fill_store, incidents
 from console_traffic import make_topics, producer, send_events
 from playwright.sync_api import Page, expect
 
+from bus.notify.notice_plan import ALARMS_A_MINUTE
 from deploy.servers.databus import RunningBroker
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 from tests.running_dispatcher import running_dispatcher
 
+WAIT_MS = 60_000
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
@@ -28,7 +30,10 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     make_topics(broker.bootstrap)
     told = [face_alarm(started_ms), *alarms(started_ms)]
     send_events(producer(broker.bootstrap), told, incidents(started_ms))
-    AccountStore(path).add("wang", "only looking", [AccountRole.VIEWER])
+    accounts = AccountStore(path)
+    accounts.add("wang", "only looking", [AccountRole.VIEWER])
+    accounts.add("yu", "my own district", [AccountRole.OPERATOR])
+    accounts.set_unit("yu", "", ["d0"])
     with running_dispatcher(broker.bootstrap, path, alarms=31):
         made = ConsoleProcess(path, broker.bootstrap, started_ms)
         yield made
@@ -220,3 +225,44 @@ def test_no_button_of_an_open_alarm_is_cut_off(
         shoot(page, console, f"alarm-{language}-{width}x{height}-{number}")
         assert page.evaluate(CUT_OFF) == []
         shoot(page, console, f"alarm-{language}-{width}x{height}-{number}-end")
+
+
+def test_a_street_of_hits_of_one_rule_is_one_row_that_opens_their_list(
+    console: ConsoleProcess, open_page: OpenPage
+) -> None:
+    """While they come; beyond the limit of a minute. Of a person with districts it has theirs."""
+    page, of_district = open_page(), open_page(log_in=False)
+    page.goto(f"{console.url}/live")
+    of_district.goto(f"{console.url}/login?language=en&next=/live")
+    of_district.fill("#name", "yu")
+    of_district.fill("#password", "my own district")
+    of_district.click("button[type=submit]")
+    rows = ".ag-center-cols-container .ag-row"
+    for one in (page, of_district):
+        expect(one.locator(rows, has_text="浙AWL999").first).to_be_visible(timeout=WAIT_MS)
+    first, at_ms = alarms(now_ms())[1], now_ms() // 60_000 * 60_000 - 30_000
+    flood = [
+        msgspec.structs.replace(
+            first, alarm_id=f"flood:{number}", rule_id="flood", rule_name="taxis", raised_at_ms=at_ms + number,
+            district_id=f"d{number % 2}",
+        )
+        for number in range(ALARMS_A_MINUTE + 40)
+    ]  # fmt: skip
+    send_events(producer(console.bootstrap), flood[:-20])
+    expect(page.locator(rows, has_text="+ 20")).to_be_visible(timeout=WAIT_MS)
+    send_events(producer(console.bootstrap), flood[-20:])
+    expect(page.locator(rows, has_text="+ 40")).to_have_count(1, timeout=WAIT_MS)
+    expect(page.locator(rows, has_text="+ 20")).to_have_count(0, timeout=WAIT_MS)
+    expect(of_district.locator(rows, has_text="+ 20")).to_have_count(1, timeout=WAIT_MS)
+    shoot(page, console, "live-digest")
+    shoot(of_district, console, "live-digest-en")
+    page.reload()
+    digest = page.locator(rows, has_text="+ 40")
+    expect(digest).to_be_visible(timeout=WAIT_MS)
+    digest.locator(".ag-cell").nth(2).click()
+    page.wait_for_url("**/alarms?*rule=flood*", timeout=WAIT_MS)
+    expect(page.locator(rows, has_text="taxis").first).to_be_visible(timeout=WAIT_MS)
+    shoot(page, console, "alarms-of-a-digest")
+    asked = page.evaluate("() => location.search")
+    found = page.request.get(f"{console.url}/api/alarms{asked}&limit=500").json()["rows"]
+    assert {one["alarm_id"] for one in found} == {one.alarm_id for one in flood}
