@@ -11,7 +11,7 @@ from bus.domain.topic_orders import CLEANUPS, MAX_PARTITIONS, MAX_REPLICAS, is_o
 from bus.errors import BusError
 from monitor.accounts.roles import ConsoleOperation
 from monitor.cluster.bus_overview import TopicOverview
-from monitor.console.elements import facts, panel
+from monitor.console.elements import facts, named_dialog, panel
 from monitor.console.layout import View
 from monitor.console.notices import notify_fault
 from monitor.i18n import Texts
@@ -60,7 +60,7 @@ class TopicCard:
     def __init__(self, view: View, topic: TopicOverview, show: Shown) -> None:
         self._view, self._show, self._topic = view, show, topic
         t = view.t
-        with ui.dialog() as self._dialog, ui.card().classes("dialog-card"):
+        with named_dialog(topic.name) as self._dialog, ui.card().classes("dialog-card"):
             with ui.element("h2"):
                 ui.label(topic.name)
             facts([
