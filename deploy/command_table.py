@@ -120,6 +120,7 @@ COMMANDS = (
         "bus.cli.configs",
         "Configurations of topics, brokers, loggers (Apache Kafka: groups too): get, set, unset.",
     ),
+    CommandRow("acl", "bus.cli.acl", "Who may do what on the bus: list, add, remove, explain."),
     CommandRow("groups", "bus.cli.groups", "Consumer groups: list, describe, reset, delete."),
     CommandRow(
         "cleaner",

@@ -316,6 +316,11 @@ def values_of(text: str, *, by_space: bool) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
+DEED: Row = {"deed": True}
+"""Context of a column whose cells are clicked to do something: on a telephone it stays beside the
+card (`console.js`)."""
+
+
 def column(t: Texts, key: str, field: str, **options: Any) -> Row:
     """A column of a grid; `renderer` names a function of `console.js`. What it returns as a string
     is shown as it is: the grid itself would read it as HTML."""

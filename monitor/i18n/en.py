@@ -283,7 +283,6 @@ TEXTS: dict[str, str] = {
     "attribute.camera_ip": "Camera address",
     "attribute.recognizer_ip": "Recognition server",
     "attribute.gender": "Gender",
-    "attribute.face_feature": "Face feature",
     "attribute.age_from": "Age from",
     "attribute.age_to": "Age to",
     "attribute.glasses": "Glasses",
@@ -578,7 +577,8 @@ TEXTS: dict[str, str] = {
     "register.import": "Change by a file",
     "register.how": "CSV, GeoJSON or JSON as docs/register.md describes. "
     "The file is tried first; nothing changes before you apply it.",
-    "register.file": "Choose a file or drop it here",
+    "register.file": "Drop a file here",
+    "register.choose": "Choose a file",
     "register.replace": "Remove what the file does not name",
     "register.rejected": "The file is none of csv, geojson, json, or larger than {mib} MiB.",
     "register.would": "{add} entries would be added, {change} changed, {remove} removed.",

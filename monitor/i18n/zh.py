@@ -282,7 +282,6 @@ TEXTS: dict[str, str] = {
     "attribute.camera_ip": "抓拍设备地址",
     "attribute.recognizer_ip": "识别服务器地址",
     "attribute.gender": "性别",
-    "attribute.face_feature": "人脸特征",
     "attribute.age_from": "年龄下限",
     "attribute.age_to": "年龄上限",
     "attribute.glasses": "眼镜",
@@ -572,7 +571,8 @@ TEXTS: dict[str, str] = {
     "register.import": "用文件变更",
     "register.how": "支持 CSV、GeoJSON、JSON，格式见 docs/register.md。"
     "文件先试算，点击“应用”之前不会有任何变更。",
-    "register.file": "选择文件，或拖放到此处",
+    "register.file": "拖放文件到此处",
+    "register.choose": "选择文件",
     "register.replace": "删除文件中没有的条目",
     "register.rejected": "文件不是 csv、geojson 或 json，或者大于 {mib} MiB。",
     "register.would": "将新增 {add} 条，修改 {change} 条，删除 {remove} 条。",

@@ -183,6 +183,50 @@ def test_sound_and_desktop_notice_are_off_until_somebody_turns_them_on(
     assert "浙AWL999" in page.evaluate("() => window.shown[0]")
 
 
+# What of the open panel's buttons and links a person does not see whole, or cannot reach by scrolling it down.
+CUT_OFF = """
+() => {
+  const panel = document.querySelector('.q-dialog .detail'), box = panel.getBoundingClientRect(), faults = [];
+  if (box.right > innerWidth + 1 || box.left < -1) faults.push(`panel: ${box.left} to ${box.right} of ${innerWidth}`);
+  if (panel.scrollWidth > panel.clientWidth) faults.push(`panel is ${panel.scrollWidth} wide, shows ${panel.clientWidth}`);
+  for (const one of panel.querySelectorAll('button, a')) {
+    const own = one.getBoundingClientRect();
+    if (!own.width) continue;
+    if (own.right > box.left + panel.clientWidth + 1 || own.left < box.left) faults.push(`${one.innerText}: beside the panel`);
+    if (one.scrollWidth > one.clientWidth + 1) faults.push(`${one.innerText}: cut off`);
+  }
+  for (const line of panel.querySelectorAll('.bar'))
+    if (line.scrollHeight > line.clientHeight + 1) faults.push(`a line of ${line.scrollHeight} px is pressed to ${line.clientHeight}`);
+  panel.scrollTop = panel.scrollHeight;
+  if (box.top > 1 || box.bottom < innerHeight - 1) faults.push(`panel: from ${box.top} to ${box.bottom} of ${innerHeight}`);
+  const last = panel.lastElementChild.getBoundingClientRect();
+  if (last.bottom > innerHeight + 1) faults.push(`its end lies at ${last.bottom} of ${innerHeight}`);
+  return faults;
+}
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1440, 500), (1920, 1080), (390, 844)])
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_no_button_of_an_open_alarm_is_cut_off(
+    console: ConsoleProcess, open_page: OpenPage, language: str, width: int, height: int
+) -> None:
+    """What broke: where the panel was longer than the screen, lines of buttons were pressed to one."""
+    page = open_page(width=width)
+    page.set_viewport_size({"width": width, "height": height})
+    page.request.post(f"{console.url}/auth/preferences", form={"language": language}, max_redirects=0)
+    for number, alarm in enumerate(alarms(now_ms())[:2]):
+        page.goto(f"{console.url}/alarms?alarm={alarm.alarm_id}")
+        page.locator(".detail .alarm-ops button").first.wait_for()
+        page.locator(".detail a[download]").wait_for()
+        page.wait_for_function(
+            "() => !document.getAnimations().some(one => one.playState === 'running' && one.effect.getTiming().iterations === 1)"
+        )
+        shoot(page, console, f"alarm-{language}-{width}x{height}-{number}")
+        assert page.evaluate(CUT_OFF) == []
+        shoot(page, console, f"alarm-{language}-{width}x{height}-{number}-end")
+
+
 def test_a_street_of_hits_of_one_rule_is_one_row_that_opens_their_list(
     console: ConsoleProcess, open_page: OpenPage
 ) -> None:
