@@ -23,7 +23,6 @@ from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
 from alarm.proposals_cli import list_proposed, withdraw
 from alarm.rules import RuleSet
-from alarm.rules.references import references_of
 from alarm.shell_asker import ISSUER, CaseOption, ReasonOption, shell_user
 from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
@@ -38,8 +37,9 @@ from bus.contracts.commands import (
     MatchedKind,
     WatchCommand,
 )
+from bus.contracts.expressions import Resemblance, Substring, Wildcard
 from bus.contracts.plate_lists import LIST_RULE
-from bus.domain.accepted_readings import accepted_plates, accepted_readings
+from bus.domain.accepted_examples import accepted_examples
 from bus.domain.alarm_life import no_state
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
@@ -151,7 +151,6 @@ def add(
     check_options(command)
     warn_if_unindexed(command)
     warn_of_places(ctx, command, CLIENT_ID)
-    _warn_of_missing_lists(ctx, command)
     answer = request_answer(ctx, command, as_json=as_json)
     waits = answer.state == "proposed"
     if as_json:
@@ -162,7 +161,7 @@ def add(
     else:
         typer.echo(f"{command.rule_id} is in force")
     if not as_json:
-        for line in accepted_examples(command):
+        for line in example_lines(command):
             typer.echo(line)
 
 
@@ -180,21 +179,6 @@ def rule_of_options(
         match=conditions(plate or (), match or (), is_needed=not where.strip()),
         where=tree_of_text(ctx, where, kind),
     )
-
-
-def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
-    """It may be imported later; a list whose id is misspelt means nobody."""
-    named = references_of(command.where)
-    if not named:
-        return
-    lists = _rules(ctx).references.lists
-    missing = sorted(one.id for one in named if one.id not in lists)
-    if missing:
-        typer.echo(
-            f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"
-            " negation is met; see: databus lists show",
-            err=True,
-        )
 
 
 def check_options(command: WatchCommand) -> None:
@@ -347,14 +331,17 @@ def conditions(
     return found
 
 
-def accepted_examples(command: WatchCommand) -> list[str]:
-    """What its fuzzy plates are met by, a line each."""
+def example_lines(command: WatchCommand) -> list[str]:
+    """What its fuzzy plates and its patterns are met by, a line each."""
     tree = tree_of(command)
-    return [
-        f"{one.plate} is also met by readings like {', '.join(read)}"
-        for one in dict.fromkeys(accepted_plates(tree) if tree else ())
-        if (read := accepted_readings(one))
-    ]
+    lines = []
+    for leaf, plates in accepted_examples(tree) if tree else ():
+        if isinstance(leaf, Resemblance):
+            lines.append(f"{leaf.plate} is also met by readings like {', '.join(plates)}")
+        elif isinstance(leaf, Wildcard | Substring):
+            text = leaf.pattern if isinstance(leaf, Wildcard) else f"*{leaf.text}*"
+            lines.append(f"{text} is met by plates like {', '.join(plates)}")
+    return lines
 
 
 def duration_ms(text: str, option: str = "--for") -> int:
@@ -405,11 +392,18 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         raised.strftime("%Y-%m-%d %H:%M:%S"),
         alarm.severity,
         alarm.rule_name or alarm.rule_id,
-        plate_text(alarm.plate_number) + _meant(alarm),
+        _target(alarm),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
         f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
+
+
+def _target(alarm: Alarm) -> str:
+    """The plate, or the face of a gallery."""
+    if alarm.resembled is not None:
+        return f"{alarm.resembled.entry}, score {alarm.resembled.score:.3f}"
+    return plate_text(alarm.plate_number) + _meant(alarm)
 
 
 def _meant(alarm: Alarm) -> str:

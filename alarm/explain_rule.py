@@ -83,6 +83,9 @@ def _line(one: ExplainedNode, zone: str) -> str:
     text = word or to_text(one.node, zone)
     if one.is_missing:
         return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}   ({_missing(one)})"
+    if one.face is not None:
+        nearest = f"the nearest is {one.face.line.entry}, score {one.face.score:.3f}"
+        return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}   ({nearest})"
     value = f"   ({one.value}{_price(one)})" if one.value else ""
     return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}{value}"
 

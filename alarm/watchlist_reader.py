@@ -115,10 +115,15 @@ class WatchlistReader:
                       STATE_WATCHLIST, len(before))  # fmt: skip
         state = self._topic.state
         new, state.new = state.new, []
-        lists = self._lists.catch_up() if self._lists else {}
-        is_changed = self.rules.refer_to(References(lists=lists, places=self._read_places()))
+        is_changed = self.rules.refer_to(self._read_references())
         self.version += bool(new or is_changed or self.generation != generation)
         return new
+
+    def _read_references(self) -> References:
+        places = self._read_places()
+        if not self._lists:
+            return References(places=places)
+        return References(self._lists.catch_up(), places, self._lists.galleries)
 
     def _read_places(self) -> RegisteredPlaces:
         """Of the register as it is; the same ones until it is another."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from alarm.rules.face_gallery import FaceGallery, FaceMatch
 from alarm.rules.fuzzy_plates import FuzzyPlates, resembled
 from alarm.rules.leaf_predicates import predicate_of
 from alarm.rules.plate_lists import PlateList
@@ -26,7 +27,7 @@ from bus.contracts.expressions import (
 )
 from bus.contracts.plate_lists import ListLine
 from bus.domain.expressions.to_text import to_text
-from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of
+from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE, values_of
 
 _ABOVE_ALL = 100.0
 """No two edits cost as much."""
@@ -35,7 +36,7 @@ _ABOVE_ALL = 100.0
 class ExplainedNode(NamedTuple):
     """A node, how deep it stands, and its answer. `value`: what the record has, in comparable form;
     of a group nothing. `price`: of the reading, where a plate is asked for that it may resemble;
-    None for more than two edits."""
+    None for more than two edits. `face`: of a gallery, the nearest, near enough or not."""
 
     node: Expression
     depth: int
@@ -44,6 +45,7 @@ class ExplainedNode(NamedTuple):
     price: float | None = None
     is_missing: bool = False
     """It refers to something that is not in force."""
+    face: FaceMatch | None = None
 
 
 def explain(
@@ -65,20 +67,29 @@ def explain(
     answer = predicate_of(tree, references).holds(attributes, times_ms)
     value = attributes.get(getattr(tree, "attribute", ""), "")
     price = _price(tree, attributes) if isinstance(tree, Resemblance) else None
-    is_missing = isinstance(tree, OnList) and tree.list_id not in references.lists
+    face = None
+    is_missing = False
+    if isinstance(tree, OnList) and tree.attribute == FEATURE:
+        gallery = references.galleries.get(tree.list_id)
+        is_missing = gallery is None
+        value = ""
+        if gallery is not None and gallery.compares(attributes):
+            face = gallery.find(attributes)
+    elif isinstance(tree, OnList):
+        is_missing = tree.list_id not in references.lists
     if isinstance(tree, AtPlace | InArea):
         places = references.places
         value = places.describe(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
         is_missing = bool(places.find(tree).missing)
-    return (ExplainedNode(tree, depth, answer, value, price, is_missing),)
+    return (ExplainedNode(tree, depth, answer, value, price, is_missing, face),)
 
 
 def listed_plate(
     tree: Expression, attributes: Mapping[str, str], references: References
 ) -> tuple[PlateList, ListLine] | None:
     """The first list that a tree asks for and that means the plate, and its line."""
-    for list_id in _lists_asked_for(tree):
-        plate_list = references.lists.get(list_id)
+    for leaf in _lists_asked_for(tree):
+        plate_list = references.lists.get(leaf.list_id) if leaf.attribute == PLATE else None
         if plate_list is not None:
             for plate in values_of(PLATE, attributes.get(PLATE, "")):
                 line = plate_list.find(plate)
@@ -87,11 +98,34 @@ def listed_plate(
     return None
 
 
-def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[str]:
+class ResembledFace(NamedTuple):
+    """Of a gallery, and what the rule asks for."""
+
+    gallery: FaceGallery
+    match: FaceMatch
+    threshold: float
+
+
+def resembled_face(
+    tree: Expression, attributes: Mapping[str, str], references: References
+) -> ResembledFace | None:
+    """The first gallery that a tree asks for and that has a face which is near enough."""
+    for leaf in _lists_asked_for(tree):
+        gallery = references.galleries.get(leaf.list_id) if leaf.attribute == FEATURE else None
+        if gallery is None or not gallery.compares(attributes):
+            continue
+        match = gallery.find(attributes)
+        if match is not None and gallery.is_hit(match, leaf.threshold):
+            own = gallery.model.threshold if leaf.threshold is None else leaf.threshold
+            return ResembledFace(gallery, match, own)
+    return None
+
+
+def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[OnList]:
     """Not those that exempt a plate."""
     if isinstance(tree, OnList):
         if not negated:
-            yield tree.list_id
+            yield tree
     elif isinstance(tree, Negation):
         yield from _lists_asked_for(tree.part, negated=not negated)
     elif isinstance(tree, Conjunction | Disjunction):

@@ -23,10 +23,11 @@ from bus.contracts.expressions import (
     InArea,
     Leaf,
     Negation,
+    OnList,
     Resemblance,
 )
 from bus.domain.expressions.tree import attributes_of_tree, nodes_of
-from bus.domain.rule_values import CHECKPOINT, CONFIDENCES, DEVICE
+from bus.domain.rule_values import CHECKPOINT, CONFIDENCES, DEVICE, FEATURE, FEATURE_MODEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +87,14 @@ def expression_condition(
 
 
 def _attributes_read(tree: Expression) -> tuple[str, ...]:
-    """Those that it names, those by which a place is known, and what a reader says of each
-    character where that has a price."""
+    """Those that it names, those by which a place is known, whose a feature is, and what a reader
+    says of each character where that has a price."""
     named = attributes_of_tree(tree)
     nodes = [node for node, _ in nodes_of(tree)]
     if any(isinstance(node, AtPlace | InArea) for node in nodes):
         named = tuple(dict.fromkeys((*named, CHECKPOINT, DEVICE)))
+    if any(isinstance(node, OnList) and node.attribute == FEATURE for node in nodes):
+        named = (*named, FEATURE_MODEL)
     is_priced = any(isinstance(node, Resemblance) for node in nodes)
     return (*named, CONFIDENCES) if is_priced else named
 

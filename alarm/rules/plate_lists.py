@@ -15,16 +15,18 @@ from bus.contracts.commands import DecidedRule
 from bus.contracts.expressions import OnList
 from bus.contracts.plate_lists import LIST_RULE, ListLine, ListRecord, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
-from bus.domain.rule_values import PLATE, wanted
+from bus.domain.rule_values import FEATURE, PLATE, wanted
 
 _DAY_MS = 86_400_000
 
 
 def rule_of_list(record: ListRecord) -> DecidedRule:
     """The rule that a list is: named like it, of its severity and version."""
+    attribute = FEATURE if record.is_gallery else PLATE
     return DecidedRule(
         rule_id=f"{LIST_RULE}{record.list_id}", op="put", version=record.version, name=record.name,
-        severity=record.severity, where=OnList(attribute=PLATE, list_id=record.list_id),
+        kind=record.kind, severity=record.severity,
+        where=OnList(attribute=attribute, list_id=record.list_id),
         author=record.author, issuer=record.issuer, account=record.account, reason=record.reason,
         case=record.case, command_id=record.command_id, decided_at_ms=record.decided_at_ms,
     )  # fmt: skip

@@ -159,7 +159,7 @@ def promises_security(name: str) -> bool:
 
 def is_read_by_authorizer(name: str) -> bool:
     """Whether it is a key of Kafka's authorizers, which are in no table of Kafka's either."""
-    return name in (keys_controller.SUPER_USERS, keys_controller.ALLOW_WITHOUT_ACLS)
+    return name in keys_controller.AUTHORIZER_KEYS
 
 
 def unknown(name: str, table: Mapping[str, ConfigKey]) -> ConfigError:

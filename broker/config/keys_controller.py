@@ -20,6 +20,14 @@ from broker.config.key import (
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 SUPER_USERS, ALLOW_WITHOUT_ACLS = "super.users", "allow.everyone.if.no.acl.found"
+AUTHORIZER_KEYS = {
+    one.name: one
+    for one in (
+        key(SUPER_USERS, STRING, "", "Principals that may do everything: User:a;User:b."),
+        key(ALLOW_WITHOUT_ACLS, BOOLEAN, False,
+            "Whether everybody may do what no ACL is about."),
+    )
+}  # fmt: skip
 """Keys of these authorizers; they are in no table of Kafka's."""
 
 # fmt: off

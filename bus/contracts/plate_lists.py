@@ -1,4 +1,4 @@
-"""Lists of plates (名单): what people ask for, and what was decided of it.
+"""Lists of plates and galleries of faces (名单): what people ask for, and what was decided of it.
 
 A request stands on `control.lists`, its decision on `state.lists`. There a list is one record under
 its id, `LIST`, which names chunks of lines: `LIST/BASE/N` of its base, written by whoever imports
@@ -13,11 +13,15 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from bus.contracts.commands import Command
+from bus.contracts.commands import Command, MatchedKind
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.topics import CONTROL_LISTS
 
 Tolerance = Literal["exact", "look-alikes", "distance 1"]
 TOLERANCES: tuple[Tolerance, ...] = ("exact", "look-alikes", "distance 1")
+PLATE_LIST_KIND: MatchedKind = "vehicle"
+GALLERY_KIND: MatchedKind = "face"
+"""Whose records a list of plates means, and whose a gallery."""
 LIST_RULE = "list/"
 """Before the id of a list: the id of the rule that it is itself."""
 Severity = Literal["info", "warning", "critical"]
@@ -35,11 +39,29 @@ class ListLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     date: str = ""
 
 
+class FaceLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A face in a gallery. `number`, `note`, `date`: as of a plate. `entry`: by which people know
+    it, once in a gallery; `feature`: little-endian 32-bit floats of the gallery's model."""
+
+    number: int
+    entry: str
+    note: str = ""
+    date: str = ""
+    feature: bytes = b""
+
+
 class ListChunk(msgspec.Struct, frozen=True, array_like=True):
     """The value of a chunk before it is compressed: lines of a base or, of a change, those that
     were put and the plates that went. Of a plate that is in both, the line counts."""
 
     lines: list[ListLine]
+    removed: list[str] = []
+
+
+class FaceChunk(msgspec.Struct, frozen=True, array_like=True):
+    """The same of a gallery; `removed`: entries."""
+
+    lines: list[FaceLine]
     removed: list[str] = []
 
 
@@ -59,6 +81,8 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
 
     list_id: str
     version: int = 0
+    kind: MatchedKind = PLATE_LIST_KIND  # whose records it means; those of faces: a gallery
+    model: FeatureModel | None = None  # of a gallery: of all its features
     name: str = ""
     owner: str = ""  # who answers for it
     source: str = ""  # where its lines come from
@@ -73,6 +97,21 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
     author: str = ""
 
     @property
+    def asked_by(self) -> str:
+        """In whose name it is asked."""
+        return self.account or self.author or self.issuer
+
+    @property
+    def base_lines(self) -> int:
+        """Of its base, without its changes."""
+        return sum(chunk.lines for chunk in self.chunks)
+
+    @property
+    def is_gallery(self) -> bool:
+        """Whether it is one of faces, and not a list of plates."""
+        return self.kind == GALLERY_KIND
+
+    @property
     def key(self) -> str:
         """See `Command.key`."""
         return self.list_id
@@ -84,37 +123,40 @@ class ListCommand(_ListText, frozen=True, kw_only=True, omit_defaults=True):
 
     `removed_lines`: how many of the lines in force the new base lacks; where these are more than a
     fifth, `confirms_removal` has to say that this is meant. A base names the version in force that
-    its sender saw, since it was compared with that.
+    its sender saw, since it was compared with that. `approve`, `reject` and `withdraw` settle what
+    is proposed under the list's id; an approval names the SHA-256 of what it approves
+    (`bus.domain.list_text`).
     """
 
-    op: Literal["put", "change", "remove"]
+    op: Literal["put", "change", "remove", "approve", "reject", "withdraw"]
     put_lines: tuple[ListLine, ...] = ()
-    removed_plates: tuple[str, ...] = ()
+    removed_plates: tuple[str, ...] = ()  # of a gallery: entries
+    put_faces: tuple[FaceLine, ...] = ()
     removed_lines: int = 0
     confirms_removal: bool = False
+    text_sha256: str = ""
 
 
 class ListRecord(_ListText, frozen=True, kw_only=True, omit_defaults=True):
     """`state.lists`: a list in force, or its end, as it was decided. A larger `version` is newer;
     `floor` is no list: no record up to its version is accepted any more.
 
-    In force are the lines of `chunks`, then each of `changes`, in their order.
+    In force are the lines of `chunks`, then each of `changes`, in their order. `proposal`: the
+    version of what waited until this was decided; of an approved one also by whom and why.
     """
 
     op: Literal["put", "remove", "floor"]
     changes: tuple[NamedChunk, ...] = ()
     renewed_at_ms: int = 0  # when its base was put
     decided_at_ms: int = 0
+    proposal: int = 0
+    approved_by: str = ""
+    approval_reason: str = ""
 
     @property
     def decided_by(self) -> str:
         """Whom a person would ask about it."""
-        return self.account or self.author or self.issuer
-
-    @property
-    def base_lines(self) -> int:
-        """Of its base, without its changes."""
-        return sum(chunk.lines for chunk in self.chunks)
+        return self.asked_by
 
     @property
     def changed_lines(self) -> int:

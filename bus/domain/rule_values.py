@@ -23,6 +23,9 @@ PLATE = "plate_number"
 CONFIDENCES = "plate_character_confidences"
 """What a reader says of each character of the plate; no rule compares it."""
 
+FEATURE, FEATURE_MODEL = "face_feature", "feature_model"
+"""Of a face: base64, which is compared by `bus.domain.feature_models` only, and whose it is."""
+
 CHECKPOINT, DEVICE = "checkpoint_id", "camera_ip"
 """By which the register knows where a record was made."""
 
@@ -45,6 +48,9 @@ def normal_as(attribute: str, value: str) -> str:
     """The comparable form of the value of one attribute of a record."""
     if attribute == PLATE:
         return plate_form(value)
+    if attribute == FEATURE:
+        text = value.strip()
+        return "" if text in _NOT_READ else text
     return value if attribute == CONFIDENCES else normal(value)
 
 

@@ -166,7 +166,7 @@ def _dispatcher(settings: Settings) -> int:
     tasks.run(
         serve(
             settings.site, settings.bus, settings.dispatcher, settings.notices,
-            settings.retention, pictures, settings.policy,
+            settings.retention, pictures, settings.policy, settings.features,
         )
     )  # fmt: skip
     return 0
@@ -203,6 +203,7 @@ def _console(settings: Settings) -> int:
             read_watch=partial(_watch_sign, settings),
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),
             policy=settings.policy,
+            alarms_a_minute=settings.notices.alarms_a_minute,
         )
     )
     return 0

@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "live.chart": "Records per second",
     "live.records": "Live records",
     "live.alarms": "Live alarms",
+    "live.digest": "more at {minute}",
     "live.pause": "Pause",
     "live.resume": "Resume",
     "live.newest": "newest {rows} shown",
@@ -576,7 +577,8 @@ TEXTS: dict[str, str] = {
     "register.import": "Change by a file",
     "register.how": "CSV, GeoJSON or JSON as docs/register.md describes. "
     "The file is tried first; nothing changes before you apply it.",
-    "register.file": "Choose a file or drop it here",
+    "register.file": "Drop a file here",
+    "register.choose": "Choose a file",
     "register.replace": "Remove what the file does not name",
     "register.rejected": "The file is none of csv, geojson, json, or larger than {mib} MiB.",
     "register.would": "{add} entries would be added, {change} changed, {remove} removed.",

@@ -51,6 +51,7 @@ TEXTS: dict[str, str] = {
     "live.chart": "每秒记录数",
     "live.records": "实时记录",
     "live.alarms": "实时告警",
+    "live.digest": "{minute} 其余",
     "live.pause": "暂停",
     "live.resume": "继续",
     "live.newest": "显示最新 {rows} 条",
@@ -570,7 +571,8 @@ TEXTS: dict[str, str] = {
     "register.import": "用文件变更",
     "register.how": "支持 CSV、GeoJSON、JSON，格式见 docs/register.md。"
     "文件先试算，点击“应用”之前不会有任何变更。",
-    "register.file": "选择文件，或拖放到此处",
+    "register.file": "拖放文件到此处",
+    "register.choose": "选择文件",
     "register.replace": "删除文件中没有的条目",
     "register.rejected": "文件不是 csv、geojson 或 json，或者大于 {mib} MiB。",
     "register.would": "将新增 {add} 条，修改 {change} 条，删除 {remove} 条。",

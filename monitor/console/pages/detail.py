@@ -30,6 +30,7 @@ from monitor.console.rows import (
     Row,
     body_facts,
     clock_text,
+    face_facts,
     further_facts,
     key_text,
     listed_facts,
@@ -70,7 +71,7 @@ class DetailPanel:
         self._view = view
         self._dialog = ui.dialog().props("position=right full-height")
         with self._dialog:
-            self._box = ui.element("div").classes("detail").props("role=dialog")
+            self._box = ui.element("div").classes("detail")
         self.life: AlarmLifecycle | None = None
         """Of the alarm that is open."""
         self._fill: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -119,6 +120,8 @@ class DetailPanel:
                 FaultNotice().show(self._view.t("detail.unavailable"), str(error))
 
     def _heading(self, title: str) -> None:
+        self._dialog.props["aria-label"] = title
+        self._dialog.update()
         with ui.element("div").classes("bar"):
             with ui.element("h2"):
                 ui.label(title)
@@ -245,6 +248,7 @@ class DetailPanel:
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
                 *misread_facts(row["misread"], t),
                 *listed_facts(row["listed"], t),
+                *face_facts(row["resembled"], t),
                 *further_facts(row, t),
                 *visible_facts(row, t),
             ]

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from bus.contracts.alarms import Alarm, Incident, IncidentKind, ReadingPrice
+from bus.contracts.alarms import Alarm, Incident, IncidentKind, ListedFace, ReadingPrice
 from bus.notify.notice_text import MAX_LINE, Language, notice_text
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -33,6 +33,18 @@ def test_an_alarm_of_an_emergency_rule_is_named_so() -> None:
     alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, is_emergency=True))
     lines = [notice_text(alarm, language, ZONE).line for language in get_args(Language)]
     assert lines == ["[严重] 紧急布控告警: 被盗车辆 浙AWL999", "[critical] emergency alarm: 被盗车辆 浙AWL999"]
+
+
+def test_an_alarm_of_a_gallery_says_whom_the_face_resembles_and_how_much() -> None:
+    face = ListedFace(
+        list_id="wanted", name="Wanted", version=7, entry="P7", score=0.87341, threshold=0.6, model="m/1",
+        measure="cosine", note="case 7",
+    )  # fmt: skip
+    alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, plate_number="", resembled=face))
+    found = notice_text(alarm, "en", ZONE)
+    assert found.line.endswith(" P7")
+    assert "resembles: wanted P7, case 7, score 0.873, threshold 0.6, m/1" in found.text
+    assert "相似人脸: wanted P7, case 7, 相似度 0.873（阈值 0.6，m/1）" in notice_text(alarm, "zh", ZONE).text
 
 
 def test_an_alarm_of_a_misread_plate_says_which_one_is_meant() -> None:
