@@ -16,7 +16,7 @@ TOO_LARGE = f"an order has at most {MAX_ORDER_BYTES} bytes"
 Operator = Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.BUS_WRITE))]
 
 
-class TopicCreation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TopicOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`replication_factor` 0: as the brokers say; `retention_days` 0: for ever."""
 
     name: str
@@ -44,7 +44,7 @@ def topic_order_routes(services: ConsoleServices) -> APIRouter:
 
     @router.post("")
     async def create(request: Request, who: Operator) -> Response:
-        said = await read_json(request, TopicCreation, MAX_ORDER_BYTES, TOO_LARGE)
+        said = await read_json(request, TopicOrder, MAX_ORDER_BYTES, TOO_LARGE)
         await changes.create(
             who.name, said.name, partitions=said.partitions,
             replication_factor=said.replication_factor, cleanup=said.cleanup,

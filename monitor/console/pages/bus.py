@@ -164,7 +164,10 @@ class BusPage:
 def _topic_columns(view: View) -> list[Row]:
     t = view.t
     return [
-        column(t, "topic", "name", flex=2, minWidth=170, cellClass="strong", sortable=True),
+        column(
+            t, "topic", "name", flex=2, minWidth=170, cellClass="strong", sortable=True,
+            initialSort="asc",
+        ),
         column(t, "partitions", "partitions", number=True, width=80),
         column(t, "replicas", "replicas", number=True, width=80),
         column(t, "records", "records", renderer="number", number=True, width=110, sortable=True),

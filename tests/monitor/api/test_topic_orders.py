@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,7 +33,11 @@ async def client(
 
 
 @pytest.mark.slow
-async def test_a_topic_is_created_grown_and_deleted_and_brokers_say_why_not(client: httpx.AsyncClient) -> None:
+async def test_a_topic_is_created_grown_and_deleted_and_brokers_say_why_not(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has who did what, and nothing of what was refused."""
+    caplog.set_level(logging.INFO, "monitor.cluster.topic_orders")
     new = {"name": "orders.one", "partitions": 2, "retention_days": 1}
     made = await client.post("/api/topics", json=new)
     assert (made.status_code, made.json()) == (201, {"name": "orders.one"}), made.text
@@ -50,6 +55,11 @@ async def test_a_topic_is_created_grown_and_deleted_and_brokers_say_why_not(clie
     assert gone.status_code == 200, gone.text
     missing = await client.request("DELETE", where, json={"typed": "orders.one"})
     assert (missing.status_code, missing.json()["code"]) == (404, "unknown_topic_or_partition")
+    said = [one.getMessage() for one in caplog.records if one.name == "monitor.cluster.topic_orders"]
+    assert said == [
+        "topics: sun created orders.one with 2 partitions", "topics: sun raised orders.one to 4 partitions",
+        "topics: sun deleted orders.one",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [

@@ -30,7 +30,7 @@ def bus_page(page: Page, console: ConsoleProcess, language: str, role: AccountRo
 def test_a_topic_is_created_grown_and_deleted_and_none_of_the_products_own(
     console: ConsoleProcess, open_page: OpenPage
 ) -> None:
-    """What the brokers refuse is said in words; the log has who did what."""
+    """What the brokers refuse is said in words; the log has who deleted what."""
     page = open_page(log_in=False)
     bus_page(page, console, "zh", AccountRole.OPERATIONS)
     topics, create = page.get_by_label("主题", exact=True), page.get_by_role("button", name="新建主题")
@@ -74,9 +74,7 @@ def test_a_topic_is_created_grown_and_deleted_and_none_of_the_products_own(
     page.locator(ROW, has_text="data.vehicle").first.locator(".ag-cell").first.click()
     expect(dialog).to_contain_text("产品、节点或镜像自身的主题", timeout=WAIT_MS)
     expect(dialog.locator("input")).to_have_count(0)
-    log = console.log.read_text()
-    for said in ("created a.reports", "raised a.reports to 5", "deleted a.reports"):
-        assert said in log
+    assert "topics: demo deleted a.reports" in console.log.read_text()
 
 
 def test_who_does_not_run_the_platform_sees_topics_and_no_way_to_change_them(
