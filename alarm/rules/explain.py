@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from alarm.rules.fuzzy_plates import FuzzyPlates, resembled
 from alarm.rules.leaf_predicates import predicate_of
-from alarm.rules.plate_lists import PlateList
+from alarm.rules.plate_lists import ListedReading, PlateList
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
     AtPlace,
@@ -24,9 +24,8 @@ from bus.contracts.expressions import (
     OnList,
     Resemblance,
 )
-from bus.contracts.plate_lists import ListLine
 from bus.domain.expressions.to_text import to_text
-from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of
+from bus.domain.rule_values import CHECKPOINT, DEVICE
 
 _ABOVE_ALL = 100.0
 """No two edits cost as much."""
@@ -75,15 +74,13 @@ def explain(
 
 def listed_plate(
     tree: Expression, attributes: Mapping[str, str], references: References
-) -> tuple[PlateList, ListLine] | None:
-    """The first list that a tree asks for and that means the plate, and its line."""
+) -> tuple[PlateList, ListedReading] | None:
+    """The first list that a tree asks for and that means the plate, and by what."""
     for list_id in _lists_asked_for(tree):
         plate_list = references.lists.get(list_id)
-        if plate_list is not None:
-            for plate in values_of(PLATE, attributes.get(PLATE, "")):
-                line = plate_list.find(plate)
-                if line is not None:
-                    return plate_list, line
+        found = plate_list.find_read(attributes) if plate_list is not None else None
+        if plate_list is not None and found is not None:
+            return plate_list, found
     return None
 
 

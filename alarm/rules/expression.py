@@ -23,10 +23,11 @@ from bus.contracts.expressions import (
     InArea,
     Leaf,
     Negation,
+    OnList,
     Resemblance,
 )
 from bus.domain.expressions.tree import attributes_of_tree, nodes_of
-from bus.domain.rule_values import CHECKPOINT, CONFIDENCES, DEVICE
+from bus.domain.rule_values import CANDIDATES, CHECKPOINT, CONFIDENCES, DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +87,16 @@ def expression_condition(
 
 
 def _attributes_read(tree: Expression) -> tuple[str, ...]:
-    """Those that it names, those by which a place is known, and what a reader says of each
-    character where that has a price."""
+    """Those that it names, those by which a place is known, what a reader says of each character
+    where that has a price, and its further candidates where they count."""
     named = attributes_of_tree(tree)
     nodes = [node for node, _ in nodes_of(tree)]
     if any(isinstance(node, AtPlace | InArea) for node in nodes):
         named = tuple(dict.fromkeys((*named, CHECKPOINT, DEVICE)))
-    is_priced = any(isinstance(node, Resemblance) for node in nodes)
-    return (*named, CONFIDENCES) if is_priced else named
+    if any(isinstance(node, Resemblance) for node in nodes):
+        return (*named, CONFIDENCES, CANDIDATES)
+    has_list = any(isinstance(node, OnList) for node in nodes)
+    return (*named, CANDIDATES) if has_list else named
 
 
 def _compiled(node: Expression, references: References, *, negated: bool) -> CompiledTree:

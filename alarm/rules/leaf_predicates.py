@@ -110,10 +110,11 @@ class ListPredicate:
 
     def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
         """See `LeafPredicate.holds`."""
-        plates = values_of(PLATE, attributes.get(PLATE, ""))
-        if not plates or self._list is None:
+        if self._list is None:
             return None
-        return any(self._list.find(plate) is not None for plate in plates)
+        if self._list.find_read(attributes) is not None:
+            return True
+        return False if values_of(PLATE, attributes.get(PLATE, "")) else None
 
 
 class PlacePredicate:

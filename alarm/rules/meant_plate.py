@@ -51,8 +51,13 @@ def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> TargetPlate
     found = list(filter(None, asked))
     if not found:
         return TargetPlate()
-    best = min(found, key=lambda one: (one.read != one.plate, one.price, one.plate))
-    return TargetPlate(best.plate, best if best.read != best.plate else None)
+    best = min(found, key=lambda one: (_is_misread(one), one.price, one.plate))
+    return TargetPlate(best.plate, best if _is_misread(best) else None)
+
+
+def _is_misread(one: ReadingPrice) -> bool:
+    """Whether something else was written, by what the reader took for the likeliest."""
+    return bool(one.weight) or one.read != one.plate
 
 
 def _asked(tree: Expression) -> Iterator[Leaf]:

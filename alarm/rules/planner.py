@@ -77,11 +77,7 @@ class PlateOnList(NamedTuple):
 
     def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
         """One value where it is, none where it is not."""
-        find = self.plate_list.find
-        for plate in values_of(PLATE, attributes.get(PLATE, "")):
-            if find(plate) is not None:
-                return _ON_LIST
-        return ()
+        return () if self.plate_list.find_read(attributes) is None else _ON_LIST
 
 
 _ON_LIST = (True,)

@@ -53,12 +53,12 @@ def _listed(
     found = listed_plate(rule.command.where, attributes, references)
     if found is None:
         return None
-    plate_list, line = found
+    plate_list, (line, read, weight) = found
     record = plate_list.record
     return ListedPlate(
         list_id=record.list_id, name=record.name, version=record.version, list_date=record.date,
         line=line.number, plate=line.plate, note=line.note, date=line.date,
-        is_overdue=is_overdue(record, now_ms),
+        is_overdue=is_overdue(record, now_ms), candidate=read if weight else "", weight=weight,
     )  # fmt: skip
 
 

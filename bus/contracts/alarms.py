@@ -33,7 +33,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By which line of which list a plate was meant, as both were then. `is_overdue`: the list had
-    not been renewed in its interval."""
+    not been renewed in its interval. `candidate`: where not the plate that was written stands there
+    but a further candidate of the reader, that one; `weight`: how sure it is of it, to 1."""
 
     list_id: str
     name: str
@@ -44,17 +45,21 @@ class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     note: str = ""
     date: str = ""
     is_overdue: bool = False
+    candidate: str = ""
+    weight: float = 0.0
 
 
 class ReadingPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was read where another plate was meant: `plate` is that of the rule, `read` what was
     taken for it (`?`: a character that was not read), `price` what that costs, of at most
-    `highest`, in units of a misreading without evidence."""
+    `highest`, in units of a misreading without evidence. `weight`: where `read` is a further
+    candidate of the reader, how sure it is of that one, to 1; else 0."""
 
     plate: str
     read: str
     price: float
     highest: float
+    weight: float = 0.0
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
