@@ -18,6 +18,8 @@ from rich.table import Table
 from alarm.alarm_life_cli import FILTERS, SINCE_HELP, STATE_HELP, add_life_commands
 from alarm.asked_answer import fail
 from alarm.command_request import CLIENT_ID, print_lines, request_answer
+from alarm.confusion_cli import confusion_commands
+from alarm.confusion_file import source_of
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
@@ -41,6 +43,7 @@ from bus.contracts.commands import (
 from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.accepted_readings import accepted_plates, accepted_readings
 from bus.domain.alarm_life import no_state
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import WIRE_KEYS
@@ -105,6 +108,7 @@ def watch_commands() -> typer.Typer:
     watch.command("explain")(explain_rule)
     watch.command("proposed")(list_proposed)
     watch.command("withdraw")(withdraw)
+    watch.add_typer(confusion_commands(), name="confusion")
     return watch
 
 
@@ -162,7 +166,7 @@ def add(
     else:
         typer.echo(f"{command.rule_id} is in force")
     if not as_json:
-        for line in accepted_examples(command):
+        for line in accepted_examples(command, source_of(ctx.obj.site).read()):
             typer.echo(line)
 
 
@@ -184,11 +188,11 @@ def rule_of_options(
 
 def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
     """It may be imported later; a list whose id is misspelt means nobody."""
-    named = references_of(command.where)
+    named = [one.id for one in references_of(command.where) if one.what == "list"]
     if not named:
         return
     lists = _rules(ctx).references.lists
-    missing = sorted(one.id for one in named if one.id not in lists)
+    missing = sorted(one for one in named if one not in lists)
     if missing:
         typer.echo(
             f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"
@@ -347,13 +351,15 @@ def conditions(
     return found
 
 
-def accepted_examples(command: WatchCommand) -> list[str]:
+def accepted_examples(
+    command: WatchCommand, confusion: ConfusionTable = PACKAGED
+) -> list[str]:
     """What its fuzzy plates are met by, a line each."""
     tree = tree_of(command)
     return [
         f"{one.plate} is also met by readings like {', '.join(read)}"
         for one in dict.fromkeys(accepted_plates(tree) if tree else ())
-        if (read := accepted_readings(one))
+        if (read := accepted_readings(one, confusion=confusion))
     ]
 
 
@@ -391,7 +397,9 @@ def _read_rules(
 ) -> RuleSet:
     """See `WatchlistReader`."""
     try:
-        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, folder, register, timeout_s=READ_S)
+        watchlist = WatchlistReader(
+            ctx.obj.bus, CLIENT_ID, folder, register, source_of(ctx.obj.site), timeout_s=READ_S
+        )
         watchlist.catch_up()
     except CatchUpTimeout as error:
         fail(f"the watch list cannot be read: {error}")

@@ -63,7 +63,7 @@ def explain(
         return ExplainedNode(tree, depth, answer), *(one for part in parts for one in part)
     answer = predicate_of(tree, references).holds(attributes, times_ms)
     value = attributes.get(getattr(tree, "attribute", ""), "")
-    price = _price(tree, attributes) if isinstance(tree, Resemblance) else None
+    price = _price(tree, attributes, references) if isinstance(tree, Resemblance) else None
     is_missing = isinstance(tree, OnList) and tree.list_id not in references.lists
     if isinstance(tree, AtPlace | InArea):
         places = references.places
@@ -96,14 +96,16 @@ def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[str
             yield from _lists_asked_for(part, negated=negated)
 
 
-def _price(leaf: Resemblance, attributes: Mapping[str, str]) -> float | None:
+def _price(
+    leaf: Resemblance, attributes: Mapping[str, str], references: References
+) -> float | None:
     """Also one that is too high."""
-    plates = resembled(leaf)
+    plates = resembled(leaf, references.confusion)
     price = plates.price(attributes)
     if price is not None:
         return price
     unlimited = tuple(one._replace(highest=_ABOVE_ALL) for one in plates.plates)
-    return FuzzyPlates(unlimited).price(attributes)
+    return FuzzyPlates(unlimited, references.confusion).price(attributes)
 
 
 def _together(answers: list[bool | None], needs_all: bool) -> bool | None:

@@ -28,6 +28,7 @@ from bus.contracts.expressions import (
     TimeWindow,
     Wildcard,
 )
+from bus.domain.confusion_table import ConfusionTable
 from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard_form
 from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import is_within
@@ -94,8 +95,8 @@ class RangePredicate:
 class ResemblancePredicate:
     """Of a plate, also of one that was read in part: what was not read has its price, too."""
 
-    def __init__(self, leaf: Resemblance) -> None:
-        self._plates = resembled(leaf)
+    def __init__(self, leaf: Resemblance, confusion: ConfusionTable) -> None:
+        self._plates = resembled(leaf, confusion)
 
     def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
         """See `LeafPredicate.holds`."""
@@ -163,7 +164,7 @@ def predicate_of(leaf: Leaf, references: References = NO_REFERENCES) -> LeafPred
         case NumericRange():
             return RangePredicate(leaf)
         case Resemblance():
-            return ResemblancePredicate(leaf)
+            return ResemblancePredicate(leaf, references.confusion)
         case Presence():
             return PresencePredicate(leaf)
         case TimeWindow():

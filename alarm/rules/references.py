@@ -11,20 +11,26 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from alarm.rules.plate_lists import PlateList
-from bus.contracts.expressions import AtPlace, Expression, InArea, OnList
+from bus.contracts.commands import WatchCommand
+from bus.contracts.expressions import AtPlace, Expression, InArea, OnList, Resemblance
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.tree import nodes_of
+from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
+from bus.domain.rule_values import PLATE
 
 
 class Reference(NamedTuple):
     """To one thing, by its id."""
 
-    what: Literal["list", "places"]
+    what: Literal["list", "places", "confusion"]
     id: str
 
 
 PLACES = Reference("places", "")
 """To the register: a change of it concerns every rule that names a place."""
+CONFUSION = Reference("confusion", "")
+"""To the table of misreadings: of every rule whose plates may be misread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class References:
     lists: Mapping[str, PlateList] = field(default_factory=dict)
     """By the list's id."""
     places: RegisteredPlaces = field(default_factory=lambda: NO_PLACES)
+    confusion: ConfusionTable = PACKAGED
 
     def changed_since(self, before: References) -> frozenset[Reference]:
         """What is there now and was not, is not any more, or is otherwise."""
@@ -41,7 +48,11 @@ class References:
         changed = {
             Reference("list", one) for one in ids if self.lists.get(one) != before.lists.get(one)
         }
-        return frozenset(changed if self.places == before.places else changed | {PLACES})
+        if self.places != before.places:
+            changed.add(PLACES)
+        if self.confusion != before.confusion:
+            changed.add(CONFUSION)
+        return frozenset(changed)
 
     def only(self, named: frozenset[Reference]) -> References:
         """Of all this only what is named: a rule holds what it refers to."""
@@ -49,7 +60,8 @@ class References:
             return NO_REFERENCES
         ids = [reference.id for reference in named if reference.what == "list"]
         lists = {one: self.lists[one] for one in ids if one in self.lists}
-        return References(lists, self.places if PLACES in named else NO_PLACES)
+        places = self.places if PLACES in named else NO_PLACES
+        return References(lists, places, self.confusion if CONFUSION in named else PACKAGED)
 
 
 NO_REFERENCES = References()
@@ -65,4 +77,12 @@ def references_of(tree: Expression | None) -> frozenset[Reference]:
             found.add(Reference("list", node.list_id))
         elif isinstance(node, AtPlace | InArea):
             found.add(PLACES)
+        elif isinstance(node, Resemblance):
+            found.add(CONFUSION)
     return frozenset(found)
+
+
+def references_of_rule(command: WatchCommand) -> frozenset[Reference]:
+    """All that its tree refers to, and what its plates do."""
+    found = references_of(command.where)
+    return found | {CONFUSION} if any(map(is_fuzzy, command.match.get(PLATE, ()))) else found

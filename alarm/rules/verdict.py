@@ -15,6 +15,7 @@ from alarm.rules.plate_lists import is_overdue
 from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate, ListedPlate
+from bus.domain.confusion_table import ConfusionTable
 from bus.domain.plates import is_doubtful
 from bus.domain.rule_values import PLATE, attributes_of
 from bus.domain.targets import target_of_reading
@@ -36,7 +37,7 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
         return None
     where, references = rule.command.where, rules.references
     listed = _listed(rule, attributes, references, now_ms)
-    alarm = _alarm(rule, candidate, message, attributes, listed, now_ms)
+    alarm = _alarm(rule, candidate, message, attributes, listed, references.confusion, now_ms)
     branch = "" if where is None else true_branch(where, attributes, times_ms, references)
     return msgspec.structs.replace(
         alarm,
@@ -68,10 +69,11 @@ def _alarm(
     message: dict[str, object],
     attributes: dict[str, str],
     listed: ListedPlate | None,
+    confusion: ConfusionTable,
     now_ms: int,
 ) -> Alarm:
     asked = rule.condition.attributes
-    meant = meant_plate(rule.command, attributes)
+    meant = meant_plate(rule.command, attributes, confusion)
     on_list = listed.plate if listed is not None else ""
     return Alarm(
         alarm_id=f"{candidate.rule_id}:{candidate.record_id}",

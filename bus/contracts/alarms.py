@@ -53,13 +53,15 @@ class ReadingPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """What was read where another plate was meant: `plate` is that of the rule, `read` what was
     taken for it (`?`: a character that was not read), `price` what that costs, of at most
     `highest`, in units of a misreading without evidence. `weight`: where `read` is a further
-    candidate of the reader, how sure it is of that one, to 1; else 0."""
+    candidate of the reader, how sure it is of that one, to 1; else 0. `table`: the version of the
+    site's own table of misreadings by which it costs that; empty: the packaged one."""
 
     plate: str
     read: str
     price: float
     highest: float
     weight: float = 0.0
+    table: str = ""
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
