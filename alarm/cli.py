@@ -413,11 +413,17 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         raised.strftime("%Y-%m-%d %H:%M:%S"),
         alarm.severity,
         alarm.rule_name or alarm.rule_id,
-        plate_text(alarm.plate_number) + _meant(alarm),
+        plate_text(alarm.plate_number) + _meant(alarm) + _overdue(alarm),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
         f"+ {alarm.further_passages}" if alarm.further_passages else "",
     )
+
+
+def _overdue(alarm: Alarm) -> str:
+    """A mark where its list had not been renewed in time."""
+    listed = alarm.listed
+    return f", list {listed.list_id} is overdue" if listed and listed.is_overdue else ""
 
 
 def _meant(alarm: Alarm) -> str:

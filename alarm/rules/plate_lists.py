@@ -21,7 +21,6 @@ from bus.domain.rule_values import CANDIDATES, PLATE, values_of, wanted
 LEAST_WEIGHT = 0.1
 """Of a further candidate for a tolerant list: lists are long, and less likely ones would meet them
 by chance. As a price it is a quarter of an edit without evidence."""
-_DAY_MS = 86_400_000
 
 
 def rule_of_list(record: ListRecord) -> DecidedRule:
@@ -32,12 +31,6 @@ def rule_of_list(record: ListRecord) -> DecidedRule:
         author=record.author, issuer=record.issuer, account=record.account, reason=record.reason,
         case=record.case, command_id=record.command_id, decided_at_ms=record.decided_at_ms,
     )  # fmt: skip
-
-
-def is_overdue(record: ListRecord, now_ms: int) -> bool:
-    """Whether it was not imported again in its interval; a list without one never is."""
-    interval_ms = record.renewal_days * _DAY_MS
-    return 0 < interval_ms < now_ms - record.renewed_at_ms
 
 
 class ListedReading(NamedTuple):

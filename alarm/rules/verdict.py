@@ -11,11 +11,11 @@ import msgspec
 from alarm.rules.explain import listed_plate, true_branch
 from alarm.rules.matcher import Rule
 from alarm.rules.meant_plate import meant_plate
-from alarm.rules.plate_lists import is_overdue
 from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Alarm, Candidate, ListedPlate
 from bus.domain.confusion_table import ConfusionTable
+from bus.domain.list_in_force import is_overdue
 from bus.domain.plates import is_doubtful
 from bus.domain.rule_values import PLATE, attributes_of
 from bus.domain.targets import target_of_reading

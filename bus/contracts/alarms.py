@@ -146,7 +146,7 @@ IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch
     "away", "standing", "filling", "silence", "curve", "lost", "missing", "differs",
-    "uncovered", "unconfirmed", "refused",
+    "uncovered", "unconfirmed", "refused", "overdue",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from bus.contracts.alarms import Alarm, Incident, NoticeDigest, ReadingPrice
+from bus.contracts.alarms import Alarm, Incident, ListedPlate, NoticeDigest, ReadingPrice
 from bus.domain.plates import plate_text
 
 Language = Literal["zh", "en"]
@@ -28,7 +28,7 @@ _KINDS = {
         "standing": "停滞", "filling": "空间不足", "silence": "无数据", "curve": "质量曲线偏离",
         "lost": "记录丢失", "missing": "记录缺失", "differs": "镜像内容不一致",
         "uncovered": "仅存于一个站点", "unconfirmed": "主站点待确认",
-        "refused": "请求被拒绝",
+        "refused": "请求被拒绝", "overdue": "名单逾期未更新",
     },
     "en": {
         "latency": "latency too high", "quality": "quality has fallen", "backlog": "backlog",
@@ -36,7 +36,7 @@ _KINDS = {
         "silence": "sends nothing", "curve": "quality curve", "lost": "records lost",
         "missing": "records missing", "differs": "the mirror differs",
         "uncovered": "at one site only", "unconfirmed": "primary site not confirmed",
-        "refused": "requests refused",
+        "refused": "requests refused", "overdue": "a list is overdue",
     },
 }  # fmt: skip
 _WORDS = {
@@ -48,6 +48,7 @@ _WORDS = {
            "alarms": "告警数", "incidents": "故障数",
            "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑", "misread": "误读",
            "meant": "目标为 {plate}，代价 {price:.2f}（上限 {highest:.2f}）",
+           "list": "名单", "overdue": "逾期未更新",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
     "en": {"emergency": "emergency alarm",
            "alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
@@ -59,6 +60,7 @@ _WORDS = {
            "from": "first", "until": "last", "ids": "ids",
            "plate": "doubtful plate", "misread": "misread",
            "meant": "{plate} is meant, price {price:.2f} of at most {highest:.2f}",
+           "list": "list", "overdue": "not renewed in time",
            "doubtful": "its hyphen may separate or stand for an unread character"},
 }  # fmt: skip
 
@@ -95,6 +97,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["id"], alarm.alarm_id),
         (words["plate"], words["doubtful"] if alarm.plate_is_doubtful else ""),
         (words["misread"], _meant(alarm.misread, words["meant"])),
+        (words["list"], _listed(alarm.listed, words["overdue"])),
         (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
     return _composed(alarm.severity, line, rows, language)
@@ -102,6 +105,12 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
 
 def _meant(misread: ReadingPrice | None, text: str) -> str:
     return text.format_map(msgspec.structs.asdict(misread)) if misread else ""
+
+
+def _listed(listed: ListedPlate | None, overdue: str) -> str:
+    if listed is None:
+        return ""
+    return f"{listed.name} ({overdue})" if listed.is_overdue else listed.name
 
 
 def _of_incident(incident: Incident, language: Language, zone: tzinfo) -> NoticeText:

@@ -40,6 +40,11 @@ ZH: dict[str, str] = {
     "detail.listed_version": "名单版本",
     "detail.listed_note": "名单备注",
     "detail.listed_overdue": "该名单逾期未更新",
+    "fact.name": "名称",
+    "fact.owner": "负责人",
+    "fact.source": "来源",
+    "fact.renewed": "上次导入",
+    "fact.due": "应更新于",
 }
 EN: dict[str, str] = {
     "nav.lists": "Plate lists",
@@ -80,4 +85,9 @@ EN: dict[str, str] = {
     "detail.listed_version": "Version of the list",
     "detail.listed_note": "Note of the list",
     "detail.listed_overdue": "This list has not been renewed in time",
+    "fact.name": "name",
+    "fact.owner": "owner",
+    "fact.source": "source",
+    "fact.renewed": "imported last",
+    "fact.due": "was due",
 }

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alarm.rules import attributes_of, compile_rules, verdict
-from alarm.rules.plate_lists import PlateList, is_overdue
+from alarm.rules.plate_lists import PlateList
 from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import Candidate
 from bus.contracts.commands import WatchCommand
 from bus.contracts.plate_lists import TOLERANCES, ListLine, Tolerance
 from bus.domain.expressions.parse import parse
+from bus.domain.list_in_force import is_overdue
 from tests.alarm.lists.made_lists import VERSION, made_list
 from tests.alarm.lists.test_table import is_meant
 
