@@ -270,7 +270,8 @@ def explain_rule(
     rule = rules.rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone, rules.references):
+    message, zone = record_of(plate, record), ctx.obj.site.zone
+    for line in explanation(rule, message, zone, rules.references, wall_clock.now_ms()):
         typer.echo(line)
 
 

@@ -24,7 +24,10 @@ from bus.contracts.expressions import (
     OnList,
     Resemblance,
 )
+from bus.contracts.plate_lists import ListLine
+from bus.domain.confusion_table import ConfusionTable
 from bus.domain.expressions.to_text import to_text
+from bus.domain.plate_candidates import PlateCandidate
 from bus.domain.rule_values import CHECKPOINT, DEVICE
 
 _ABOVE_ALL = 100.0
@@ -43,6 +46,12 @@ class ExplainedNode(NamedTuple):
     price: float | None = None
     is_missing: bool = False
     """It refers to something that is not in force."""
+    candidate: PlateCandidate | None = None
+    """The further candidate of the reader that has the price, or stands on the list."""
+    plate_list: PlateList | None = None
+    """That it asks for, where it is in force."""
+    line: ListLine | None = None
+    """Of the list, that means the plate."""
 
 
 def explain(
@@ -63,13 +72,17 @@ def explain(
         return ExplainedNode(tree, depth, answer), *(one for part in parts for one in part)
     answer = predicate_of(tree, references).holds(attributes, times_ms)
     value = attributes.get(getattr(tree, "attribute", ""), "")
-    price = _price(tree, attributes, references) if isinstance(tree, Resemblance) else None
-    is_missing = isinstance(tree, OnList) and tree.list_id not in references.lists
+    if isinstance(tree, OnList):
+        return (_on_list(ExplainedNode(tree, depth, answer, value), attributes, references),)
+    if isinstance(tree, Resemblance):
+        node = ExplainedNode(tree, depth, answer, value)
+        return (_priced(node, tree, attributes, references.confusion),)
+    is_missing = False
     if isinstance(tree, AtPlace | InArea):
         places = references.places
         value = places.describe(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
         is_missing = bool(places.find(tree).missing)
-    return (ExplainedNode(tree, depth, answer, value, price, is_missing),)
+    return (ExplainedNode(tree, depth, answer, value, is_missing=is_missing),)
 
 
 def listed_plate(
@@ -96,16 +109,31 @@ def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[str
             yield from _lists_asked_for(part, negated=negated)
 
 
-def _price(
-    leaf: Resemblance, attributes: Mapping[str, str], references: References
-) -> float | None:
-    """Also one that is too high."""
-    plates = resembled(leaf, references.confusion)
-    price = plates.price(attributes)
-    if price is not None:
-        return price
+def _on_list(
+    node: ExplainedNode, attributes: Mapping[str, str], references: References
+) -> ExplainedNode:
+    plate_list = references.lists.get(getattr(node.node, "list_id", ""))
+    if plate_list is None:
+        return node._replace(is_missing=True)
+    found = plate_list.find_read(attributes)
+    if found is None:
+        return node._replace(plate_list=plate_list)
+    candidate = PlateCandidate(found.read, found.weight) if found.weight else None
+    return node._replace(plate_list=plate_list, line=found.line, candidate=candidate)
+
+
+def _priced(
+    node: ExplainedNode, leaf: Resemblance, attributes: Mapping[str, str],
+    confusion: ConfusionTable,
+) -> ExplainedNode:  # fmt: skip
+    """Also with a price that is too high."""
+    plates = resembled(leaf, confusion)
     unlimited = tuple(one._replace(highest=_ABOVE_ALL) for one in plates.plates)
-    return FuzzyPlates(unlimited, references.confusion).price(attributes)
+    found = plates.cheapest(attributes) or FuzzyPlates(unlimited, confusion).cheapest(attributes)
+    if found is None:
+        return node
+    candidate = PlateCandidate(found.read, found.weight) if found.weight else None
+    return node._replace(price=found.price, candidate=candidate)
 
 
 def _together(answers: list[bool | None], needs_all: bool) -> bool | None:
