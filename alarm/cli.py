@@ -25,7 +25,6 @@ from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
 from alarm.proposals_cli import list_proposed, withdraw
 from alarm.rules import RuleSet
-from alarm.rules.references import references_of
 from alarm.shell_asker import ISSUER, CaseOption, ReasonOption, shell_user
 from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
@@ -155,7 +154,6 @@ def add(
     check_options(command)
     warn_if_unindexed(command)
     warn_of_places(ctx, command, CLIENT_ID)
-    _warn_of_missing_lists(ctx, command)
     answer = request_answer(ctx, command, as_json=as_json)
     waits = answer.state == "proposed"
     if as_json:
@@ -184,21 +182,6 @@ def rule_of_options(
         match=conditions(plate or (), match or (), is_needed=not where.strip()),
         where=tree_of_text(ctx, where, kind),
     )
-
-
-def _warn_of_missing_lists(ctx: typer.Context, command: WatchCommand) -> None:
-    """It may be imported later; a list whose id is misspelt means nobody."""
-    named = [one.id for one in references_of(command.where) if one.what == "list"]
-    if not named:
-        return
-    lists = _rules(ctx).references.lists
-    missing = sorted(one for one in named if one not in lists)
-    if missing:
-        typer.echo(
-            f"no list {', '.join(missing)} is in force: until it is, neither this condition nor its"
-            " negation is met; see: databus lists show",
-            err=True,
-        )
 
 
 def check_options(command: WatchCommand) -> None:
@@ -414,7 +397,7 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
         raised.strftime("%Y-%m-%d %H:%M:%S"),
         alarm.severity,
         alarm.rule_name or alarm.rule_id,
-        plate_text(alarm.plate_number) + _meant(alarm) + _overdue(alarm),
+        _target(alarm),
         alarm.checkpoint_id,
         f"{alarm.raised_at_ms - alarm.captured_at_ms} ms",
         f"+ {alarm.further_passages}" if alarm.further_passages else "",
@@ -423,8 +406,15 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
 
 def _overdue(alarm: Alarm) -> str:
     """A mark where its list had not been renewed in time."""
-    listed = alarm.listed
-    return f", list {listed.list_id} is overdue" if listed and listed.is_overdue else ""
+    found = alarm.listed or alarm.resembled
+    return f", list {found.list_id} is overdue" if found and found.is_overdue else ""
+
+
+def _target(alarm: Alarm) -> str:
+    """The plate, or the face of a gallery."""
+    if alarm.resembled is not None:
+        return f"{alarm.resembled.entry}, score {alarm.resembled.score:.3f}" + _overdue(alarm)
+    return plate_text(alarm.plate_number) + _meant(alarm) + _overdue(alarm)
 
 
 def _meant(alarm: Alarm) -> str:

@@ -87,6 +87,9 @@ def _line(one: ExplainedNode, zone: str, now_ms: int) -> str:
     text = word or to_text(one.node, zone)
     if one.is_missing:
         return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}   ({_missing(one)})"
+    if one.face is not None:
+        nearest = f"the nearest is {one.face.line.entry}, score {one.face.score:.3f}"
+        return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}   ({nearest})"
     parts = [one.value, _price(one), _candidate(one), *_listed(one, zone, now_ms)]
     value = f"   ({', '.join(filter(None, parts))})" if any(parts) else ""
     return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}{value}"

@@ -119,11 +119,15 @@ class WatchlistReader:
                       STATE_WATCHLIST, len(before))  # fmt: skip
         state = self._topic.state
         new, state.new = state.new, []
-        lists = self._lists.catch_up() if self._lists else {}
-        places, confusion = self._read_places(), self._confusion.read()
-        is_changed = self.rules.refer_to(References(lists, places, confusion))
+        is_changed = self.rules.refer_to(self._read_references())
         self.version += bool(new or is_changed or self.generation != generation)
         return new
+
+    def _read_references(self) -> References:
+        places, confusion = self._read_places(), self._confusion.read()
+        if not self._lists:
+            return References(places=places, confusion=confusion)
+        return References(self._lists.catch_up(), places, self._lists.galleries, confusion)
 
     def _read_places(self) -> RegisteredPlaces:
         """Of the register as it is; the same ones until it is another."""

@@ -181,7 +181,7 @@ COMMANDS = (
     ),
     CommandRow("city", "ingest.senders.simulator.cli", "The simulated city of cameras."),
     CommandRow("watch", "deploy.product.watch_cli", "The watch list: who or what is looked for."),
-    CommandRow("lists", "alarm.lists.cli", "Lists of plates: import, change and end them."),
+    CommandRow("lists", "alarm.lists.cli", "Lists of plates, galleries of faces."),
     CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
     CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
     CommandRow("questions", "monitor.cli", "Who asked what of a plate or a face, when and why."),

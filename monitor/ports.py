@@ -14,7 +14,7 @@ import msgspec
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
-from bus.contracts.plate_lists import ListLine
+from bus.contracts.plate_lists import FaceLine, ListLine
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.list_in_force import ListInForce
 from bus.domain.registered_places import RegisteredPlaces
@@ -71,17 +71,21 @@ class AlarmReader(Protocol):
 
 
 class PlateListReader(Protocol):
-    """The lists of plates. One reader per thread. Any exception means: away, open a new one."""
+    """The lists of plates and galleries of faces. One reader per thread. Any exception means: away,
+    open a new one."""
 
     def lists(self, now_ms: int) -> Sequence[ListInForce]:
         """All in force, by id."""
 
-    def lines(self, list_id: str, begin: int, count: int) -> tuple[Sequence[ListLine], int] | None:
+    def lines(
+        self, list_id: str, begin: int, count: int
+    ) -> tuple[Sequence[ListLine | FaceLine], int] | None:
         """Lines from a place on, and the place behind them; 0 at the end. None of a list that is
         not in force."""
 
-    def lines_like(self, list_id: str, plate: str) -> Sequence[ListLine] | None:
-        """Those that mean a plate, as tolerant as the list is; None as above."""
+    def lines_like(self, list_id: str, plate: str) -> Sequence[ListLine | FaceLine] | None:
+        """Those that mean a plate, as tolerant as the list is; of a gallery the face of this entry.
+        None as above."""
 
     def close(self) -> None:
         """Leave the bus."""

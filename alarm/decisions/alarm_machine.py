@@ -37,6 +37,7 @@ class AlarmMachine:
 
     requests_topic = CONTROL_ALARM
     state_topic = STATE_ALARM
+    asked_topics: tuple[str, ...] = ()
 
     def __init__(self, site_epoch: Callable[[], int] = lambda: 0) -> None:
         self._site_epoch = site_epoch

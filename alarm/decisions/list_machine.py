@@ -1,4 +1,5 @@
-"""The state machine of a list of plates. Pure; how requests are decided on is `machine`'s.
+"""The state machine of a list of plates, or a gallery of faces. Pure; how requests are decided on
+is `machine`'s.
 
 In: requests that name chunks of lines, or bring a few lines themselves. Out: the chunk of a change,
 then the list's record. Never: a record that names a chunk which is not there, is another one, or
@@ -29,21 +30,27 @@ from alarm.decisions.requests import (
 from bus.client.model import ConsumedRecord, KeyedValue
 from bus.contracts.command_codes import CHUNK_MISSING, MANY_REMOVED, NO_SUCH_LIST
 from bus.contracts.commands import ANY_VERSION
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import ListCommand, ListRecord, base_key, change_key
 from bus.contracts.topics import CONTROL_LISTS, STATE_LISTS
 from bus.domain.command_error import CommandError, check_length
+from bus.domain.feature_models import FeatureSettings, Models
 from bus.domain.list_check import (
+    MAX_CHANGED_FACES,
     MAX_CHANGED_LINES,
     MAX_CHANGES,
+    MAX_FACES,
     MAX_LINES,
     MAX_LISTS,
     check_base,
     check_change,
+    check_face_change,
     check_list_id,
     check_text,
+    checked_model,
     removes_many,
 )
-from bus.domain.list_chunks import chunk_value
+from bus.domain.list_chunks import ChunkValue, chunk_value, face_chunk_value
 
 MAX_CHUNK_AGE_MS = 30 * 60_000
 """Of one that no list names yet. The site's recorder takes such a chunk away after an hour; it must
@@ -65,7 +72,7 @@ TRANSITIONS: Mapping[tuple[ListState, str], ListState | str] = MappingProxyType(
 """A state and what is asked for: the next state, or the reason of the refusal."""
 _TEXT_FIELDS = (
     "name", "owner", "source", "legal_ground", "date", "severity", "tolerance", "alarms",
-    "renewal_days", "base", "chunks",
+    "renewal_days", "base", "chunks", "kind",
 )  # fmt: skip
 _ASKER_FIELDS = ("author", "issuer", "account", "reason", "case")
 
@@ -75,6 +82,11 @@ class ListMachine:
 
     requests_topic = CONTROL_LISTS
     state_topic = STATE_LISTS
+    asked_topics: tuple[str, ...] = ()
+
+    def __init__(self, models: Models | None = None) -> None:
+        """`models`: those of the site; without them, those that are known everywhere."""
+        self._models = FeatureSettings().table() if models is None else models
 
     def make_state(self) -> KnownLists:
         """See `DecisionMachine.make_state`."""
@@ -117,6 +129,8 @@ class ListMachine:
             return DecidedState(asked.version, (recorded_list(asked),))
         if command.op == "change":
             return _changed(command, before, asked, state)
+        model = checked_model(command, self._models)
+        asked = msgspec.structs.replace(asked, model=model)
         return DecidedState(asked.version, (recorded_list(_put(command, before, asked, state)),))
 
 
@@ -142,6 +156,7 @@ def _put(
     check_base(command)
     text = {name: getattr(command, name) for name in _TEXT_FIELDS}
     record: ListRecord = msgspec.structs.replace(asked, op="put", **text)
+    _check_sameness(record, before)
     if before.op == "put" and (before.base, before.chunks) == (command.base, command.chunks):
         return msgspec.structs.replace(
             record, changes=before.changes, renewed_at_ms=before.renewed_at_ms
@@ -155,8 +170,27 @@ def _put(
                 "no_seen_version",
             )  # fmt: skip
         _check_removal(command, max(command.removed_lines, before.base_lines - lines), before)
-    _check_room(command.list_id, lines, state)
+    _check_room(record, lines, state)
     return msgspec.structs.replace(record, renewed_at_ms=asked.decided_at_ms)
+
+
+def _check_sameness(record: ListRecord, before: ListRecord) -> None:
+    """A base that stays is read as it was. Raises `CommandError`."""
+    if before.op != "put":
+        return
+    if record.kind != before.kind:
+        what = "a gallery of faces" if before.is_gallery else "a list of plates"
+        raise CommandError("list_id", f"this is {what}; end it first, or take another id",
+                           "other_kind")  # fmt: skip
+    if record.base == before.base and _compared_as(record) != _compared_as(before):
+        raise CommandError("model", "a gallery of another model has other features",
+                           "other_model")  # fmt: skip
+
+
+def _compared_as(record: ListRecord) -> FeatureModel | None:
+    """Its model, whatever the threshold."""
+    model = record.model
+    return None if model is None else msgspec.structs.replace(model, threshold=0.0)
 
 
 def _check_chunks(command: ListCommand, state: KnownLists, oldest_ms: int) -> None:
@@ -180,12 +214,18 @@ def _check_removal(command: ListCommand, removed: int, before: ListRecord) -> No
         )  # fmt: skip
 
 
-def _check_room(list_id: str, lines: int, state: KnownLists) -> None:
+def _check_room(record: ListRecord, lines: int, state: KnownLists) -> None:
     """Raises `CommandError`."""
-    others = [record for key, record in state.in_force.items() if key != list_id]
+    others = [one for key, one in state.in_force.items() if key != record.list_id]
     if len(others) >= MAX_LISTS:
         raise CommandError("list_id", f"{MAX_LISTS} lists are in force; end one", "too_many_lists")
-    total = lines + sum(one.base_lines + one.changed_lines for one in others)
+    same = [one for one in others if one.kind == record.kind]
+    total = lines + sum(one.base_lines + one.changed_lines for one in same)
+    if record.is_gallery and total > MAX_FACES:
+        raise CommandError(
+            "chunks", f"all galleries together have at most {MAX_FACES} faces, with this {total}",
+            "too_many_faces",
+        )  # fmt: skip
     if total > MAX_LINES:
         raise CommandError(
             "chunks", f"all lists together have at most {MAX_LINES} lines, with this {total}",
@@ -197,18 +237,31 @@ def _changed(
     command: ListCommand, before: ListRecord, asked: ListRecord, state: KnownLists
 ) -> DecidedState:
     """The chunk of its lines, then the record that names it. Raises `CommandError`."""
-    check_change(command.put_lines, command.removed_plates)
+    chunk = _checked_change(command, before, asked.version)
     _check_removal(command, len(command.removed_plates), before)
-    chunk = chunk_value(asked.version, command.put_lines, command.removed_plates)
     changed = before.changed_lines + chunk.named.lines
-    if len(before.changes) >= MAX_CHANGES or changed > MAX_CHANGED_LINES:
+    most = MAX_CHANGED_FACES if before.is_gallery else MAX_CHANGED_LINES
+    if len(before.changes) >= MAX_CHANGES or changed > most:
         raise CommandError(
             "put_lines", f"{before.changed_lines} lines have changed since the list was imported: "
             "import it again", "too_many_changes",
         )  # fmt: skip
-    _check_room(command.list_id, before.base_lines + changed, state)
-    kept = {name: getattr(before, name) for name in (*_TEXT_FIELDS, "renewed_at_ms")}
+    _check_room(before, before.base_lines + changed, state)
+    kept = {name: getattr(before, name) for name in (*_TEXT_FIELDS, "model", "renewed_at_ms")}
     changes = (*before.changes, chunk.named)
     record = msgspec.structs.replace(asked, op="put", changes=changes, **kept)
     key = change_key(command.list_id, before.base, asked.version).encode()
     return DecidedState(asked.version, (KeyedValue(key, chunk.value), recorded_list(record)))
+
+
+def _checked_change(command: ListCommand, before: ListRecord, version: int) -> ChunkValue:
+    """Raises `CommandError`."""
+    if before.model is None:
+        if command.put_faces:
+            raise CommandError("put_faces", "this is a list of plates", "other_kind")
+        check_change(command.put_lines, command.removed_plates)
+        return chunk_value(version, command.put_lines, command.removed_plates)
+    if command.put_lines:
+        raise CommandError("put_lines", "this is a gallery of faces", "other_kind")
+    check_face_change(before.model, command.put_faces, command.removed_plates)
+    return face_chunk_value(version, command.put_faces, command.removed_plates)

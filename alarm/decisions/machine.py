@@ -61,6 +61,8 @@ class DecisionMachine(Protocol[CommandT, StateT]):
 
     requests_topic: str
     state_topic: str
+    asked_topics: tuple[str, ...]
+    """Of other machines' states, those that a decision looks at."""
 
     def make_state(self) -> StateT:
         """Of `state_topic`, nothing of which is read yet."""

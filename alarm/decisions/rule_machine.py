@@ -14,13 +14,14 @@ A `put` is one of three actions: `put` where the site asks for no approval, `pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from alarm.decisions.approval import action_of, check_action, check_settling
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import DecidedState, NewestDecision
+from alarm.decisions.referred_lists import check_lists
 from alarm.decisions.requests import (
     MAX_ID_CHARACTERS,
     CommandRequest,
@@ -40,8 +41,9 @@ from alarm.decisions.rule_states import REFUSALS, TRANSITIONS, RuleState
 from alarm.decisions.rule_visibility import check_visibility, is_hidden
 from bus.client.model import ConsumedRecord
 from bus.contracts.commands import WatchCommand
+from bus.contracts.plate_lists import ListRecord
 from bus.contracts.proposals import WatchProposal
-from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST
+from bus.contracts.topics import CONTROL_WATCHLIST, STATE_LISTS, STATE_WATCHLIST
 from bus.domain.command_error import check_length
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import RuleError, check_rule
@@ -57,9 +59,15 @@ class RuleMachine:
 
     requests_topic = CONTROL_WATCHLIST
     state_topic = STATE_WATCHLIST
+    asked_topics: tuple[str, ...] = (STATE_LISTS,)
 
-    def __init__(self, policy: PolicySettings) -> None:
+    def __init__(
+        self, policy: PolicySettings,
+        lists_in_force: Callable[[], Mapping[str, ListRecord]] = dict,
+    ) -> None:  # fmt: skip
+        """`lists_in_force`: by id, as they are when a request is decided on."""
         self._policy = policy
+        self._lists_in_force = lists_in_force
 
     def make_state(self) -> KnownRules:
         """See `DecisionMachine.make_state`."""
@@ -113,7 +121,7 @@ class RuleMachine:
             raise RuleError(field, text, following)
         check_action(request, action, state, self._policy, now_ms)
         if action in ("put", "propose", "emergency"):
-            _check_text(command, state, now_ms)
+            self._check_text(command, state, now_ms)
         if action == "propose":
             proposal = proposed(request, state, now_ms)
             return DecidedState(proposal.version, (recorded(proposal),), waits=True)
@@ -132,7 +140,7 @@ class RuleMachine:
         if action == "approve":
             waiting = _waiting(state, command.rule_id)
             check_settling(command, action, waiting)
-            _check_text(waiting.text, state, now_ms)
+            self._check_text(waiting.text, state, now_ms)
             rule = approved_rule(waiting, request, version, now_ms)
         else:
             rule = decided_rule(request, state, version, now_ms)
@@ -141,17 +149,17 @@ class RuleMachine:
             records = [*emergency_targets(request, state, now_ms), rule]
         return DecidedState(version, tuple(map(recorded, records)))
 
+    def _check_text(self, command: WatchCommand, state: KnownRules, now_ms: int) -> None:
+        check_rule(command, now_ms)
+        check_demand(command, state.demand_beside(command.rule_id, now_ms))
+        check_lists(command.where, self._lists_in_force())
+
 
 def _waiting(state: KnownRules, rule_id: str) -> WatchProposal:
     """In a state in which something does."""
     waiting = state.proposals.get(rule_id).proposal()
     assert waiting is not None
     return waiting
-
-
-def _check_text(command: WatchCommand, state: KnownRules, now_ms: int) -> None:
-    check_rule(command, now_ms)
-    check_demand(command, state.demand_beside(command.rule_id, now_ms))
 
 
 def _check_lengths(request: CommandRequest[WatchCommand]) -> None:

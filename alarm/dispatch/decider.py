@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from alarm.decisions.alarm_machine import AlarmMachine
+from alarm.decisions.known_lists import KnownLists
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.list_machine import ListMachine
 from alarm.decisions.machine import DecisionMachine, decide
@@ -43,7 +44,15 @@ from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.groups import DECIDER
-from bus.contracts.topics import CONTROL_WATCHLIST, EVENT_COMMAND, STATE_WATCHLIST, TOPICS
+from bus.contracts.plate_lists import ListRecord
+from bus.contracts.topics import (
+    CONTROL_WATCHLIST,
+    EVENT_COMMAND,
+    STATE_LISTS,
+    STATE_WATCHLIST,
+    TOPICS,
+)
+from bus.domain.feature_models import Models
 from bus.domain.policy import PolicySettings
 from bus.errors import BusError
 from bus.runtime import wall_clock
@@ -63,10 +72,14 @@ ANSWER_S = 5.0  # of the group, as of the one of candidates
 
 
 def machines_of(
-    policy: PolicySettings, alarms: AlarmMachine
+    policy: PolicySettings,
+    alarms: AlarmMachine,
+    lists_in_force: Callable[[], Mapping[str, ListRecord]] = dict,
+    models: Models | None = None,
 ) -> Mapping[str, DecisionMachine[Any, Any]]:
-    """By their topics, `REQUEST_TOPICS`, which have one partition each."""
-    machines = (RuleMachine(policy), ListMachine(), alarms)
+    """By their topics, `REQUEST_TOPICS`, which have one partition each. `lists_in_force`: for
+    rules; `models`: of galleries."""
+    machines = (RuleMachine(policy, lists_in_force), ListMachine(models), alarms)
     return {one.requests_topic: one for one in machines}
 
 
@@ -82,8 +95,10 @@ class CommandDecider:
         stopping: threading.Event,
         metrics: DispatcherMetrics,
         policy: PolicySettings,
+        models: Models | None = None,
     ) -> None:
-        self._machines = machines_of(policy, AlarmMachine(lambda: self._role.site_epoch))
+        alarms = AlarmMachine(lambda: self._role.site_epoch)
+        self._machines = machines_of(policy, alarms, self._lists_in_force, models)
         self._places = tuple(TopicPartition(topic, 0) for topic in self._machines)
         self._site = site
         self._bus = bus
@@ -266,7 +281,7 @@ class CommandDecider:
         topics = self._topics
         if topics is None or self._role.is_unconfirmed:
             return False
-        topics.catch_up(machine.state_topic)
+        topics.catch_up(machine.state_topic, *machine.asked_topics)
         state = topics.state(machine.state_topic)
         now_ms, is_primary = wall_clock.now_ms(), self._role.is_primary
         decided = [
@@ -286,6 +301,13 @@ class CommandDecider:
             return False
         self._report(answers)
         return True
+
+    def _lists_in_force(self) -> Mapping[str, ListRecord]:
+        """As of the last `catch_up`."""
+        assert self._topics is not None
+        known = self._topics.state(STATE_LISTS)
+        assert isinstance(known, KnownLists)
+        return known.in_force
 
     def _report(self, answers: Iterable[CommandAnswer]) -> None:
         for one in answers:

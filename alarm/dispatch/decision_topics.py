@@ -63,9 +63,10 @@ class DecisionTopics:
         """As of the last `catch_up`."""
         return self._answers.state
 
-    def catch_up(self, state_topic: str) -> None:
+    def catch_up(self, *state_topics: str) -> None:
         """Learn all that stands there and on the answers' topic. Raises `CatchUpTimeout`."""
-        self._states[state_topic].catch_up()
+        for topic in state_topics:
+            self._states[topic].catch_up()
         self._answers.catch_up()
 
     def read_earlier(self) -> EarlierCommands:

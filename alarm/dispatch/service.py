@@ -17,6 +17,7 @@ from alarm.dispatch.picture_copier import AlarmPictures
 from alarm.dispatch.recorder import OperationsRecorder
 from alarm.dispatch.worker import AlarmWorker
 from alarm.settings import DispatcherSettings
+from bus.domain.feature_models import FeatureSettings
 from bus.domain.policy import PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.metrics.server import MetricsServer
@@ -37,6 +38,7 @@ class AlarmDispatcher:
         keep: RetentionSettings = RetentionSettings(),
         pictures: AlarmPictures | None = None,
         policy: PolicySettings = PolicySettings(),
+        features: FeatureSettings = FeatureSettings(),
     ) -> None:
         """Without `pictures` alarms keep the addresses of the originals only."""
         self._stopping = threading.Event()
@@ -48,7 +50,9 @@ class AlarmDispatcher:
         self._worker = AlarmWorker(
             site, bus, settings, self._recorder.settled, self._stopping, self._metrics
         )
-        self._decider = CommandDecider(site, bus, self._stopping, self._metrics, policy)
+        self._decider = CommandDecider(
+            site, bus, self._stopping, self._metrics, policy, features.table()
+        )
 
     @property
     def decides(self) -> bool:
@@ -82,9 +86,10 @@ async def serve(
     keep: RetentionSettings,
     pictures: AlarmPictures,
     policy: PolicySettings,
+    features: FeatureSettings,
 ) -> None:
     """Runs until SIGTERM or Ctrl-C."""
-    dispatcher = AlarmDispatcher(site, bus, settings, notices, keep, pictures, policy)
+    dispatcher = AlarmDispatcher(site, bus, settings, notices, keep, pictures, policy, features)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, dispatcher.stop)

@@ -18,17 +18,28 @@ import typer
 from rich.table import Table
 
 from alarm.asked_answer import accepted, fail
+from alarm.explain_rule import record_of
 from alarm.lists.columns import NoPlateColumn, day_of
 from alarm.lists.excel_rows import ExcelUnreadable
 from alarm.lists.import_file import TooManyLines
-from alarm.lists.importer import ListImporter, outcome_of, put_command, read_list
+from alarm.lists.importer import (
+    ListImporter,
+    outcome_of,
+    put_command,
+    read_gallery,
+    read_list,
+)
 from alarm.lists.list_file import ListFileError
 from alarm.lists.lists_topic import CatchUpTimeout, read_lists
+from alarm.rules import attributes_of
 from alarm.shell_asker import ISSUER, CaseOption
 from bus.cli.show import AsJson, Yes, screen
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import (
+    GALLERY_KIND,
     SEVERITIES,
     TOLERANCES,
+    FaceLine,
     ListCommand,
     ListLine,
     ListRecord,
@@ -36,15 +47,18 @@ from bus.contracts.plate_lists import (
     Tolerance,
 )
 from bus.domain.command_error import CommandError
+from bus.domain.feature_models import feature_of
 from bus.domain.list_check import (
     MANY_CHANGED_LINES,
     check_change,
+    check_face_change,
     is_list_plate,
     removes_many,
 )
 from bus.domain.list_chunks import ListChunkError
 from bus.domain.list_import import ListDifference, ListImport, ListText
 from bus.domain.plates import wanted_vehicle
+from bus.domain.rule_values import FEATURE, FEATURE_MODEL, normal
 from bus.errors import BusError
 
 CLIENT_ID = "lists"
@@ -53,19 +67,24 @@ READ_S = 10.0
 ListId = Annotated[str, typer.Argument(metavar="LIST", help="The list's id.")]
 Reason = Annotated[str, typer.Option(help="Why, for who asks later.")]
 _TOLERANCE_HELP = "exact; look-alikes: 0 and O, 8 and B … are one; distance 1: one misread sign."
+_FACE_ALARMS_HELP = "Each face that resembles one is an alarm; no: rules refer to it only."
 _ALARMS_HELP = "Each passing plate of the list is an alarm; no: rules refer to it only."
 
 
 def mount(app: typer.Typer) -> None:
     """Add the group."""
     lists = typer.Typer(
-        help="Lists of plates: import, change and end them.", no_args_is_help=True
+        help="Lists of plates and galleries of faces: import, change and end them.",
+        no_args_is_help=True,
     )
     lists.command("import")(import_list)
     lists.command("show")(show_lists)
     lists.command("add-line")(add_line)
     lists.command("remove-line")(remove_line)
     lists.command("end")(end_list)
+    lists.command("import-faces")(import_faces)
+    lists.command("add-face")(add_face)
+    lists.command("remove-face")(remove_face)
     app.add_typer(lists, name="lists")
 
 
@@ -129,6 +148,68 @@ def import_list(
         typer.echo(f"{list_id} is in force: {read.line_count} lines")
 
 
+def import_faces(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV with features.")],
+    list_id: Annotated[str, typer.Option("--list", help="The gallery's id; a new one makes one.")],
+    model: Annotated[str, typer.Option(help="Of the features, as records name it.")],
+    threshold: Annotated[
+        float | None, typer.Option(help="Of a hit; else that of the gallery, or of the model.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What operators read on the alarm.")] = None,
+    owner: Annotated[str | None, typer.Option(help="Who answers for it.")] = None,
+    source: Annotated[str | None, typer.Option(help="Where its faces come from.")] = None,
+    legal_ground: Annotated[str | None, typer.Option(help="What allows to look for them.")] = None,
+    date: Annotated[str | None, typer.Option(help="Of its faces, 2026-01-31.")] = None,
+    severity: Annotated[str | None, typer.Option(help="info, warning or critical.")] = None,
+    alarms: Annotated[bool | None, typer.Option(help=_FACE_ALARMS_HELP)] = None,
+    renewal_days: Annotated[
+        int | None, typer.Option(help="It is overdue when it was not imported within; 0: never.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Where refused lines go; else beside FILE.")
+    ] = None,
+    yes: Yes = False,
+    reason: Reason = "",
+    case: CaseOption = "",
+    as_json: AsJson = False,
+) -> None:
+    """Put the faces of a file into force as a gallery, in the place of those that it has.
+
+    The file has the headings entry and feature (编号, 特征), and perhaps note and date (备注,
+    日期). A feature is base64 as in records, or its numbers. Lines that are refused stand in a
+    report with the reasons.
+    """
+    _check_one_of("--severity", severity, SEVERITIES)
+    text = ListText(
+        name=name, owner=owner, source=source, legal_ground=legal_ground, date=date,
+        severity=cast("Severity | None", severity), alarms=alarms, renewal_days=renewal_days,
+    )  # fmt: skip
+    known = _model(ctx, model)
+    place = report or file.with_name(f"{file.name}.refused.csv")
+    with _reading(), closing(_importer(ctx)) as importer:
+        read = read_gallery(file, known, place, _progress)
+        record, difference = importer.compare(list_id, read)
+        command = msgspec.structs.replace(
+            _put_command(list_id, record, text, difference, _limited(known, record, threshold)),
+            author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+        )  # fmt: skip
+        outcome = outcome_of(list_id, read, difference, command)
+        if dry_run:
+            _say(outcome, as_json=as_json)
+            return
+        command = _confirmed(command, record, difference, yes=yes)
+        if not as_json:
+            _say(outcome, as_json=False)
+        answer = accepted(ctx, lambda: importer.put(command, read, _progress), as_json=as_json)
+    _progress("", 0)
+    if as_json:
+        _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
+    else:
+        typer.echo(f"{list_id} is in force: {read.line_count} faces")
+
+
 def show_lists(
     ctx: typer.Context,
     list_id: Annotated[str, typer.Argument(metavar="LIST", help="One, in full.")] = "",
@@ -148,11 +229,12 @@ def show_lists(
         for field, value in _visible_fields(records[0]).items():
             typer.echo(f"{field.replace('_', ' ')}: {value}")
         return
-    table = Table("list", "name", "lines", "changed", "tolerance", "severity", "put", "by")
+    table = Table("list", "name", "lines", "changed", "tolerance or model", "severity", "put", "by")
     for one in records:
         put = datetime.fromtimestamp(one.renewed_at_ms / 1000, ctx.obj.site.tz)
         table.add_row(
-            one.list_id, one.name, str(one.base_lines), str(one.changed_lines), one.tolerance,
+            one.list_id, one.name, str(one.base_lines), str(one.changed_lines),
+            one.tolerance if one.model is None else f"{one.model.name} {one.model.threshold:g}",
             one.severity, put.strftime("%Y-%m-%d %H:%M"), one.decided_by,
         )  # fmt: skip
     screen().print(table if records else "no list is in force")
@@ -206,11 +288,68 @@ def remove_line(
     _change(ctx, command, f"{', '.join(wanted)} off {list_id}", as_json=as_json)
 
 
+def add_face(
+    ctx: typer.Context,
+    list_id: ListId,
+    entry: Annotated[str, typer.Argument(help="By what the face is known.")],
+    record: Annotated[Path, typer.Option(help="A face record in JSON: its feature is taken.")],
+    note: Annotated[str, typer.Option(help="What operators read.")] = "",
+    date: Annotated[str, typer.Option(help="Since when, 2026-01-31.")] = "",
+    reason: Reason = "",
+    case: CaseOption = "",
+    as_json: AsJson = False,
+) -> None:
+    """Put one face into a gallery, or another feature in the place of its own."""
+    day = day_of(date) if date else ""
+    if day is None:
+        raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
+    model = _gallery_model(ctx, list_id)
+    attributes = attributes_of(GALLERY_KIND, record_of("", record))
+    feature = feature_of(attributes.get(FEATURE, ""), model)
+    if attributes.get(FEATURE_MODEL) != normal(model.name) or feature is None:
+        raise typer.BadParameter(
+            f"{record} has no feature of {model.name}, which {list_id} compares",
+            param_hint="--record",
+        )
+    command = ListCommand(
+        list_id=list_id, op="change", put_faces=(FaceLine(0, entry, note, day, feature),),
+        author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+    )  # fmt: skip
+    _change_faces(ctx, command, model, f"{entry} is in {list_id}", as_json=as_json)
+
+
+def remove_face(
+    ctx: typer.Context,
+    list_id: ListId,
+    entries: Annotated[list[str], typer.Argument(metavar="ENTRY…")],
+    yes: Yes = False,
+    reason: Reason = "",
+    case: CaseOption = "",
+    as_json: AsJson = False,
+) -> None:
+    """Take faces out of a gallery."""
+    wanted = tuple(dict.fromkeys(entries))
+    with _reading(), closing(_importer(ctx)) as importer:
+        found = importer.in_force(list_id)
+        if found is None or found[0].model is None:
+            raise typer.BadParameter(f"no gallery {list_id} is in force; see: databus lists show")
+        record, stored = found
+        missing = set(wanted) - {line.entry for line in stored.faces(record)}
+    if missing:
+        fail(f"not in {list_id}: {', '.join(sorted(missing))}")
+    command = ListCommand(
+        list_id=list_id, op="change", removed_plates=wanted, author=ISSUER, issuer=ISSUER,
+        reason=reason, case=case, confirms_removal=yes, seen_version=record.version,
+    )  # fmt: skip
+    _change_faces(ctx, command, found[0].model, f"{', '.join(wanted)} out of {list_id}",
+                  as_json=as_json)  # fmt: skip
+
+
 def end_list(
     ctx: typer.Context, list_id: ListId, reason: Reason = "", case: CaseOption = "",
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """End a list: none of its plates is looked for any more."""
+    """End a list: none of its plates or faces is looked for any more."""
     command = ListCommand(
         list_id=list_id, op="remove", author=ISSUER, issuer=ISSUER, reason=reason, case=case
     )
@@ -227,6 +366,52 @@ def _change(ctx: typer.Context, command: ListCommand, done: str, *, as_json: boo
         check_change(command.put_lines, command.removed_plates)
     except CommandError as error:
         raise typer.BadParameter(str(error)) from error
+    _request_change(ctx, command, done, as_json=as_json)
+
+
+def _change_faces(
+    ctx: typer.Context, command: ListCommand, model: FeatureModel, done: str, *, as_json: bool
+) -> None:
+    try:
+        check_face_change(model, command.put_faces, command.removed_plates)
+    except CommandError as error:
+        raise typer.BadParameter(str(error)) from error
+    _request_change(ctx, command, done, as_json=as_json)
+
+
+def _gallery_model(ctx: typer.Context, list_id: str) -> FeatureModel:
+    """Of a gallery in force. Raises `typer.BadParameter`."""
+    with _reading():
+        record = read_lists(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S).in_force.get(list_id)
+    if record is None or record.model is None:
+        raise typer.BadParameter(f"no gallery {list_id} is in force; see: databus lists show")
+    return record.model
+
+
+def _model(ctx: typer.Context, name: str) -> FeatureModel:
+    """Raises `typer.BadParameter`."""
+    models = ctx.obj.features.table()
+    found: FeatureModel | None = models.get(normal(name))
+    if found is None:
+        known = ", ".join(sorted(one.name for one in models.values()))
+        raise typer.BadParameter(
+            f"{name!r} is no model of features that is known here: {known}; others stand in"
+            " databus.toml under [features]", param_hint="--model",
+        )  # fmt: skip
+    return found
+
+
+def _limited(
+    model: FeatureModel, record: ListRecord | None, threshold: float | None
+) -> FeatureModel:
+    """With the threshold that was said, else that of the gallery in force."""
+    before = None if record is None else record.model
+    if threshold is None and before is not None and before.name == model.name:
+        threshold = before.threshold
+    return model if threshold is None else msgspec.structs.replace(model, threshold=threshold)
+
+
+def _request_change(ctx: typer.Context, command: ListCommand, done: str, *, as_json: bool) -> None:
     with _reading(), closing(_importer(ctx)) as importer:
         answer = accepted(ctx, lambda: importer.request(command), as_json=as_json)
         record = read_lists(ctx.obj.bus, CLIENT_ID, timeout_s=READ_S).in_force.get(command.list_id)
@@ -240,11 +425,12 @@ def _change(ctx: typer.Context, command: ListCommand, done: str, *, as_json: boo
 
 
 def _put_command(
-    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference
+    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference,
+    model: FeatureModel | None = None,
 ) -> ListCommand:
     """Raises `typer.BadParameter`."""
     try:
-        return put_command(list_id, record, text, difference)
+        return put_command(list_id, record, text, difference, model)
     except CommandError as error:
         option = "--list" if error.field == "list_id" else f"--{error.field.replace('_', '-')}"
         raise typer.BadParameter(str(error), param_hint=option) from error

@@ -86,9 +86,14 @@ def has_heading(row: Sequence[str]) -> bool:
 
 def _headed(row: Sequence[str], names: set[str]) -> int:
     for place, text in enumerate(row):
-        if _of_heading.sub("", text).lower() in names:
+        if heading_form(text) in names:
             return place
     return -1
+
+
+def heading_form(text: str) -> str:
+    """A heading without what people set into it, in small letters."""
+    return _of_heading.sub("", text).lower()
 
 
 def _by_content(rows: Sequence[Sequence[str]]) -> ListColumns:

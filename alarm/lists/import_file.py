@@ -66,6 +66,17 @@ REASONS: dict[str, tuple[str, str]] = {
     "undecodable": (
         "bytes that are no text in the file's encoding", "含有无法按文件编码读取的字节",
     ),
+    "no_entry": (
+        "no entry stands in its column; write by what the face is known, at most 64 characters",
+        "编号列为空或过长；请填写人脸编号，最多64个字符",
+    ),
+    "entry_twice": ("the entry stands already in line", "编号已在此行出现过"),
+    "no_feature": ("no feature stands in its column", "特征列为空"),
+    "not_a_feature": (
+        "this is no feature of the model: base64 of little-endian 32-bit floats, or numbers, finite"
+        " and not all zero, as many as",
+        "不是该模型的特征：应为小端32位浮点数的base64或数值，维数为",
+    ),
     "quotes": ("a quotation mark is missing or one too many", "引号缺失或多余"),
 }  # fmt: skip
 """Reason -> English and Chinese."""

@@ -12,13 +12,15 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from alarm.lists.difference import NewLines
+from alarm.lists.face_file import faces_of
+from alarm.lists.import_file import RefusedLine
 from alarm.lists.list_file import ListFileError, lines_of
 from alarm.lists.lists_topic import read_lists
 from alarm.lists.refused_report import RefusedReport
@@ -27,11 +29,21 @@ from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.client.kafka.send_all import send_all
 from bus.client.model import KeyedValue
 from bus.contracts.commands import CommandAnswer
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.headers import SCHEMA, SITE
-from bus.contracts.plate_lists import ListCommand, ListLine, ListRecord, NamedChunk, base_key
+from bus.contracts.plate_lists import (
+    GALLERY_KIND,
+    PLATE_LIST_KIND,
+    FaceLine,
+    ListCommand,
+    ListLine,
+    ListRecord,
+    NamedChunk,
+    base_key,
+)
 from bus.contracts.topics import STATE_LISTS, TOPICS
 from bus.domain.list_check import check_text
-from bus.domain.list_chunks import ChunkValue, base_chunks
+from bus.domain.list_chunks import ChunkValue, base_chunks, face_chunks
 from bus.domain.list_import import ListDifference, ListImport, ListText
 from bus.settings import BusSettings
 
@@ -39,6 +51,7 @@ READ_S = 30.0
 SEND_S = 120.0
 PROGRESS_LINES = 20_000
 
+Line = TypeVar("Line", ListLine, FaceLine)
 OnProgress = Callable[[str, int], None]
 """What is done, and of how many lines so far."""
 
@@ -58,7 +71,7 @@ def read_list(path: Path, report: Path, on_progress: OnProgress) -> ReadList:
     """Read it whole; nothing is sent. Raises `ListFileError`, and what `lines_of` does."""
     lines = NewLines()
     with RefusedReport(report) as refused:
-        accepted = _accepted(path, lines, refused, on_progress)
+        accepted = _taken(lines_of(path), lines, refused, on_progress)
         chunks = list(base_chunks(accepted))
         counts = refused.counts
     if not chunks:
@@ -69,23 +82,45 @@ def read_list(path: Path, report: Path, on_progress: OnProgress) -> ReadList:
     return ReadList(chunks, lines, len(lines), counts, report)
 
 
-def _accepted(
-    path: Path, lines: NewLines, refused: RefusedReport, on_progress: OnProgress
-) -> Iterator[ListLine]:
-    for number, line in enumerate(lines_of(path), 1):
-        if isinstance(line, ListLine):
+def read_gallery(
+    path: Path, model: FeatureModel, report: Path, on_progress: OnProgress
+) -> ReadList:
+    """The same of a file of features. Raises `ListFileError`, and what `faces_of` does."""
+    lines = NewLines()
+    with RefusedReport(report) as refused:
+        accepted = _taken(faces_of(path, model), lines, refused, on_progress)
+        chunks = list(face_chunks(accepted))
+        counts = refused.counts
+    if not chunks:
+        raise ListFileError(
+            f"no face of {path} is taken: {report} says why"
+            if counts else f"{path} has no face of a gallery"
+        )  # fmt: skip
+    return ReadList(chunks, lines, len(lines), counts, report)
+
+
+def _taken(
+    found: Iterable[Line | RefusedLine],
+    lines: NewLines,
+    refused: RefusedReport,
+    on_progress: OnProgress,
+) -> Iterator[Line]:
+    for number, line in enumerate(found, 1):
+        if isinstance(line, RefusedLine):
+            refused.add(line)
+        else:
             lines.add(line)
             yield line
-        else:
-            refused.add(line)
         if number % PROGRESS_LINES == 0:
             on_progress("read", number)
 
 
 def put_command(
-    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference
+    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference,
+    model: FeatureModel | None = None,
 ) -> ListCommand:
-    """Puts the list, or changes it: what is not said stays as it is. Raises `CommandError`."""
+    """Puts the list, or changes it: what is not said stays as it is. `model`: of a gallery. Raises
+    `CommandError`."""
     fields = {key: getattr(text, key) for key in text.__struct_fields__}
     kept = fields if record is None else {key: getattr(record, key) for key in fields}
     stated = {key: value for key, value in fields.items() if value is not None}
@@ -93,6 +128,7 @@ def put_command(
     command = ListCommand(
         list_id=list_id, op="put", removed_lines=difference.removed,
         seen_version=0 if record is None else record.version,
+        kind=PLATE_LIST_KIND if model is None else GALLERY_KIND, model=model,
         **{"name": list_id, **usual, **stated},
     )  # fmt: skip
     check_text(command)
@@ -127,7 +163,8 @@ class ListImporter:
         if with_base is None:
             return None, read.lines.compared_with(())
         record, stored = with_base
-        return record, read.lines.compared_with(stored.lines(record))
+        in_force = stored.faces(record) if record.is_gallery else stored.lines(record)
+        return record, read.lines.compared_with(in_force)
 
     def in_force(self, list_id: str) -> tuple[ListRecord, StoredLists] | None:
         """A list with all its lines. Raises `CatchUpTimeout`, BusError."""

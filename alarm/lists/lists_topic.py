@@ -13,11 +13,11 @@ from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.wire.partition_leaders import PartitionLeaders
-from bus.contracts.plate_lists import ListLine, ListRecord
+from bus.contracts.plate_lists import FaceLine, ListLine, ListRecord
 from bus.contracts.topics import STATE_LISTS
 from bus.settings import BusSettings
 
-__all__ = ["CatchUpTimeout", "base_lines", "read_lists"]
+__all__ = ["CatchUpTimeout", "base_faces", "base_lines", "read_lists"]
 
 
 def read_lists(
@@ -44,3 +44,11 @@ def base_lines(
     are taken `ListChunkError`."""
     wanted = frozenset([ListBase(record.list_id, record.base)])
     return read_lists(bus, client_id, wanted, timeout_s).base_lines(record)
+
+
+def base_faces(
+    bus: BusSettings, client_id: str, record: ListRecord, timeout_s: float = CATCH_UP_TIMEOUT_S
+) -> Iterator[FaceLine]:
+    """The faces of a gallery's base, as `base_lines`."""
+    wanted = frozenset([ListBase(record.list_id, record.base)])
+    return read_lists(bus, client_id, wanted, timeout_s).base_faces(record)

@@ -13,14 +13,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from alarm.lists.base_tables import BaseTables, TablesUnavailable
-from alarm.lists.lists_topic import base_lines
+from alarm.lists.lists_topic import base_faces, base_lines
 from alarm.lists.stored_lists import StoredLists
+from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
 from bus.client.kafka.compacted_topic import CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.wire.partition_leaders import PartitionLeaders
-from bus.contracts.plate_lists import ListLine, ListRecord
+from bus.contracts.plate_lists import FaceLine, ListLine, ListRecord
 from bus.contracts.topics import STATE_LISTS
 from bus.domain.list_chunks import ListChunkError
 from bus.settings import BusSettings
@@ -30,8 +31,8 @@ log = logging.getLogger(__name__)
 
 class ListReader:
     """A reader of the topic of lists. One thread at a time. Invariant: `lists` are those in force
-    as of the last `catch_up`, but for those in `problems`: these are as they were before, or
-    missing."""
+    as of the last `catch_up`, `galleries` those of faces, but for those in `problems`: these are as
+    they were before, or missing."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class ListReader:
     ) -> None:
         """`folder`: where tables of this machine are kept. Raises `CatchUpTimeout`, BusError."""
         self.lists: Mapping[str, PlateList] = {}
+        self.galleries: Mapping[str, FaceGallery] = {}
         self.problems: Mapping[str, str] = {}
         self._bus = bus
         self._client_id = client_id
@@ -67,29 +69,50 @@ class ListReader:
         self._topic.catch_up()
         state = self._topic.state
         in_force = state.in_force
-        found: dict[str, PlateList] = {}
+        lists: dict[str, PlateList] = {}
+        galleries: dict[str, FaceGallery] = {}
         problems: dict[str, str] = {}
         for list_id, record in in_force.items():
-            before = self.lists.get(list_id)
-            if before is not None and (before.record is record or before.record == record):
-                found[list_id] = before
-                continue
+            before: PlateList | FaceGallery | None = self.lists.get(list_id)
+            if before is None:
+                before = self.galleries.get(list_id)
+            found = before
             try:
-                found[list_id] = self._list_of(state, record)
+                if before is None or before.record != record:
+                    found = self._list_of(state, record)
             except (ListChunkError, TablesUnavailable) as error:
                 problems[list_id] = str(error)
-                if before is not None:
-                    found[list_id] = before
+            if isinstance(found, FaceGallery):
+                galleries[list_id] = found
+            elif found is not None:
+                lists[list_id] = found
         self._report(problems)
-        if found != self.lists:
-            self.lists = found
+        if lists != self.lists or galleries != self.galleries:
             self._tables.delete_others(in_force.values())
+        if lists != self.lists:
+            self.lists = lists
+        if galleries != self.galleries:
+            self.galleries = galleries
         return self.lists
 
-    def _list_of(self, state: StoredLists, record: ListRecord) -> PlateList:
+    def _list_of(self, state: StoredLists, record: ListRecord) -> PlateList | FaceGallery:
+        if record.is_gallery:
+            return self._gallery_of(state, record)
         changes = state.changes_of(record)
         table = self._tables.open_or_build(record, lambda: self._base_lines(record))
         return PlateList(record, table, changes.added, changes.removed)
+
+    def _gallery_of(self, state: StoredLists, record: ListRecord) -> FaceGallery:
+        if (model := record.model) is None:
+            raise ListChunkError(f"the gallery {record.list_id} names no model")
+        changes = state.face_changes_of(record)
+        table = self._tables.open_or_build_faces(
+            record, model, lambda: self._base_faces(record)
+        )
+        return FaceGallery(record, model, table, changes.added, changes.removed)
+
+    def _base_faces(self, record: ListRecord) -> Iterator[FaceLine]:
+        return base_faces(self._bus, f"{self._client_id}-base", record, self._timeout_s)
 
     def _base_lines(self, record: ListRecord) -> Iterator[ListLine]:
         return base_lines(self._bus, f"{self._client_id}-base", record, self._timeout_s)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alarm.lists.reader import ListReader
+from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
-from bus.contracts.plate_lists import ListLine
+from bus.contracts.plate_lists import FaceLine, ListLine
 from bus.domain.list_in_force import ListInForce, is_overdue
 from bus.domain.rule_values import PLATE, wanted
 from bus.settings import BusSettings
@@ -30,7 +31,8 @@ class StoredListReader:
 
     def lists(self, now_ms: int) -> Sequence[ListInForce]:
         """By id. Raises `CatchUpTimeout`, BusError."""
-        found = self._reader.catch_up()
+        found: dict[str, PlateList | FaceGallery] = {**self._reader.catch_up()}
+        found |= self._reader.galleries
         return [
             ListInForce(
                 record=one.record, lines=one.line_count,
@@ -40,7 +42,9 @@ class StoredListReader:
             for list_id, one in sorted(found.items())
         ]  # fmt: skip
 
-    def lines(self, list_id: str, begin: int, count: int) -> tuple[Sequence[ListLine], int] | None:
+    def lines(
+        self, list_id: str, begin: int, count: int
+    ) -> tuple[Sequence[ListLine | FaceLine], int] | None:
         """Raises `TableError`, and as `lists`."""
         found = self._list(list_id)
         if found is None:
@@ -48,9 +52,12 @@ class StoredListReader:
         following = begin + count
         return found.lines(begin, count), following if following < len(found) else 0
 
-    def lines_like(self, list_id: str, plate: str) -> Sequence[ListLine] | None:
+    def lines_like(self, list_id: str, plate: str) -> Sequence[ListLine | FaceLine] | None:
         """Raises `TableError`, and as `lists`."""
         found = self._list(list_id)
+        if isinstance(found, FaceGallery):
+            line = found.line_of(plate.strip())
+            return () if line is None else (line,)
         form = wanted(PLATE, plate)
         if found is None:
             return None
@@ -60,5 +67,6 @@ class StoredListReader:
         """Leave the bus."""
         self._reader.close()
 
-    def _list(self, list_id: str) -> PlateList | None:
-        return self._reader.catch_up().get(list_id)
+    def _list(self, list_id: str) -> PlateList | FaceGallery | None:
+        found = self._reader.catch_up().get(list_id)
+        return self._reader.galleries.get(list_id) if found is None else found

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from alarm.decisions.known_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.plate_lists import (
+    FaceLine,
     ListLine,
     ListRecord,
     base_key,
@@ -20,7 +21,7 @@ from bus.contracts.plate_lists import (
     is_chunk_key,
     named_keys,
 )
-from bus.domain.list_chunks import ListChunkError, read_chunk
+from bus.domain.list_chunks import ListChunkError, read_chunk, read_face_chunk
 
 
 class ListBase(NamedTuple):
@@ -34,6 +35,13 @@ class ListChanges(NamedTuple):
     """What a list's changes come to: lines by plate, and plates that went."""
 
     added: dict[str, ListLine]
+    removed: frozenset[str]
+
+
+class GalleryChanges(NamedTuple):
+    """What a gallery's changes come to: lines by entry, and entries that went."""
+
+    added: dict[str, FaceLine]
     removed: frozenset[str]
 
 
@@ -107,12 +115,43 @@ class StoredLists(DecidedLists):
         yield from (line for line in self.base_lines(record) if line.plate not in gone)
         yield from changes.added.values()
 
+    def face_changes_of(self, record: ListRecord) -> GalleryChanges:
+        """Of a gallery in force. Raises `ListChunkError`."""
+        added: dict[str, FaceLine] = {}
+        removed: set[str] = set()
+        for named in record.changes:
+            key = change_key(record.list_id, record.base, named.number)
+            chunk = read_face_chunk(named, self._value(key))
+            for entry in chunk.removed:
+                added.pop(entry, None)
+                removed.add(entry)
+            for line in chunk.lines:
+                added[line.entry] = line
+        return GalleryChanges(added, frozenset(removed - added.keys()))
+
+    def base_faces(self, record: ListRecord) -> Iterator[FaceLine]:
+        """As `base_lines`, of a gallery. Raises `ListChunkError`."""
+        for named in record.chunks:
+            key = base_key(record.list_id, record.base, named.number)
+            yield from read_face_chunk(named, self._value(key)).lines
+            del self._values[key]
+
+    def faces(self, record: ListRecord) -> Iterator[FaceLine]:
+        """All that is in force of a gallery whose base is wanted. Raises `ListChunkError`."""
+        changes = self.face_changes_of(record)
+        gone = changes.removed | changes.added.keys()
+        yield from (line for line in self.base_faces(record) if line.entry not in gone)
+        yield from changes.added.values()
+
     def named_values(self, record: ListRecord) -> dict[str, bytes]:
         """The chunks of a list whose base is wanted, as they stand on the topic. Raises
         `ListChunkError`."""
         found = {key: self._value(key) for key in named_keys(record)}
         for key, named in named_keys(record).items():
-            read_chunk(named, found[key])
+            if record.is_gallery:
+                read_face_chunk(named, found[key])
+            else:
+                read_chunk(named, found[key])
         return found
 
     def _value(self, key: str) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from alarm.rules.face_gallery import FaceGallery, FaceMatch
 from alarm.rules.fuzzy_plates import FuzzyPlates, resembled
 from alarm.rules.leaf_predicates import predicate_of
 from alarm.rules.plate_lists import ListedReading, PlateList
@@ -28,7 +29,7 @@ from bus.contracts.plate_lists import ListLine
 from bus.domain.confusion_table import ConfusionTable
 from bus.domain.expressions.to_text import to_text
 from bus.domain.plate_candidates import PlateCandidate
-from bus.domain.rule_values import CHECKPOINT, DEVICE
+from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE
 
 _ABOVE_ALL = 100.0
 """No two edits cost as much."""
@@ -37,7 +38,7 @@ _ABOVE_ALL = 100.0
 class ExplainedNode(NamedTuple):
     """A node, how deep it stands, and its answer. `value`: what the record has, in comparable form;
     of a group nothing. `price`: of the reading, where a plate is asked for that it may resemble;
-    None for more than two edits."""
+    None for more than two edits. `face`: of a gallery, the nearest, near enough or not."""
 
     node: Expression
     depth: int
@@ -46,6 +47,7 @@ class ExplainedNode(NamedTuple):
     price: float | None = None
     is_missing: bool = False
     """It refers to something that is not in force."""
+    face: FaceMatch | None = None
     candidate: PlateCandidate | None = None
     """The further candidate of the reader that has the price, or stands on the list."""
     plate_list: PlateList | None = None
@@ -73,7 +75,9 @@ def explain(
     answer = predicate_of(tree, references).holds(attributes, times_ms)
     value = attributes.get(getattr(tree, "attribute", ""), "")
     if isinstance(tree, OnList):
-        return (_on_list(ExplainedNode(tree, depth, answer, value), attributes, references),)
+        node = ExplainedNode(tree, depth, answer, value)
+        explained = _in_gallery if tree.attribute == FEATURE else _on_list
+        return (explained(node, tree, attributes, references),)
     if isinstance(tree, Resemblance):
         node = ExplainedNode(tree, depth, answer, value)
         return (_priced(node, tree, attributes, references.confusion),)
@@ -89,19 +93,42 @@ def listed_plate(
     tree: Expression, attributes: Mapping[str, str], references: References
 ) -> tuple[PlateList, ListedReading] | None:
     """The first list that a tree asks for and that means the plate, and by what."""
-    for list_id in _lists_asked_for(tree):
-        plate_list = references.lists.get(list_id)
+    for leaf in _lists_asked_for(tree):
+        plate_list = references.lists.get(leaf.list_id) if leaf.attribute == PLATE else None
         found = plate_list.find_read(attributes) if plate_list is not None else None
         if plate_list is not None and found is not None:
             return plate_list, found
     return None
 
 
-def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[str]:
+class ResembledFace(NamedTuple):
+    """Of a gallery, and what the rule asks for."""
+
+    gallery: FaceGallery
+    match: FaceMatch
+    threshold: float
+
+
+def resembled_face(
+    tree: Expression, attributes: Mapping[str, str], references: References
+) -> ResembledFace | None:
+    """The first gallery that a tree asks for and that has a face which is near enough."""
+    for leaf in _lists_asked_for(tree):
+        gallery = references.galleries.get(leaf.list_id) if leaf.attribute == FEATURE else None
+        if gallery is None or not gallery.compares(attributes):
+            continue
+        match = gallery.find(attributes)
+        if match is not None and gallery.is_hit(match, leaf.threshold):
+            own = gallery.model.threshold if leaf.threshold is None else leaf.threshold
+            return ResembledFace(gallery, match, own)
+    return None
+
+
+def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[OnList]:
     """Not those that exempt a plate."""
     if isinstance(tree, OnList):
         if not negated:
-            yield tree.list_id
+            yield tree
     elif isinstance(tree, Negation):
         yield from _lists_asked_for(tree.part, negated=not negated)
     elif isinstance(tree, Conjunction | Disjunction):
@@ -109,10 +136,19 @@ def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[str
             yield from _lists_asked_for(part, negated=negated)
 
 
-def _on_list(
-    node: ExplainedNode, attributes: Mapping[str, str], references: References
+def _in_gallery(
+    node: ExplainedNode, leaf: OnList, attributes: Mapping[str, str], references: References
 ) -> ExplainedNode:
-    plate_list = references.lists.get(getattr(node.node, "list_id", ""))
+    gallery = references.galleries.get(leaf.list_id)
+    is_compared = gallery is not None and gallery.compares(attributes)
+    face = gallery.find(attributes) if gallery is not None and is_compared else None
+    return node._replace(value="", is_missing=gallery is None, face=face)
+
+
+def _on_list(
+    node: ExplainedNode, leaf: OnList, attributes: Mapping[str, str], references: References
+) -> ExplainedNode:
+    plate_list = references.lists.get(leaf.list_id)
     if plate_list is None:
         return node._replace(is_missing=True)
     found = plate_list.find_read(attributes)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.fuzzy_plates import resembled
 from alarm.rules.plate_lists import PlateList
 from alarm.rules.references import NO_REFERENCES, References
@@ -34,7 +35,7 @@ from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import is_within
 from bus.domain.plate_patterns import PlatePattern
 from bus.domain.registered_places import PlaceSets
-from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of, wanted
+from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE, values_of, wanted
 
 MAX_COMPARED_CHARACTERS = 1_000
 """Of a value; a longer one is none that a device reads, and counts as not read."""
@@ -118,6 +119,21 @@ class ListPredicate:
         return False if values_of(PLATE, attributes.get(PLATE, "")) else None
 
 
+class GalleryPredicate:
+    """Whether a feature resembles a face of a gallery; of one that is not in force, and of a
+    feature of another model, there is no answer."""
+
+    def __init__(self, found: FaceGallery | None, threshold: float | None) -> None:
+        self._gallery, self._threshold = found, threshold
+
+    def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+        """See `LeafPredicate.holds`."""
+        gallery = self._gallery
+        if gallery is None or not gallery.compares(attributes):
+            return None
+        return gallery.is_hit(gallery.find(attributes), self._threshold)
+
+
 class PlacePredicate:
     """Where it was made, by its checkpoint or its device."""
 
@@ -157,6 +173,8 @@ class WindowPredicate:
 def predicate_of(leaf: Leaf, references: References = NO_REFERENCES) -> LeafPredicate:
     """What judges it."""
     match leaf:
+        case OnList(attribute=name, list_id=list_id) if name == FEATURE:
+            return GalleryPredicate(references.galleries.get(list_id), leaf.threshold)
         case OnList():
             return ListPredicate(references.lists.get(leaf.list_id))
         case AtPlace() | InArea():

@@ -69,6 +69,8 @@ class Matcher:
     """The attributes that any rule of a kind reads."""
     readers: dict[str, Counter[str]] = field(default_factory=dict)
     """By kind and attribute, how many rules read it."""
+    referred: Counter[Reference] = field(default_factory=Counter)
+    """How many rules refer to it."""
 
     def add(self, rule: Rule) -> None:
         """Put it in force, instead of one with its id."""
@@ -128,6 +130,10 @@ class Matcher:
     def _count_readers(self, rule: Rule, step: int) -> None:
         counts = self.readers.setdefault(rule.command.kind, Counter())
         before = len(counts)
+        for reference in rule.refers_to:
+            self.referred[reference] += step
+            if not self.referred[reference]:
+                del self.referred[reference]
         for name in rule.condition.attributes:
             counts[name] += step
             if not counts[name]:

@@ -15,6 +15,7 @@ from functools import reduce
 from operator import mul
 from typing import NamedTuple
 
+from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.fuzzy_plates import NARROW, resembled
 from alarm.rules.index_cells import ANY_RECORD, IndexCells, cells_of_values, joined
 from alarm.rules.leaf_predicates import MAX_COMPARED_CHARACTERS
@@ -37,7 +38,7 @@ from bus.domain.expressions.indexing import TextLeaf, indexed_run, is_plate_patt
 from bus.domain.expressions.leaf_text import wildcard_form
 from bus.domain.plate_patterns import PlatePattern
 from bus.domain.registered_places import PlaceSets
-from bus.domain.rule_values import CHECKPOINT, DEVICE, PLATE, values_of, wanted
+from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE, values_of, wanted
 
 MAX_GRAM = 5
 """Characters in a row by which rules are found: as many as a plate has behind its region."""
@@ -80,6 +81,18 @@ class PlateOnList(NamedTuple):
         return () if self.plate_list.find_read(attributes) is None else _ON_LIST
 
 
+class FaceInGallery(NamedTuple):
+    """Whether a feature resembles a face of a gallery, by this threshold."""
+
+    gallery: FaceGallery
+    threshold: float | None
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+        """One value where it does, none where it does not."""
+        gallery = self.gallery
+        return _ON_LIST if gallery.is_hit(gallery.find(attributes), self.threshold) else ()
+
+
 _ON_LIST = (True,)
 
 
@@ -110,6 +123,9 @@ def _plan(node: Expression, references: References, *, negated: bool) -> IndexPl
         if not negated:
             parts.append(_of_values_together(node.parts))
         return min(parts, key=lambda plan: plan.share)
+    if isinstance(node, OnList) and node.attribute == FEATURE:
+        gallery = references.galleries.get(node.list_id)
+        return _of_gallery(gallery, node.threshold, negated=negated)
     if isinstance(node, OnList):
         return _of_list(references.lists.get(node.list_id), negated=negated)
     if isinstance(node, AtPlace | InArea):
@@ -167,6 +183,18 @@ def _of_list(found: PlateList | None, *, negated: bool) -> IndexPlan:
     if found is None:
         return IndexPlan(0.0, ())
     return IndexPlan(_SHARE_OF_LIST, (IndexCells((PlateOnList(found),), (_ON_LIST,)),))
+
+
+def _of_gallery(
+    found: FaceGallery | None, threshold: float | None, *, negated: bool
+) -> IndexPlan:
+    """As of a list."""
+    if negated:
+        return _UNSERVED
+    if found is None:
+        return IndexPlan(0.0, ())
+    key = FaceInGallery(found, threshold)
+    return IndexPlan(_SHARE_OF_LIST, (IndexCells((key,), (_ON_LIST,)),))
 
 
 def _of_place(found: PlaceSets) -> IndexPlan:

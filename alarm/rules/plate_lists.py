@@ -16,7 +16,7 @@ from bus.contracts.expressions import OnList
 from bus.contracts.plate_lists import LIST_RULE, ListLine, ListRecord, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.plate_candidates import candidates_of
-from bus.domain.rule_values import CANDIDATES, PLATE, values_of, wanted
+from bus.domain.rule_values import CANDIDATES, FEATURE, PLATE, values_of, wanted
 
 LEAST_WEIGHT = 0.1
 """Of a further candidate for a tolerant list: lists are long, and less likely ones would meet them
@@ -25,9 +25,11 @@ by chance. As a price it is a quarter of an edit without evidence."""
 
 def rule_of_list(record: ListRecord) -> DecidedRule:
     """The rule that a list is: named like it, of its severity and version."""
+    attribute = FEATURE if record.is_gallery else PLATE
     return DecidedRule(
         rule_id=f"{LIST_RULE}{record.list_id}", op="put", version=record.version, name=record.name,
-        severity=record.severity, where=OnList(attribute=PLATE, list_id=record.list_id),
+        kind=record.kind, severity=record.severity,
+        where=OnList(attribute=attribute, list_id=record.list_id),
         author=record.author, issuer=record.issuer, account=record.account, reason=record.reason,
         case=record.case, command_id=record.command_id, decided_at_ms=record.decided_at_ms,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import AtPlace, Expression, InArea, OnList, Resemblance
@@ -40,13 +41,15 @@ class References:
     lists: Mapping[str, PlateList] = field(default_factory=dict)
     """By the list's id."""
     places: RegisteredPlaces = field(default_factory=lambda: NO_PLACES)
+    galleries: Mapping[str, FaceGallery] = field(default_factory=dict)
+    """By theirs, which no list of plates has."""
     confusion: ConfusionTable = PACKAGED
 
     def changed_since(self, before: References) -> frozenset[Reference]:
         """What is there now and was not, is not any more, or is otherwise."""
-        ids = self.lists.keys() | before.lists.keys()
+        ids = self._ids() | before._ids()
         changed = {
-            Reference("list", one) for one in ids if self.lists.get(one) != before.lists.get(one)
+            Reference("list", one) for one in ids if self.find(one) != before.find(one)
         }
         if self.places != before.places:
             changed.add(PLACES)
@@ -54,14 +57,24 @@ class References:
             changed.add(CONFUSION)
         return frozenset(changed)
 
+    def find(self, list_id: str) -> PlateList | FaceGallery | None:
+        """The list or gallery of this id."""
+        found = self.lists.get(list_id)
+        return self.galleries.get(list_id) if found is None else found
+
+    def _ids(self) -> set[str]:
+        return self.lists.keys() | self.galleries.keys()
+
     def only(self, named: frozenset[Reference]) -> References:
         """Of all this only what is named: a rule holds what it refers to."""
         if not named:
             return NO_REFERENCES
         ids = [reference.id for reference in named if reference.what == "list"]
         lists = {one: self.lists[one] for one in ids if one in self.lists}
+        galleries = {one: self.galleries[one] for one in ids if one in self.galleries}
         places = self.places if PLACES in named else NO_PLACES
-        return References(lists, places, self.confusion if CONFUSION in named else PACKAGED)
+        confusion = self.confusion if CONFUSION in named else PACKAGED
+        return References(lists, places, galleries, confusion)
 
 
 NO_REFERENCES = References()

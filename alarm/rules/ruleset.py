@@ -6,20 +6,22 @@ In: `WatchCommand`s in any order, the attributes of records. Out: the rules that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from alarm.rules.condition import condition_of
 from alarm.rules.matcher import Matcher, Rule
 from alarm.rules.newest import accepted
 from alarm.rules.plate_lists import rule_of_list
-from alarm.rules.references import NO_REFERENCES, References, references_of_rule
+from alarm.rules.references import NO_REFERENCES, Reference, References, references_of_rule
+from alarm.rules.uncompared_faces import uncompared_faces
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import TimeWindow
 from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.expressions.tree import nodes_of
 from bus.domain.kinds import WIRE_KEYS
-from bus.domain.rule_values import attributes_from
+from bus.domain.rule_values import FEATURE, attributes_from
 from bus.domain.table_versions import TableVersions
 
 
@@ -89,7 +91,7 @@ class RuleSet:
 
     def _apply_list(self, list_id: str) -> None:
         """A list is a rule itself, unless its record says that rules refer to it only."""
-        found = self.references.lists.get(list_id)
+        found = self.references.find(list_id)
         if found is None or not found.record.alarms:
             self.matcher.drop(f"{LIST_RULE}{list_id}")
         else:
@@ -110,6 +112,19 @@ class RuleSet:
         """False if no rule can match at any time: then a record need not be normalised."""
         found = (self.rules[one] for one in self.matcher.candidates(kind, attributes))
         return any(rule.asks_times or rule.condition.is_met(attributes) for rule in found)
+
+    def prepare(self, kind: str, records: Sequence[Mapping[str, str]]) -> Counter[str]:
+        """Answer what a batch of records will be asked together; `match` is right without it. How
+        many of them no gallery can be compared with, by reason (`uncompared_faces`)."""
+        if FEATURE not in self.names.get(kind, ()):
+            return Counter()
+        galleries = [
+            one for one in self.references.galleries.values()
+            if Reference("list", one.list_id) in self.matcher.referred
+        ]  # fmt: skip
+        for gallery in galleries:
+            gallery.prepare(records)
+        return uncompared_faces(galleries, records)
 
     def __len__(self) -> int:
         return len(self.rules)

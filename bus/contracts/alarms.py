@@ -15,6 +15,16 @@ MAX_RECORD_CHARACTERS = 512 * 1024
 mebibyte."""
 
 
+class FaceProof(msgspec.Struct, frozen=True, kw_only=True):
+    """What a matcher found in a gallery as it was in that version: the face that a record resembles
+    most, and the score. Who has the same version need not search."""
+
+    list_id: str
+    version: int
+    entry: str
+    score: float
+
+
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """`event.candidate`: a record that may match a rule; the dispatcher gives the verdict once.
 
@@ -29,6 +39,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     captured_at_ms: int
     record: str
     source: str = ""
+    faces: tuple[FaceProof, ...] = ()
+    """Of the galleries that the rule asks for."""
 
 
 class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,6 +59,25 @@ class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     is_overdue: bool = False
     candidate: str = ""
     weight: float = 0.0
+
+
+class ListedFace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which face of which gallery a record resembles, as both were then. `score`: by the measure of
+    the model; `threshold`: what the rule asks for. `is_overdue`: as of a list of plates."""
+
+    list_id: str
+    name: str
+    version: int
+    entry: str
+    score: float
+    threshold: float
+    model: str
+    measure: str
+    line: int = 0
+    list_date: str = ""
+    note: str = ""
+    date: str = ""
+    is_overdue: bool = False
 
 
 class ReadingPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,7 +109,8 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     separate or stand for a character that was not read. `target`: the plate of the rule, or of its
     list, that was meant, else what was read of it; empty where nothing says that another record is
     of the same target. `branch`, of a rule whose tree has an `or`: the text of the first of its
-    parts that held. `listed`: of a rule that asks for a list. `misread`: where the rule is
+    parts that held. `listed`: of a rule that asks for a list;
+    `resembled`: of one that asks for a gallery. `misread`: where the rule is
     about a plate that may be misread, and another one was read. `is_emergency`: its rule was in
     force without an approval. `visible_to`: the units that see it, as its rule said then; none:
     everybody. `district_id`: where the register had its place then; empty: nowhere.
@@ -103,6 +135,7 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     is_emergency: bool = False
     target: str = ""
     listed: ListedPlate | None = None
+    resembled: ListedFace | None = None
     misread: ReadingPrice | None = None
     record: str = ""
     copies: dict[str, str] = {}

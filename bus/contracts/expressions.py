@@ -81,11 +81,14 @@ class Resemblance(_Node, frozen=True, tag="resembles"):
 
 class OnList(_Node, frozen=True, tag="listed"):
     """The plate is on the list of this id, as it is in force when a record is judged, with the
-    list's own tolerance. The attribute is that of plates. Of a list that is not in force neither
-    the leaf nor its negation holds."""
+    list's own tolerance. Of the attribute of faces: the feature resembles a face of the gallery of
+    this id, by the gallery's threshold or this one (`FeatureModel.threshold`). Of a list that is
+    not in force, and of a feature of another model than the gallery's, neither the leaf nor its
+    negation holds."""
 
     attribute: str
     list_id: str
+    threshold: float | None = None
 
 
 PlaceKind = Literal["district", "road", "checkpoint", "device"]

@@ -1,4 +1,4 @@
-"""Lists of plates (名单): what people ask for, and what was decided of it.
+"""Lists of plates and galleries of faces (名单): what people ask for, and what was decided of it.
 
 A request stands on `control.lists`, its decision on `state.lists`. There a list is one record under
 its id, `LIST`, which names chunks of lines: `LIST/BASE/N` of its base, written by whoever imports
@@ -13,11 +13,15 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-from bus.contracts.commands import Command
+from bus.contracts.commands import Command, MatchedKind
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.topics import CONTROL_LISTS
 
 Tolerance = Literal["exact", "look-alikes", "distance 1"]
 TOLERANCES: tuple[Tolerance, ...] = ("exact", "look-alikes", "distance 1")
+PLATE_LIST_KIND: MatchedKind = "vehicle"
+GALLERY_KIND: MatchedKind = "face"
+"""Whose records a list of plates means, and whose a gallery."""
 LIST_RULE = "list/"
 """Before the id of a list: the id of the rule that it is itself."""
 Severity = Literal["info", "warning", "critical"]
@@ -35,11 +39,29 @@ class ListLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     date: str = ""
 
 
+class FaceLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A face in a gallery. `number`, `note`, `date`: as of a plate. `entry`: by which people know
+    it, once in a gallery; `feature`: little-endian 32-bit floats of the gallery's model."""
+
+    number: int
+    entry: str
+    note: str = ""
+    date: str = ""
+    feature: bytes = b""
+
+
 class ListChunk(msgspec.Struct, frozen=True, array_like=True):
     """The value of a chunk before it is compressed: lines of a base or, of a change, those that
     were put and the plates that went. Of a plate that is in both, the line counts."""
 
     lines: list[ListLine]
+    removed: list[str] = []
+
+
+class FaceChunk(msgspec.Struct, frozen=True, array_like=True):
+    """The same of a gallery; `removed`: entries."""
+
+    lines: list[FaceLine]
     removed: list[str] = []
 
 
@@ -59,6 +81,8 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
 
     list_id: str
     version: int = 0
+    kind: MatchedKind = PLATE_LIST_KIND  # whose records it means; those of faces: a gallery
+    model: FeatureModel | None = None  # of a gallery: of all its features
     name: str = ""
     owner: str = ""  # who answers for it
     source: str = ""  # where its lines come from
@@ -71,6 +95,11 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
     base: str = ""
     chunks: tuple[NamedChunk, ...] = ()  # of the base, numbered from 0
     author: str = ""
+
+    @property
+    def is_gallery(self) -> bool:
+        """Whether it is one of faces, and not a list of plates."""
+        return self.kind == GALLERY_KIND
 
     @property
     def key(self) -> str:
@@ -89,7 +118,8 @@ class ListCommand(_ListText, frozen=True, kw_only=True, omit_defaults=True):
 
     op: Literal["put", "change", "remove"]
     put_lines: tuple[ListLine, ...] = ()
-    removed_plates: tuple[str, ...] = ()
+    removed_plates: tuple[str, ...] = ()  # of a gallery: entries
+    put_faces: tuple[FaceLine, ...] = ()
     removed_lines: int = 0
     confirms_removal: bool = False
 

@@ -1,5 +1,5 @@
-"""Which lists of plates may be asked for: one answer for decider, console, API and command line.
-Pure.
+"""Which lists of plates and galleries of faces may be asked for: one answer for decider,
+console, API and command line. Pure.
 
 In: a request. Out: `CommandError`, or nothing. Never: what stands on the topics: that is the
 decider's (`alarm.decisions.list_machine`).
@@ -8,15 +8,21 @@ decider's (`alarm.decisions.list_machine`).
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from datetime import date
 
-from bus.contracts.plate_lists import ListCommand, ListLine, NamedChunk
+import msgspec
+
+from bus.contracts.feature_models import FeatureModel
+from bus.contracts.plate_lists import FaceLine, ListCommand, ListLine, NamedChunk
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.command_error import CommandError, check_length
+from bus.domain.feature_models import Models, is_feature, is_threshold
 from bus.domain.list_chunks import CHUNK_LINES
 from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, plate_key
 from bus.domain.rule_check import MAX_NAME_CHARACTERS
+from bus.domain.rule_values import normal
 
 MAX_LISTS = 100  # in force
 MAX_LINES = 5_000_000  # of all lists in force together
@@ -25,6 +31,10 @@ MAX_CHANGED_AT_ONCE = 1_000  # lines of one change: it is decided and matched at
 MAX_CHANGES = 1_000  # since a base: each record of the list names them all
 MAX_CHANGED_LINES = 50_000  # since a base: they are held in memory beside it
 MANY_CHANGED_LINES = 10_000  # from here on people are told that a new base is due
+MAX_FACES = 100_000  # of all galleries in force together: 512 floats of each are 205 MB
+MAX_FACES_AT_ONCE = 100  # of one change: a request is a message of at most a mebibyte
+MAX_CHANGED_FACES = 2_000  # since a base: each process holds their features beside it
+MAX_ENTRY_CHARACTERS = 64
 MAX_NOTE_CHARACTERS = 200
 MAX_TEXT_CHARACTERS = 200
 MAX_RENEWAL_DAYS = 3_660
@@ -96,6 +106,58 @@ def check_change(lines: Sequence[ListLine], removed: Sequence[str]) -> None:
             raise CommandError("put_lines", f"a note has at most {MAX_NOTE_CHARACTERS} characters",
                             "note_length")  # fmt: skip
         _check_date("put_lines", line.date)
+
+
+def checked_model(command: ListCommand, models: Models) -> FeatureModel | None:
+    """The model of a gallery as this site has it, with the threshold that was asked for; None of a
+    list of plates. Raises `CommandError`."""
+    asked = command.model
+    if not command.is_gallery:
+        if asked is not None:
+            raise CommandError("model", "a list of plates has no model", "model")
+        return None
+    own = None if asked is None else models.get(normal(asked.name))
+    if asked is None or own is None:
+        known = ", ".join(sorted(one.name for one in models.values()))
+        raise CommandError("model", f"no such model; there are: {known}", "unknown_model")
+    if (asked.dimensions, asked.measure) != (own.dimensions, own.measure):
+        raise CommandError("model", f"here {own.name} has {own.dimensions} dimensions and is"
+                           f" compared by {own.measure}", "other_model")  # fmt: skip
+    if not is_threshold(asked.threshold, own.measure):
+        raise CommandError("model", f"{own.name} is compared by {own.measure}: no score can be near"
+                           f" {asked.threshold:g}", "threshold")  # fmt: skip
+    return msgspec.structs.replace(own, threshold=asked.threshold)
+
+
+def check_face_change(
+    model: FeatureModel, lines: Sequence[FaceLine], removed: Sequence[str]
+) -> None:
+    """The lines of a change of a gallery. Raises `CommandError`."""
+    if not 0 < len(lines) + len(removed) <= MAX_FACES_AT_ONCE:
+        raise CommandError("put_faces", f"1 to {MAX_FACES_AT_ONCE} faces at once; more are an"
+                           " import", "line_count")  # fmt: skip
+    entries = [line.entry for line in lines] + list(removed)
+    if len(set(entries)) < len(entries):
+        raise CommandError("put_faces", "an entry stands twice", "entry_twice")
+    for entry in entries:
+        if not is_entry(entry):
+            raise CommandError("put_faces", f"{entry[:20]!r}: an entry has 1 to"
+                               f" {MAX_ENTRY_CHARACTERS} visible characters", "entry")  # fmt: skip
+    for line in lines:
+        if len(line.note) > MAX_NOTE_CHARACTERS:
+            raise CommandError("put_faces", f"a note has at most {MAX_NOTE_CHARACTERS} characters",
+                            "note_length")  # fmt: skip
+        _check_date("put_faces", line.date)
+        if not is_feature(line.feature, model):
+            raise CommandError("put_faces", f"{line.entry}: this is no feature of {model.name}",
+                               "feature")  # fmt: skip
+
+
+def is_entry(text: str) -> bool:
+    """Whether a face may be called so."""
+    return 0 < len(text) <= MAX_ENTRY_CHARACTERS and text == text.strip() and not any(
+        unicodedata.category(sign) in ("Cc", "Cs") for sign in text
+    )
 
 
 def _check_date(field: str, text: str) -> None:

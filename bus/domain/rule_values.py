@@ -27,6 +27,9 @@ CANDIDATES = "plate_candidates"
 """What a reader says of each character of the plate, and which plates it holds possible beside the
 one that it wrote; no rule compares either by itself."""
 
+FEATURE, FEATURE_MODEL = "face_feature", "feature_model"
+"""Of a face: base64, which is compared by `bus.domain.feature_models` only, and whose it is."""
+
 CHECKPOINT, DEVICE = "checkpoint_id", "camera_ip"
 """By which the register knows where a record was made."""
 
@@ -50,6 +53,9 @@ def normal_as(attribute: str, value: str) -> str:
     """The comparable form of the value of one attribute of a record."""
     if attribute == PLATE:
         return plate_form(value)
+    if attribute == FEATURE:
+        text = value.strip()
+        return "" if text in _NOT_READ else text
     return value if attribute in _AS_THEY_ARE else normal(value)
 
 

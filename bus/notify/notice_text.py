@@ -12,7 +12,14 @@ from typing import Literal
 
 import msgspec
 
-from bus.contracts.alarms import Alarm, Incident, ListedPlate, NoticeDigest, ReadingPrice
+from bus.contracts.alarms import (
+    Alarm,
+    Incident,
+    ListedFace,
+    ListedPlate,
+    NoticeDigest,
+    ReadingPrice,
+)
 from bus.domain.plates import plate_text
 
 Language = Literal["zh", "en"]
@@ -47,6 +54,7 @@ _WORDS = {
            "digest": "恢复备份后汇总", "rule_minute": "同一规则一分钟内的更多告警",
            "alarms": "告警数", "incidents": "故障数",
            "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑", "misread": "误读",
+           "face": "相似人脸", "score": "相似度 {score:.3f}（阈值 {threshold:g}，{model}）",
            "meant": "目标为 {plate}，代价 {price:.2f}（上限 {highest:.2f}）",
            "list": "名单", "overdue": "逾期未更新",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
@@ -59,6 +67,7 @@ _WORDS = {
            "alarms": "alarms", "incidents": "incidents",
            "from": "first", "until": "last", "ids": "ids",
            "plate": "doubtful plate", "misread": "misread",
+           "face": "resembles", "score": "score {score:.3f}, threshold {threshold:g}, {model}",
            "meant": "{plate} is meant, price {price:.2f} of at most {highest:.2f}",
            "list": "list", "overdue": "not renewed in time",
            "doubtful": "its hyphen may separate or stand for an unread character"},
@@ -89,7 +98,8 @@ def notice_text(body: bytes, language: Language, zone: tzinfo) -> NoticeText:
 def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
     words = _WORDS[language]
     what = words["emergency"] if alarm.is_emergency else words["alarm"]
-    line = f"{what}: {alarm.rule_name or alarm.rule_id} {plate_text(alarm.plate_number)}"
+    target = alarm.resembled.entry if alarm.resembled else plate_text(alarm.plate_number)
+    line = f"{what}: {alarm.rule_name or alarm.rule_id} {target}"
     rows = [
         (words["time"], _clock(alarm.captured_at_ms, zone)),
         (words["checkpoint"], alarm.checkpoint_id),
@@ -98,6 +108,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["plate"], words["doubtful"] if alarm.plate_is_doubtful else ""),
         (words["misread"], _meant(alarm.misread, words["meant"])),
         (words["list"], _listed(alarm.listed, words["overdue"])),
+        (words["face"], _face(alarm.resembled, words["score"])),
         (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
     return _composed(alarm.severity, line, rows, language)
@@ -111,6 +122,13 @@ def _listed(listed: ListedPlate | None, overdue: str) -> str:
     if listed is None:
         return ""
     return f"{listed.name} ({overdue})" if listed.is_overdue else listed.name
+
+
+def _face(face: ListedFace | None, text: str) -> str:
+    if face is None:
+        return ""
+    score = text.format_map(msgspec.structs.asdict(face))
+    return ", ".join(filter(None, (f"{face.list_id} {face.entry}", face.note, score)))
 
 
 def _of_incident(incident: Incident, language: Language, zone: tzinfo) -> NoticeText:

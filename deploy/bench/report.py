@@ -218,6 +218,13 @@ ALARMS = (
            less_is_better=True, title="the same: each further process"),
     Figure(name="alarms-verdict", unit="ms", must=1, aim=1, compared=False, less_is_better=True,
            title="the last word on an alarm of that list, a verdict's CPU"),
+    Figure(name="alarms-faces-batch", unit="ms", must=3, aim=2, compared=False, less_is_better=True,
+           title="100,000 faces of 512 floats, one BLAS thread: message bytes → candidates, a"
+           " record's CPU in batches of 50"),
+    Figure(name="alarms-faces-alone", unit="ms", must=25, aim=12, compared=False,
+           less_is_better=True, title="the same, a record alone"),
+    Figure(name="alarms-faces-machine", unit="MB", must=260, aim=260, compared=False,
+           less_is_better=True, title="memory of that gallery: a machine"),
     Figure(name="alarms-screen", unit="ms", must=100, aim=30, compared=False, less_is_better=True,
            title="an alarm sent to event.alarm → shown in each of 50 open pages, p95"),
     Figure(name="alarms-answer-p50", unit="ms", must=500, aim=200, compared=False,

@@ -166,7 +166,7 @@ def _dispatcher(settings: Settings) -> int:
     tasks.run(
         serve(
             settings.site, settings.bus, settings.dispatcher, settings.notices,
-            settings.retention, pictures, settings.policy,
+            settings.retention, pictures, settings.policy, settings.features,
         )
     )  # fmt: skip
     return 0

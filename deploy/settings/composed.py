@@ -21,6 +21,7 @@ from alarm.settings import DispatcherSettings
 from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
 from broker.settings import SettingError, split
+from bus.domain.feature_models import FeatureSettings
 from bus.domain.policy import PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.notify.settings import NoticeSettings
@@ -55,6 +56,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "watch": WatchSettings,
     "retention": RetentionSettings,
     "policy": PolicySettings,
+    "features": FeatureSettings,
     "mirror": MirrorSettings,
 }
 SECRET_MASK = "***"  # what `config` prints for a secret that is set; no value of any key
@@ -84,6 +86,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     watch: WatchSettings
     retention: RetentionSettings
     policy: PolicySettings
+    features: FeatureSettings
     mirror: MirrorSettings
     arguments: tuple[str, ...] = ()
 

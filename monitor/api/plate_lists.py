@@ -1,5 +1,5 @@
-"""Lists of plates: which are in force, their lines a page at a time, and whether they mean a
-plate."""
+"""Lists of plates and galleries of faces: which are in force, their lines a page at a time, and
+whether they mean a plate, or have an entry."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
+import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
-from bus.contracts.plate_lists import ListLine
+from bus.contracts.plate_lists import FaceLine, ListLine
 from bus.domain.list_in_force import ListInForce
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
@@ -39,8 +40,8 @@ def plate_list_routes(services: ConsoleServices) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
         cursor: str = "",
     ) -> Response:
-        """Those that mean `plate`, as tolerant as the list is; without one all, a page at a time.
-        """
+        """Those that mean `plate`, as tolerant as the list is; of a gallery the face of the entry
+        `plate`. Without one all, a page at a time."""
         begin = place_of(cursor, MAX_PLACE_DIGITS)
         if plate:
             like = await services.lists.run(lambda reader: reader.lines_like(list_id, plate))
@@ -62,16 +63,21 @@ def list_row(one: ListInForce, zone: ZoneInfo) -> dict[str, object]:
         "list_id": record.list_id, "name": record.name, "lines": one.lines,
         "version": record.version, "owner": record.owner, "source": record.source,
         "legal_ground": record.legal_ground, "date": record.date, "severity": record.severity,
-        "tolerance": record.tolerance, "alarms": record.alarms,
+        "tolerance": record.tolerance, "alarms": record.alarms, "kind": record.kind,
+        "model": None if record.model is None else msgspec.to_builtins(record.model),
         "renewal_days": record.renewal_days, "renewed_at": clock(record.renewed_at_ms, zone)[:19],
         "changed_at": clock(record.decided_at_ms or record.version, zone)[:19],
         "changed_by": record.decided_by, "is_overdue": one.is_overdue, "problem": one.problem,
     }  # fmt: skip
 
 
-def line_rows(lines: Sequence[ListLine]) -> list[dict[str, object]]:
-    """As a page of a grid."""
+def line_rows(lines: Sequence[ListLine | FaceLine]) -> list[dict[str, object]]:
+    """As a page of a grid; of a face the entry, and not its feature."""
     return [
-        {"line": one.number, "plate": one.plate, "note": one.note, "date": one.date}
+        {
+            "line": one.number, "note": one.note, "date": one.date,
+            "plate": "" if isinstance(one, FaceLine) else one.plate,
+            "entry": one.entry if isinstance(one, FaceLine) else "",
+        }
         for one in lines
-    ]
+    ]  # fmt: skip

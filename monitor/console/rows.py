@@ -177,6 +177,25 @@ def listed_facts(listed: Row | None, t: Texts) -> list[tuple[str, str]]:
     ]
 
 
+def face_facts(face: Row | None, t: Texts) -> list[tuple[str, str]]:
+    """Which face of which gallery an alarm's record resembles, and how much."""
+    if not face:
+        return []
+    score = t("detail.face_score", score=f"{face['score']:.3f}",
+              threshold=f"{face['threshold']:g}", model=face["model"],
+              measure=t(f"measure.{face['measure']}"))  # fmt: skip
+    return [
+        (t("detail.gallery"), f"{face['name']} ({face['list_id']})"),
+        (t("detail.face_entry"), face["entry"]),
+        (t("detail.face_resemblance"), score),
+        (t("detail.listed_note"), face.get("note", "")),
+        (t("column.line_date"), face.get("date", "")),
+        (t("column.list_date"), face.get("list_date", "")),
+        (t("detail.listed_version"), str(face["version"])),
+        (t("column.overdue"), t("detail.listed_overdue") if face.get("is_overdue") else ""),
+    ]
+
+
 def misread_facts(misread: Row | None, t: Texts) -> list[tuple[str, str]]:
     """What was read where another plate was meant, and what that costs."""
     return [(t("detail.misread"), misread_text(misread, t))] if misread else []

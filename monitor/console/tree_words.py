@@ -23,6 +23,7 @@ from bus.contracts.expressions import (
 )
 from bus.domain.expressions.leaf_text import number_text
 from bus.domain.expressions.to_text import corners_text
+from bus.domain.rule_values import FEATURE
 from monitor.i18n import Texts
 from monitor.i18n.values import device_values
 
@@ -71,6 +72,10 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
         case Resemblance(plate=text, highest_price=highest):
             price = number_text(highest)
             return t("tree.resembles", attribute=attribute, text=text, price=price)
+        case OnList(list_id=list_id, attribute=name, threshold=threshold) if name == FEATURE:
+            if threshold is None:
+                return t("tree.face", gallery=list_id)
+            return t("tree.face_limit", gallery=list_id, threshold=number_text(threshold))
         case OnList(list_id=list_id):
             return t("tree.listed", attribute=attribute, list=list_id)
         case Presence():

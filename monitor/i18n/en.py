@@ -283,6 +283,7 @@ TEXTS: dict[str, str] = {
     "attribute.camera_ip": "Camera address",
     "attribute.recognizer_ip": "Recognition server",
     "attribute.gender": "Gender",
+    "attribute.face_feature": "Face feature",
     "attribute.age_from": "Age from",
     "attribute.age_to": "Age to",
     "attribute.glasses": "Glasses",

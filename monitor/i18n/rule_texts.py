@@ -21,6 +21,8 @@ ZH: dict[str, str] = {
     "tree.contains": "{attribute} 包含 {text}",
     "tree.regex": "{attribute} 完全匹配正则表达式 {text}",
     "tree.resembles": "{attribute} 是 {text} 或其误读（代价不超过 {price}）",
+    "tree.face": "人脸与人脸库“{gallery}”中的一张相似",
+    "tree.face_limit": "人脸与人脸库“{gallery}”中的一张相似（阈值 {threshold}）",
     "tree.listed": "{attribute} 在名单“{list}”中",
     "tree.range": "{attribute} 的数值{ends}",
     "tree.at_least": "不小于 {number}",
@@ -56,7 +58,13 @@ ZH: dict[str, str] = {
     "watch.fault_part_of_plate": "这是车牌的一部分，请用 like",
     "watch.fault_plate_no_number": "车牌不是数字，请用 like、contains 或 matches",
     "watch.fault_plate_only": "误读只适用于车牌；其他属性请用 in、like 或 contains",
-    "watch.fault_lists_of_plates": "名单只有车牌；其他属性请用 in、like 或 contains",
+    "watch.fault_lists_of_plates": "名单只有车牌或人脸；其他属性请用 in、like 或 contains",
+    "watch.fault_unknown_list": "所引用的名单不在用；请先导入",
+    "watch.fault_list_of_faces": "这是人脸库；请写 face_feature on …",
+    "watch.fault_list_of_plates": "这是车牌名单；请写 plate_number on …",
+    "watch.fault_feature_on_gallery": "特征只能与人脸库比对；请写 face_feature on …",
+    "watch.fault_plate_threshold": "车牌名单有自己的容差；请去掉 threshold",
+    "watch.fault_threshold": "阈值不是该度量可能的分数",
     "watch.fault_highest_price": "误读的最高代价为 0.5 至 2",
     "watch.fault_resembled_plate": "resembles 后须为完整车牌（至少 6 个字母或数字，省份在最前，"
     "不含 ? 和 *）",
@@ -91,6 +99,8 @@ EN: dict[str, str] = {
     "tree.contains": "{attribute} contains {text}",
     "tree.regex": "the whole of {attribute} matches {text}",
     "tree.resembles": "{attribute} is {text} or a misreading of it (price at most {price})",
+    "tree.face": "the face resembles one of the gallery “{gallery}”",
+    "tree.face_limit": "the face resembles one of the gallery “{gallery}” (threshold {threshold})",
     "tree.listed": "{attribute} is on the list “{list}”",
     "tree.range": "{attribute} is {ends}",
     "tree.at_least": "at least {number}",
@@ -129,8 +139,16 @@ EN: dict[str, str] = {
     "watch.fault_part_of_plate": "a part of a plate; write like",
     "watch.fault_plate_no_number": "a plate is no number; write like, contains or matches",
     "watch.fault_plate_only": "misreadings are known of plates only; write in, like or contains",
-    "watch.fault_lists_of_plates": "lists are of plates; of other attributes write in, like or "
-    "contains",
+    "watch.fault_lists_of_plates": "lists are of plates or faces; of other attributes write in, "
+    "like or contains",
+    "watch.fault_unknown_list": "a list that it asks for is not in force; import it first",
+    "watch.fault_list_of_faces": "this is a gallery of faces; write face_feature on …",
+    "watch.fault_list_of_plates": "this is a list of plates; write plate_number on …",
+    "watch.fault_feature_on_gallery": "a feature is compared with a gallery only; write "
+    "face_feature on …",
+    "watch.fault_plate_threshold": "a list of plates has a tolerance of its own; leave the "
+    "threshold out",
+    "watch.fault_threshold": "no score of that measure can be near this threshold",
     "watch.fault_highest_price": "the highest price of a misreading is 0.5 to 2",
     "watch.fault_resembled_plate": "behind resembles stands a whole plate of at least 6 letters "
     "and digits, its province in front, without ? or *",

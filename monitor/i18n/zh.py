@@ -282,6 +282,7 @@ TEXTS: dict[str, str] = {
     "attribute.camera_ip": "抓拍设备地址",
     "attribute.recognizer_ip": "识别服务器地址",
     "attribute.gender": "性别",
+    "attribute.face_feature": "人脸特征",
     "attribute.age_from": "年龄下限",
     "attribute.age_to": "年龄上限",
     "attribute.glasses": "眼镜",

@@ -9,8 +9,10 @@ Alone: `spark_apps/driver.py --application watchlist`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,10 +23,11 @@ from msgspec.structs import astuple
 from alarm.confusion_file import source_of
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
+from alarm.rules.verdict import proofs_of
 from alarm.watchlist_reader import WatchlistReader
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
-from bus.contracts.topics import EVENT_CANDIDATE
+from bus.contracts.topics import DATA_FACE, EVENT_CANDIDATE
 from bus.domain.kinds import KIND_OF_TOPIC, MATCHED_TOPICS, WIRE_KEYS
 from bus.domain.rule_values import attributes_from
 from bus.runtime import wall_clock
@@ -49,6 +52,10 @@ from spark_apps.tasks.list_tables import open_tables
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+MATCHED_AT_ONCE = 100
+"""Messages whose faces are compared with a gallery by one product."""
+_COUNTS = "reason string, faces long"
 
 
 class Watchlist:
@@ -87,14 +94,16 @@ class Watchlist:
         meets it."""
         context = self._context
         self._watchlist.catch_up()
-        found = False
+        found, uncompared = False, Counter[str]()
         site = context.settings.site
         clock = at_minute(clock_limits(site), wall_clock.now_ms())
-        for candidate in candidates(self._watchlist.rules, messages, site.zone, clock):
+        rules = self._watchlist.rules
+        for candidate in candidates(rules, messages, site.zone, clock, uncompared):
             context.publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
             found = True
         if found:
             context.publisher.flush()
+        context.metrics.uncompared(uncompared)
         self._commit(offsets)
 
     def on_frame(self, frame: DataFrame, offsets: OffsetRanges) -> None:
@@ -119,14 +128,19 @@ class Watchlist:
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             in_force = rules.value
             open_tables(in_force.references, bus, folder)
-            found = _candidates_of_batches(batches, in_force, site.zone, clock)
+            uncompared: Counter[str] = Counter()
+            found = _candidates_of_batches(batches, in_force, site.zone, clock, uncompared)
             with worker_cache.publisher(bus, site.name) as publisher:
                 for candidate in found:
                     publisher.send(EVENT_CANDIDATE, candidate.rule_id, candidate)
-            return iter(())
+            return _counted(uncompared)
 
-        job = frame.mapInArrow(worker_cache.task_of(work), "nothing boolean").collect
-        retry_job(job, self._context.stopping, "matching a batch")
+        job = frame.mapInArrow(worker_cache.task_of(work), _COUNTS).collect
+        counts = retry_job(job, self._context.stopping, "matching a batch")
+        uncompared: Counter[str] = Counter()
+        for reason, faces in counts:
+            uncompared[reason] += faces
+        self._context.metrics.uncompared(uncompared)
 
     def _commit(self, offsets: OffsetRanges) -> None:
         """After the candidates are acknowledged: a crash repeats some and never loses one. The next
@@ -135,28 +149,61 @@ class Watchlist:
 
 
 def _candidates_of_batches(
-    batches: Iterable[pa.RecordBatch], rules: RuleSet, zone: str, clock: ClockLimits
+    batches: Iterable[pa.RecordBatch],
+    rules: RuleSet,
+    zone: str,
+    clock: ClockLimits,
+    uncompared: Counter[str],
 ) -> Iterator[Candidate]:
     for batch in batches:
-        yield from candidates(rules, messages_of_batch(batch), zone, clock)
+        yield from candidates(rules, messages_of_batch(batch), zone, clock, uncompared)
+
+
+def _counted(uncompared: Counter[str]) -> Iterator[pa.RecordBatch]:
+    """What a task tells the driver; nothing where there is nothing to tell."""
+    import pyarrow as pa
+
+    if uncompared:
+        columns = {"reason": list(uncompared), "faces": list(uncompared.values())}
+        yield pa.RecordBatch.from_pydict(columns)
 
 
 def candidates(
-    rules: RuleSet, messages: Iterable[StreamMessage], zone: str, clock: ClockLimits = DEFAULT_CLOCK
+    rules: RuleSet,
+    messages: Iterable[StreamMessage],
+    zone: str,
+    clock: ClockLimits = DEFAULT_CLOCK,
+    uncompared: Counter[str] | None = None,
 ) -> Iterator[Candidate]:
-    """Every matching (record, rule); nothing is decoded while no rule is in force."""
+    """Every matching (record, rule); nothing is decoded while no rule is in force. To `uncompared`
+    the faces are added that no gallery can be compared with, by reason."""
     if not len(rules):
         return
-    for message in messages:
-        yield from _of_message(rules, message, zone, clock)
+    remaining = iter(messages)
+    while part := list(islice(remaining, MATCHED_AT_ONCE)):
+        read = [
+            (one, _attributes(kind, rules.names.get(kind, frozenset()), one.value))
+            for one in part for kind in (KIND_OF_TOPIC[one.topic],)
+        ]  # fmt: skip
+        faces = [own for one, own in read if one.topic == DATA_FACE and own is not None]
+        if faces:
+            unable = rules.prepare(KIND_OF_TOPIC[DATA_FACE], faces)
+            if uncompared is not None:
+                uncompared += unable
+        for message, attributes in read:
+            if attributes is not None:
+                yield from _of_message(rules, message, attributes, zone, clock)
 
 
 def _of_message(
-    rules: RuleSet, message: StreamMessage, zone: str, clock: ClockLimits
+    rules: RuleSet,
+    message: StreamMessage,
+    attributes: dict[str, str],
+    zone: str,
+    clock: ClockLimits,
 ) -> Iterator[Candidate]:
     kind = KIND_OF_TOPIC[message.topic]
-    attributes = _attributes(kind, rules.names.get(kind, frozenset()), message.value)
-    if attributes is None or not rules.may_match(kind, attributes):
+    if not rules.may_match(kind, attributes):
         return
     row = normalise(message.value, kind, envelope_of(message, clock), None, zone)
     if not isinstance(row, RecordRow):
@@ -171,6 +218,7 @@ def _of_message(
             captured_at_ms=row.captured_at_ms,
             record=row.body.decode("utf-8"),
             source=message.source or "",
+            faces=proofs_of(rule, attributes, rules.references),
         )
 
 

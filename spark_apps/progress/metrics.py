@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
@@ -105,6 +105,12 @@ class StreamsMetrics:
             " or markers of transactions).",
             "topic", "partition",
         )  # fmt: skip
+        self._uncompared = self._counter(
+            "uncompared_faces",
+            "Faces whose feature no gallery that rules ask for could be compared with: of another"
+            " model, or no feature of it; of batches that were matched.",
+            "reason",
+        )  # fmt: skip
         self._unarrived = self._counter(
             "untrue_arrivals",
             "Records whose producer gave them a time that is no arrival: further before their"
@@ -141,6 +147,11 @@ class StreamsMetrics:
             )  # fmt: skip
         for kind, elapsed_ms, records in batch.elapsed():
             self._capture.count(kind, elapsed_ms, records)
+
+    def uncompared(self, faces: Mapping[str, int]) -> None:
+        """Of a batch, by reason."""
+        for reason, count in faces.items():
+            self._uncompared.labels(reason).inc(count)
 
     def passed(self, offsets: OffsetRanges) -> None:
         """A committed batch covers them."""

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from alarm import cli
 from alarm.cli import accepted_examples
-from alarm.rules import compile_rules
 from bus.contracts.commands import WatchCommand
-from bus.domain.expressions.parse import parse
 
 
 def put(*plates: str) -> WatchCommand:
@@ -26,16 +19,3 @@ def test_a_fuzzy_plate_is_put_with_examples_of_its_misreadings() -> None:
 
 def test_other_plates_have_none() -> None:
     assert accepted_examples(put("沪B00001", "浙A*")) == []
-
-
-def test_a_rule_that_refers_to_a_list_that_is_not_in_force_is_told_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(cli, "_rules", lambda _: compile_rules([]))
-    ctx: Any = None
-    where = parse("plate_number on gone and not plate_number on own", "vehicle")
-    command = WatchCommand(rule_id="r", op="put", version=1, where=where)
-    cli._warn_of_missing_lists(ctx, command)
-    assert "no list gone, own is in force" in capsys.readouterr().err
-    cli._warn_of_missing_lists(ctx, put("浙A12345"))
-    assert capsys.readouterr().err == ""

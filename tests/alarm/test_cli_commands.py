@@ -95,6 +95,13 @@ def test_readings_are_shown_that_a_rule_takes_for_its_plate(
     assert all("80345" in line.split(about)[1] for line in lines)
 
 
+def test_a_rule_on_a_list_that_is_not_in_force_is_refused(run: Run, decided: None) -> None:
+    refused = run("add", "--where", "plate_number on gone", "--id", "five")
+    assert refused.exit_code == 1
+    assert "no list gone is in force; import it first; see: databus lists show" in refused.stderr
+    assert "five" not in listed(run)
+
+
 def test_who_removes_what_somebody_else_has_changed_learns_who_and_when(
     run: Run, decided: None, bus: BusSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

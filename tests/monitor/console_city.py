@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
-from bus.contracts.alarms import Alarm, Incident, ReadingPrice
+from bus.contracts.alarms import Alarm, Incident, ListedFace, ReadingPrice
 from bus.contracts.meters import LatencyCell, QualityCell
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
 from bus.domain.visibility import Viewer, concerns, may_see
@@ -402,6 +402,22 @@ def alarms(now_ms: int, count: int = 30) -> list[Alarm]:
             )
         )
     return made
+
+
+def face_alarm(now_ms: int) -> Alarm:
+    """A person of a gallery, before all others."""
+    captured = now_ms - 3_600_000
+    return Alarm(
+        alarm_id="list/wanted:a-face", rule_id="list/wanted", rule_name="在逃人员", severity="critical",
+        record_id="r-face", kind="face", checkpoint_id=register().checkpoints[3].checkpoint_id,
+        captured_at_ms=captured, received_at_ms=captured + 80, raised_at_ms=captured + 240,
+        camera_ip="10.1.0.5", target="list/wanted/P7", record='{"性别": "男"}', attributes={"gender": "男"},
+        resembled=ListedFace(
+            list_id="wanted", name="在逃人员", version=now_ms, entry="P7", score=0.873412, threshold=0.6,
+            model="city-face-128/1", measure="cosine", line=9, list_date="2026-03-01", note="case 7",
+            date="2026-02-01", is_overdue=True,
+        ),
+    )  # fmt: skip
 
 
 def _crossing(i: int, on_the_run: bool) -> int:

@@ -23,7 +23,9 @@ from bus.contracts.topics import (
     STATE_WATCHLIST,
     TOPICS,
 )
-from tests.alarm.lists.stored_list import records_of_list
+from bus.domain.feature_models import FeatureSettings
+from tests.alarm.lists.made_galleries import feature, unit
+from tests.alarm.lists.stored_list import records_of_gallery, records_of_list
 
 
 def make_topics(bootstrap: str, names: Iterable[str] = tuple(TOPICS)) -> None:
@@ -70,6 +72,15 @@ def send_records(
 def send_list(to: Any, list_id: str, plates: Sequence[str], version: int) -> None:
     """A list of plates as the decider writes it."""
     for key, value in records_of_list(list_id, plates, version=version, tolerance="look-alikes"):
+        to.produce(STATE_LISTS, key=key, value=value)
+    to.flush(20)
+
+
+def send_gallery(to: Any, list_id: str, people: int, version: int) -> None:
+    """A gallery of faces as the decider writes it; its entries are P0, P1 and so on."""
+    model = FeatureSettings().table()["CITY-FACE-128/1"]
+    faces = {f"P{number}": feature(unit(model.dimensions, number)) for number in range(people)}
+    for key, value in records_of_gallery(list_id, model, faces, version=version):
         to.produce(STATE_LISTS, key=key, value=value)
     to.flush(20)
 

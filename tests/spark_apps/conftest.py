@@ -12,7 +12,7 @@ import time
 import urllib.request
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,7 @@ from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
 from bus.contracts.alarms import Candidate
 from bus.contracts.commands import DecidedRule
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.groups import application_group
 from bus.contracts.headers import RECEIVED_AT, RECORD_ID
 from bus.contracts.plate_lists import Tolerance
@@ -44,7 +45,7 @@ from deploy.setup.jars import spark_connector_jars
 from ingest.store.hbase.columns import read_ledger
 from ingest.store.open import hbase_connection, open_store
 from ingest.store.port import RecordReader
-from tests.alarm.lists.stored_list import records_of_list
+from tests.alarm.lists.stored_list import records_of_gallery, records_of_list
 
 INTO_HBASE = "executors into HBase"
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
@@ -186,6 +187,22 @@ class DriverProcess:
         for key, value in records_of_list(list_id, plates, added, version, tolerance):
             self.send(STATE_LISTS, value, key=key)
         self.flush()
+
+    def put_gallery(
+        self, list_id: str, model: FeatureModel, faces: Mapping[str, bytes],
+        added: Mapping[str, bytes] | None = None, removed: Sequence[str] = (), version: int = 1,
+    ) -> None:  # fmt: skip
+        """The same of a gallery of faces."""
+        for key, value in records_of_gallery(list_id, model, faces, added, removed, version):
+            self.send(STATE_LISTS, value, key=key)
+        self.flush()
+
+    def send_face(self, number: int, feature: str, model: str) -> None:
+        """Queue a valid face record with an id."""
+        body = {"卡口编号": f"c{number % 7}", "抓拍时间": TIME, "抓拍设备地址": "10.0.0.9",
+                "人脸特征": feature, "特征模型": model}  # fmt: skip
+        value = json.dumps(body, ensure_ascii=False).encode()
+        self.send("data.face", value, f"id-{number}", body["抓拍设备地址"])
 
     def new_producer(self) -> None:
         """That knows nothing of the topics yet."""

@@ -162,10 +162,18 @@ class TreeBuilder:
         )
         return limited._replace(parts=usual.parts + limited.parts)
 
-    def listed(self, found: tuple[Token, Token]) -> LeafCheck:
-        """on a."""
-        text = _text(found[1])
-        return _of_one(found[1], lambda name: OnList(attribute=name, list_id=text))
+    def listed(self, found: tuple[Token, Token, Token | None, Token | None]) -> LeafCheck:
+        """on a threshold 0.6."""
+        _, list_id, _, number = found
+        text = _text(list_id)
+        usual = _of_one(list_id, lambda name: OnList(attribute=name, list_id=text))
+        if number is None:
+            return usual
+        limit = float(number)
+        limited = _of_one(
+            number, lambda name: OnList(attribute=name, list_id=text, threshold=limit)
+        )
+        return limited._replace(parts=usual.parts + limited.parts)
 
     def compared(self, found: tuple[Token, Token]) -> LeafCheck:
         """> 1."""

@@ -21,6 +21,7 @@ from bus.contracts.expressions import (
     NumericRange,
     OneOf,
     OnList,
+    Presence,
     RegularExpression,
     Resemblance,
     Substring,
@@ -32,11 +33,12 @@ from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import minute_of_day
 from bus.domain.expressions.tree import ExpressionError, check_size, nodes_of
 from bus.domain.fuzzy_plate import LEAST_HIGHEST, MOST_HIGHEST, WHOLE_PLATE, plate_up_to
+from bus.domain.kinds import WIRE_KEYS
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import is_pattern
 from bus.domain.plates import ANY_RUN, MAX_PLATE_CHARACTERS, UNREAD
 from bus.domain.polygons import polygon_fault
-from bus.domain.rule_values import PLATE, normal, wanted
+from bus.domain.rule_values import FEATURE, PLATE, normal, wanted
 
 MAX_TEXT_CHARACTERS = 100  # of a value, a part of one, a pattern with ? and *
 
@@ -68,6 +70,10 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
             raise ExpressionError(fault.text, fault.code)
         return
     check_attribute(kind, leaf.attribute)
+    if leaf.attribute == FEATURE and not isinstance(leaf, OnList | Presence):
+        raise ExpressionError(
+            f"a feature is compared with a gallery: write {FEATURE} on …", "feature_on_gallery"
+        )
     match leaf:
         case OneOf():
             if not leaf.values:
@@ -100,7 +106,7 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
 
 def check_attribute(kind: str, attribute: str) -> None:
     """Raises `ExpressionError` for one that no record of this kind has."""
-    known = MATCHABLE[kind]
+    known = (*MATCHABLE[kind], *((FEATURE,) if FEATURE in WIRE_KEYS[kind] else ()))
     if attribute in known:
         return
     near = get_close_matches(attribute[:MAX_TEXT_CHARACTERS], known, n=1, cutoff=0.5) or [
@@ -165,13 +171,22 @@ def _check_names(leaf: AtPlace) -> None:
 
 
 def _check_list(leaf: OnList) -> None:
-    if leaf.attribute != PLATE:
+    if leaf.attribute not in (PLATE, FEATURE):
         raise ExpressionError(
-            f"lists are of plates; write {PLATE} on …, and of {leaf.attribute} in, like or"
-            " contains",
+            f"lists are of plates and faces; write {PLATE} on … or {FEATURE} on …, and of"
+            f" {leaf.attribute} in, like or contains",
             "lists_of_plates",
         )
     _check_text(leaf.list_id)
+    if leaf.threshold is None:
+        return
+    if leaf.attribute == PLATE:
+        raise ExpressionError(
+            "a list of plates has a tolerance of its own; leave the threshold out",
+            "plate_threshold",
+        )
+    if not math.isfinite(leaf.threshold):
+        raise ExpressionError("a threshold is a number", "threshold")
 
 
 def _check_range(leaf: NumericRange) -> None:

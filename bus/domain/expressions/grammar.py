@@ -24,7 +24,7 @@ test: IN LPAR value (COMMA value)* RPAR -> one_of
     | CONTAINS value -> contains
     | MATCHES value -> matches
     | RESEMBLES value [UP TO NUMBER] -> resembles
-    | ON value -> listed
+    | ON value [THRESHOLD NUMBER] -> listed
     | SIGN NUMBER -> compared
     | BETWEEN [ABOVE] NUMBER AND [BELOW] NUMBER -> between
     | IS PRESENT -> present
@@ -45,6 +45,7 @@ CONTAINS: "contains"i
 MATCHES: "matches"i
 RESEMBLES: "resembles"i
 ON: "on"i
+THRESHOLD: "threshold"i
 UP: "up"i
 TO: "to"i
 BETWEEN: "between"i

@@ -67,8 +67,9 @@ def _leaf_text(leaf: Leaf, zone: str) -> str:
         case Resemblance(attribute=name, plate=plate, highest_price=highest):
             limit = "" if highest == USUAL_HIGHEST_PRICE else f" up to {number_text(highest)}"
             return f"{name} resembles {quoted(plate)}{limit}"
-        case OnList(attribute=name, list_id=list_id):
-            return f"{name} on {_value(list_id)}"
+        case OnList(attribute=name, list_id=list_id, threshold=threshold):
+            limit = "" if threshold is None else f" threshold {number_text(threshold)}"
+            return f"{name} on {_value(list_id)}{limit}"
         case Presence(attribute=name):
             return f"{name} is present"
         case NumericRange():

@@ -1,9 +1,10 @@
-"""What a list of a million plates costs in memory: the machine, and each further process of it.
+"""What a list of a million plates, or a gallery of faces, costs in memory: the machine, and each
+further process of it.
 
 In: a table's file. Out: megabytes. Two processes look the same plates up, one after the other, in a
-list that takes look-alikes; the first one's growth is what the machine holds of the file and what a
-process needs beside it, the second one's is what only it has. Never: what importing the program
-costs, which is there before.
+list that takes look-alikes, or compare the same faces; the first one's growth is what the machine
+holds of the file and what a process needs beside it, the second one's is what only it has. Never:
+what importing the program costs, which is there before.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from alarm.lists.table import PlateTable
@@ -20,6 +22,7 @@ from deploy.paths import PROJECT_ROOT
 
 LOOK_UPS = 200_000
 """Nearly each page of the indexes is touched."""
+COMPARED = 100
 _MEBI, _KIBI = 1 << 20, 1 << 10
 
 
@@ -63,21 +66,47 @@ def _resident() -> tuple[int, int]:
     return sizes["Rss"], sizes["Private_Clean"] + sizes["Private_Dirty"]
 
 
-def _read_plates(path: Path) -> None:
+def _told_to(work: Callable[[], object]) -> None:
     """In its own process: told to read, it says how much it has grown, and stays until its input
     ends."""
-    rng = random.Random(1)
-    plates = [drawn_plate(rng)[0] for _ in range(LOOK_UPS)]
     before = _resident()
     sys.stdin.readline()
-    table = PlateTable.open(path)
-    for plate in plates:
-        table.lines_like(plate, "look-alikes")
+    kept = work()
     grown = [(now - then) / _MEBI for now, then in zip(_resident(), before, strict=True)]
     sys.stdout.write(f"{grown[0]:.1f} {grown[1]:.1f}\n")
     sys.stdout.flush()
     sys.stdin.read()
+    del kept
+
+
+def _read_plates(path: Path) -> Callable[[], object]:
+    rng = random.Random(1)
+    plates = [drawn_plate(rng)[0] for _ in range(LOOK_UPS)]
+
+    def work() -> object:
+        table = PlateTable.open(path)
+        for plate in plates:
+            table.lines_like(plate, "look-alikes")
+        return table
+
+    return work
+
+
+def _compare_faces(path: Path) -> Callable[[], object]:
+    """A batch of faces, each with all rows."""
+    import numpy as np
+
+    from alarm.lists.face_table import FaceTable
+
+    def work() -> object:
+        table = FaceTable.open(path)
+        readings = np.random.default_rng(1).standard_normal((COMPARED, table.dimensions))
+        table.nearest(readings.astype(np.float32), "inner product", ())
+        return table
+
+    return work
 
 
 if __name__ == "__main__":
-    _read_plates(Path(sys.argv[1]))
+    _file = Path(sys.argv[1])
+    _told_to(_compare_faces(_file) if _file.suffix == ".faces" else _read_plates(_file))

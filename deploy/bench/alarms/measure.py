@@ -10,6 +10,7 @@ from functools import partial
 
 from deploy.bench.alarms import (
     evidence,
+    face_matching,
     list_import,
     many_rules,
     matching_cost,
@@ -26,6 +27,7 @@ Figures = Callable[[int], Mapping[str, float]]
 _RUNS: tuple[tuple[str, Sequence[str], Figures], ...] = (
     ("a list of a million plates", list_import.NAMES, list_import.list_figures),
     ("conditions on plates", matching_cost.NAMES, matching_cost.matching_figures),
+    ("a gallery of faces", face_matching.NAMES, face_matching.face_figures),
     ("alarms before operators", screens.NAMES, lambda _: screens.screen_figures()),
     ("evidence", evidence.NAMES, lambda _: evidence.evidence_figures()),
     ("plates in a store", stored_plates.NAMES, lambda _: stored_plates.stored_figures()),

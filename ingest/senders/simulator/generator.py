@@ -16,14 +16,15 @@ from bus.contracts.register import Device
 from bus.domain.identity import key_of, sender_scoped_id
 from bus.domain.kinds import TOPIC_OF_KIND
 from bus.domain.times import minute_of
+from ingest.senders.simulator import wanted_faces
 from ingest.senders.simulator.faults import FaultSchedule
 from ingest.senders.simulator.ground_truth import VALID, RecordLine
 from ingest.senders.simulator.pictures import face_picture, vehicle_picture
-from ingest.senders.simulator.population import make_person
+from ingest.senders.simulator.population import WANTED_PERSON, make_person
 from ingest.senders.simulator.record_builder import CONFIDENCES_KEY, Message, RecordBuilder
 from ingest.senders.simulator.settings import CitySettings
 from ingest.senders.simulator.traffic import HOUR_MS, Pass, Traffic
-from ingest.senders.simulator.watched_cars import WatchedCars
+from ingest.senders.simulator.watched_cars import CityRule, WatchedCars
 from ingest.senders.simulator.world import CityWorld
 
 OTHER_LANE_MS = 40
@@ -51,6 +52,8 @@ class RecordGenerator:
         self.world = world
         weekday = datetime.fromtimestamp(start_ms / 1000, zone).weekday()
         self.watched_cars = WatchedCars(world, weekday)
+        self.wanted_faces = wanted_faces.rule_of(world.seed)
+        self.rules: tuple[CityRule, ...] = (*self.watched_cars.rules, self.wanted_faces)
         self.faults = FaultSchedule(world, start_ms=start_ms, enabled=settings.misfortunes)
         self._settings = settings
         self._run = run
@@ -67,6 +70,7 @@ class RecordGenerator:
             city_offset_ms=city_offset_ms,
         )
         self.watched_cars.release(self._traffic)
+        wanted_faces.release(self._traffic)
 
     def until(self, end_ms: int, *, not_before_ms: int = 0) -> Iterator[GeneratedRecord]:
         """Records of all passes before `end_ms`; those before `not_before_ms` are left out."""
@@ -100,7 +104,7 @@ class RecordGenerator:
             expected=VALID if faulty.reason is None else faulty.reason.value,
             mishap=faulty.fault.value if faulty.fault else "",
             partly_read=faulty.partly_read,
-            alarms=self.watched_cars.alarms(faulty.message) if valid else (),
+            alarms=self._alarms(faulty.message) if valid else (),
             true_plate=_true_plate(seen, message),
         )
         key = key_of(
@@ -110,17 +114,22 @@ class RecordGenerator:
         )
         return GeneratedRecord(camera, faulty.body, key, line, seen.at_ms)
 
+    def _alarms(self, message: Message) -> tuple[str, ...]:
+        """Rule ids of the alarms that this valid record must raise."""
+        return tuple(rule.rule_id for rule in self.rules if rule.matches(message))
+
     def _sender(self, camera: Device) -> str:
         """Who the receiver takes the sender for: the edge its peer, the bus the device itself."""
         return self._edge_sender if camera.recognizer_ip else camera.camera_ip
 
     def _add_picture(self, message: Message, seen: Pass, n: int) -> None:
         """As base64, which the edge takes out again; smart cameras here have no picture line. A
-        watched car always has one: an alarm is looked at."""
+        watched car and a wanted person always have one: an alarm is looked at."""
         every = self._settings.picture_every
         if not every or not seen.camera.recognizer_ip:
             return
-        if n % every and not self.watched_cars.is_watched(seen.vehicle):
+        is_watched = seen.person == WANTED_PERSON or self.watched_cars.is_watched(seen.vehicle)
+        if n % every and not is_watched:
             return
         if seen.vehicle is not None:
             message["车辆图片"] = _text(vehicle_picture(seen.vehicle))

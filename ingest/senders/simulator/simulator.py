@@ -130,7 +130,7 @@ class Simulator:
 
     async def run(self) -> None:
         """Watch list first, then traffic until `stop`, then everything out."""
-        watches = self._generator.watched_cars.rules
+        watches = self._generator.rules
         await put_watch_rules(self._site, self._bus_settings, watches, self._stopping)
         self._truth.rules([RuleLine(watch.rule_id, watch.name, watch.plate) for watch in watches])
         send_owed_counters(self._bus, self._directory, self._run_name)

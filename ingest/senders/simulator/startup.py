@@ -26,6 +26,7 @@ from ingest.senders.simulator.bus_uplink import BusUplink
 from ingest.senders.simulator.ground_truth import truth_files
 from ingest.senders.simulator.listed_car import ListedCarsRule
 from ingest.senders.simulator.recovery import UnfinishedRun, unfinished_runs
+from ingest.senders.simulator.wanted_faces import WantedFacesRule
 from ingest.senders.simulator.watched_cars import CityRule
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ async def put_watch_rules(
     client = CommandClient(bus, site.name, "city-commands")
     try:
         for rule in rules:
-            if isinstance(rule, ListedCarsRule):
+            if isinstance(rule, ListedCarsRule | WantedFacesRule):
                 await _send_chunks(bus, site, rule, stopping)
             await _put(client, rule, stopping)
     finally:
@@ -52,8 +53,9 @@ async def put_watch_rules(
 
 
 async def _send_chunks(
-    bus: BusSettings, site: SiteSettings, rule: ListedCarsRule, stopping: asyncio.Event
-) -> None:
+    bus: BusSettings, site: SiteSettings, rule: ListedCarsRule | WantedFacesRule,
+    stopping: asyncio.Event,
+) -> None:  # fmt: skip
     """Acknowledged before its command: the decider takes a list whose chunks it knows."""
     headers = ((SCHEMA, TOPICS[STATE_LISTS].schema), (SITE, site.name))
     send = partial(

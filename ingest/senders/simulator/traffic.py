@@ -61,7 +61,8 @@ def density(city_ms: int) -> float:
 
 
 class Traffic:
-    """Invariant: `_queue` holds exactly one future arrival per vehicle that is on the road."""
+    """Invariant: `_queue` holds exactly one future arrival per vehicle that is on the road. Who is
+    mixed in is drawn by itself: all other passes are the same without them."""
 
     def __init__(
         self,
@@ -75,6 +76,8 @@ class Traffic:
         self._world = world
         self._rng = random.Random(f"traffic:{world.seed}")
         self._people_rng = random.Random(f"people:{world.seed}")
+        self._mixed_in: list[tuple[int, float]] = []
+        self._mixed_in_rng = random.Random(f"mixed in:{world.seed}")
         self._city_offset_ms = city_offset_ms
         self._fleet = max(FEWEST_VEHICLES, int(rate * VEHICLES_PER_RATE))
         self._people = max(FEWEST_PEOPLE, int(rate * PEOPLE_PER_RATE))
@@ -92,6 +95,10 @@ class Traffic:
         """Let a vehicle roam among these crossings until the end (the watched cars)."""
         trip = _Trip(vehicle, [crossings[0]], pace, crossings)
         self._push(self._start_ms, trip)
+
+    def mix_in(self, person: int, share: float) -> None:
+        """Let this person pass instead of so many of the others (the watched people)."""
+        self._mixed_in.append((person, share))
 
     def until(self, end_ms: int) -> list[Pass]:
         """All passes before `end_ms` that were not handed out yet, by time."""
@@ -181,9 +188,18 @@ class Traffic:
         while self._faces_per_ms and self._next_face_ms < end_ms:
             at_ms = int(self._next_face_ms)
             cameras = rng.choice(self._world.entrance_cameras)
-            yield Pass(at_ms, rng.choice(cameras), person=rng.randrange(self._people))
+            camera, person = rng.choice(cameras), rng.randrange(self._people)
+            yield Pass(at_ms, camera, person=self._instead_of(person))
             here = density(at_ms + self._city_offset_ms)
             self._next_face_ms += rng.expovariate(self._faces_per_ms * here)
+
+    def _instead_of(self, person: int) -> int:
+        draw = self._mixed_in_rng.random()
+        for other, share in self._mixed_in:
+            if draw < share:
+                return other
+            draw -= share
+        return person
 
     def _passes_per_trip(self, start_ms: int) -> float:
         """The mean over sampled trips of this time of day; drawn from a random generator of their

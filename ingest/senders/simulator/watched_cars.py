@@ -192,10 +192,6 @@ class WatchedCars:
         """Whether a rule may be about it."""
         return vehicle is not None and vehicle.number in _WATCHED
 
-    def alarms(self, message: Message) -> tuple[str, ...]:
-        """Rule ids of the alarms that this valid vehicle record must raise."""
-        return tuple(watch.rule_id for watch in self.rules if watch.matches(message))
-
     def _rules(self, seed: int) -> tuple[WatchRule, ...]:
         appearance = (
             ("vehicle_color", "车辆颜色", self.impostor.vehicle_color),

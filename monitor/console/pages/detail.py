@@ -30,6 +30,7 @@ from monitor.console.rows import (
     Row,
     body_facts,
     clock_text,
+    face_facts,
     further_facts,
     key_text,
     listed_facts,
@@ -245,6 +246,7 @@ class DetailPanel:
                 *([(t("detail.branch"), row["branch"])] if row["branch"] else []),
                 *misread_facts(row["misread"], t),
                 *listed_facts(row["listed"], t),
+                *face_facts(row["resembled"], t),
                 *further_facts(row, t),
                 *visible_facts(row, t),
             ]

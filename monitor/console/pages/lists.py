@@ -1,5 +1,6 @@
-"""Lists of plates: those in force, and the lines of the one that is open; whether it means a plate
-is asked as a camera's reading is. What is open and what is asked stand in the address.
+"""Lists of plates and galleries of faces: those in force, and the lines of the one that is open;
+whether it means a plate is asked as a camera's reading is. What is open and what is asked stand in
+the address.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from monitor.console.elements import chip, facts, grid, load_rows, paged_grid, p
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice
 from monitor.console.rows import Row, column, severity_column
+from monitor.i18n import Texts
 
 REFRESH_SECONDS = 5.0
 LISTS_HEIGHT = "260px"
@@ -68,7 +70,7 @@ class ListsPage:
         states = [t("lists.overdue")] * one.is_overdue + [t("lists.problem")] * bool(one.problem)
         return list_row(one, self._view.services.site.tz) | {
             "lines": f"{one.lines:,}",
-            "tolerance": t(f"tolerance.{one.record.tolerance}"),
+            "tolerance": _tolerance(one, t),
             "marks": t("list.comma").join(states),
         }
 
@@ -100,16 +102,18 @@ class ListLines:
         t, record = view.t, one.record
         with panel(record.name, "rest") as bar:
             with bar:
-                self._plate = ui.input(t("lists.find"), value=view.address["plate"])
-                self._plate.props(f'outlined dense clearable hint="{t("lists.find_hint")}"')
+                find = "lists.find_entry" if record.is_gallery else "lists.find"
+                self._plate = ui.input(t(find), value=view.address["plate"])
+                self._plate.props(f'outlined dense clearable hint="{t(f"{find}_hint")}"')
                 self._plate.props("debounce=300").style("width: 320px")
                 if one.is_overdue:
                     chip(t("lists.overdue"), "warning")
             self._facts()
             self._grid = paged_grid(
-                t, _line_columns(view), label=t("lists.lines"), id_field="key",
+                t, _line_columns(view, is_gallery=record.is_gallery), label=t("lists.lines"),
+                id_field="key",
                 **{":datasource": source(self._route, self._parameters()),
-                   ":getRowId": "p => `${p.data.line}|${p.data.plate}`"},
+                   ":getRowId": "p => `${p.data.line}|${p.data.plate}|${p.data.entry}`"},
             )  # fmt: skip
         self._plate.on_value_change(self._asked)
 
@@ -143,7 +147,7 @@ class ListLines:
             (t("column.owner"), record.owner),
             (t("column.list_source"), record.source),
             (t("column.legal_ground"), record.legal_ground),
-            (t("column.tolerance"), t(f"tolerance.{record.tolerance}")),
+            (t("column.tolerance"), _tolerance(self._one, t)),
             (t("column.alarms"),
              t("lists.alarms_yes", rule=rule) if record.alarms else t("lists.alarms_no")),
             (t("column.renewal"), t("lists.every_days", days=days) if days else ""),
@@ -170,11 +174,20 @@ def _list_columns(view: View) -> list[Row]:
     ]  # fmt: skip
 
 
-def _line_columns(view: View) -> list[Row]:
+def _tolerance(one: ListInForce, t: Texts) -> str:
+    """Of a gallery its model and threshold."""
+    model = one.record.model
+    if model is None:
+        return t(f"tolerance.{one.record.tolerance}")
+    return t("lists.model", model=model.name, threshold=f"{model.threshold:g}")
+
+
+def _line_columns(view: View, *, is_gallery: bool) -> list[Row]:
     t = view.t
+    key = "entry" if is_gallery else "plate"
     return [
         column(t, "list_line", "line", number=True, width=100),
-        column(t, "plate", "plate", width=150, cellClass="strong"),
+        column(t, "face_entry" if is_gallery else key, key, width=150, cellClass="strong"),
         column(t, "note", "note", flex=3, minWidth=150),
         column(t, "line_date", "date", width=130),
     ]

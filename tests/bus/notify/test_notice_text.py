@@ -8,7 +8,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from bus.contracts.alarms import Alarm, Incident, IncidentKind, ListedPlate, ReadingPrice
+from bus.contracts.alarms import (
+    Alarm,
+    Incident,
+    IncidentKind,
+    ListedFace,
+    ListedPlate,
+    ReadingPrice,
+)
 from bus.notify.notice_text import MAX_LINE, Language, notice_text
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -43,6 +50,18 @@ def test_an_alarm_of_a_list_names_it_and_says_when_it_was_not_renewed_in_time() 
         body = msgspec.json.encode(found)
         assert en in notice_text(body, "en", ZONE).text.splitlines()
         assert zh in notice_text(body, "zh", ZONE).text.splitlines()
+
+
+def test_an_alarm_of_a_gallery_says_whom_the_face_resembles_and_how_much() -> None:
+    face = ListedFace(
+        list_id="wanted", name="Wanted", version=7, entry="P7", score=0.87341, threshold=0.6, model="m/1",
+        measure="cosine", note="case 7",
+    )  # fmt: skip
+    alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, plate_number="", resembled=face))
+    found = notice_text(alarm, "en", ZONE)
+    assert found.line.endswith(" P7")
+    assert "resembles: wanted P7, case 7, score 0.873, threshold 0.6, m/1" in found.text
+    assert "相似人脸: wanted P7, case 7, 相似度 0.873（阈值 0.6，m/1）" in notice_text(alarm, "zh", ZONE).text
 
 
 def test_an_alarm_of_a_misread_plate_says_which_one_is_meant() -> None:

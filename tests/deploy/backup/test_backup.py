@@ -26,6 +26,7 @@ from bus.contracts.proposals import EmergencyTarget, SettledProposal, WatchPropo
 from bus.contracts.register import Device, Register, decode_register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, STATE_LISTS, STATE_WATCHLIST, TOPICS
 from bus.contracts.version_floor import FLOOR_KEY
+from bus.domain.feature_models import FeatureSettings
 from bus.domain.register_changes import entries_of
 from bus.notify.acknowledgements import Acknowledgements
 from bus.notify.notice_plan import NoticePlan
@@ -41,7 +42,8 @@ from ingest.store.port import PositionsOverlap, Query, RecordStore, StoreBatch
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 from monitor.watch.incident_file import IncidentFile
-from tests.alarm.lists.stored_list import records_of_list
+from tests.alarm.lists.made_galleries import feature, unit
+from tests.alarm.lists.stored_list import records_of_gallery, records_of_list
 from tests.ingest.store.made import position, row
 
 BATCH = 50
@@ -335,11 +337,14 @@ def test_rules_and_register_come_back_on_a_bus_that_was_lost(
 def test_lists_of_plates_come_back_with_their_lines_on_a_bus_that_was_lost(
     two_buses: list[RunningBroker], tmp_path: Path
 ):
-    """With their changes, under their versions; one that was ended on the new bus stays so."""
+    """With their changes, under their versions; one that was ended on the new bus stays so. A gallery
+    comes with its features."""
     lost, new = two_buses
     before, after = site(tmp_path / "var", lost.bootstrap), site(tmp_path / "again", new.bootstrap)
     send_list(before, "stolen", 10, 25_000, changed="沪B12345")
     send_list(before, "ended", 10, 3)
+    faces = {f"P{number}": feature(unit(128, number)) for number in range(2_000)}
+    send_gallery(before, faces)
     assert backup(before, tmp_path / "saved").warnings == []
     restore(after, tmp_path / "saved")
     end = ListRecord(list_id="ended", op="remove", version=20)
@@ -348,7 +353,11 @@ def test_lists_of_plates_come_back_with_their_lines_on_a_bus_that_was_lost(
     put_back(after, threading.Event())
     put_back(after, threading.Event())
     stored = read_lists(after.bus, "test", wanted=None)
-    assert list(stored.in_force) == ["stolen"]
+    assert list(stored.in_force) == ["stolen", "wanted"]
+    gallery = stored.in_force["wanted"]
+    assert gallery.model is not None
+    found = {line.entry: line.feature for line in stored.faces(gallery)}
+    assert found == {**faces, "new": faces["P0"]}
     record = stored.in_force["stolen"]
     lines = list(stored.lines(record))
     assert (record.version, len(lines), lines[-1].plate) == (10, 25_001, "沪B12345")
@@ -358,6 +367,14 @@ def send_list(settings: Settings, list_id: str, version: int, count: int, change
     """As an importer and the decider write one."""
     plates = [f"浙A{n:05d}" for n in range(count)]
     records = records_of_list(list_id, plates, [changed] if changed else [], version)
+    values = [KeyedValue(key.encode(), value) for key, value in records]
+    send_all(settings.bus, "test", STATE_LISTS, values, headers=[], timeout_s=30, what="records")
+
+
+def send_gallery(settings: Settings, faces: dict[str, bytes]) -> None:
+    """The same of a gallery, with a change."""
+    model = FeatureSettings().table()["CITY-FACE-128/1"]
+    records = records_of_gallery("wanted", model, faces, added={"new": faces["P0"]}, version=11)
     values = [KeyedValue(key.encode(), value) for key, value in records]
     send_all(settings.bus, "test", STATE_LISTS, values, headers=[], timeout_s=30, what="records")
 

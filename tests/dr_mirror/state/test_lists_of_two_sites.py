@@ -23,15 +23,21 @@ from bus.contracts.plate_lists import (
     named_keys,
 )
 from bus.contracts.topics import DATA_VEHICLE, STATE_LISTS, TOPICS
+from bus.domain.feature_models import FeatureSettings
 from bus.domain.list_chunks import base_chunks, chunk_value
+from bus.domain.rule_values import FEATURE, FEATURE_MODEL, normal
 from bus.runtime import wall_clock
 from bus.settings import BusSettings
 from deploy.servers.databus_cluster import RunningCluster
+from tests.alarm.lists.made_galleries import feature, text_of, unit
+from tests.alarm.lists.stored_list import records_of_gallery
 from tests.dr_mirror.state.test_state import records
 from tests.dr_mirror.switch.test_switch import both_sites
 from tests.dr_mirror.two_sites import wait_until
 
 LINES = 25_000
+MODEL = FeatureSettings().table()["CITY-FACE-128/1"]
+FACES = {f"P{number}": feature(unit(128, number)) for number in range(1_000)}
 
 
 def bus(cluster: RunningCluster) -> BusSettings:
@@ -53,6 +59,12 @@ def put(cluster: RunningCluster, base: str, version: int, letter: str, *, change
     send_all(bus(cluster), "test", STATE_LISTS, values, headers=[], timeout_s=30, what="records")
 
 
+def send_gallery(cluster: RunningCluster) -> None:
+    records = records_of_gallery("wanted", MODEL, FACES, version=4)
+    values = [KeyedValue(key.encode(), value) for key, value in records]
+    send_all(bus(cluster), "test", STATE_LISTS, values, headers=[], timeout_s=30, what="records")
+
+
 def version_at(cluster: RunningCluster) -> int:
     try:
         found = read_lists(bus(cluster), "check", timeout_s=5).lists.values()
@@ -64,7 +76,7 @@ def version_at(cluster: RunningCluster) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_list_is_at_the_other_site_with_its_lines_over_a_kill_of_the_mirror(tmp_path: Path) -> None:
-    """No record stands there before its lines; what the other site's recorder takes away is what was
+    """Also a gallery of faces. No record stands there before its lines; what the other site's recorder takes away is what was
     replaced; after a switch a list that is put at B comes to A."""
     with both_sites(tmp_path) as sites:
         a, b = sites.clusters["A"], sites.clusters["B"]
@@ -74,6 +86,7 @@ def test_a_list_is_at_the_other_site_with_its_lines_over_a_kill_of_the_mirror(tm
         wait_until(lambda: version_at(b) == 5, "the list is at B")
         sites.mirror.kill()
         put(a, "2" * 32, 6, "B", changed=True)
+        send_gallery(a)
         sites.mirror.start()
         wait_until(lambda: version_at(b) == 6, "its next version is at B")
         standing: set[str] = set()
@@ -89,6 +102,11 @@ def test_a_list_is_at_the_other_site_with_its_lines_over_a_kill_of_the_mirror(tm
             assert [found.find(plate) is not None for plate in ("浙B24999", "沪B12345", "浙A00000")] == [
                 True, True, False,
             ]  # fmt: skip
+            gallery = reader.galleries["wanted"]
+            seen = {FEATURE: text_of(FACES["P999"]), FEATURE_MODEL: normal(MODEL.name)}
+            match = gallery.find(seen)
+            assert match is not None
+            assert (match.line.entry, match.score, gallery.line_count) == ("P999", 1.0, 1_000)
         unnamed = UnnamedChunks()
         for one in records(b, STATE_LISTS):
             unnamed.apply(one)

@@ -93,6 +93,9 @@ async def test_what_the_decider_alone_knows_to_be_wrong_is_a_422_with_its_field(
 ) -> None:
     refused = await client.post("/api/watch", json={**RULE, "rule_id": "r" * 201})
     assert (refused.status_code, refused.json()["field"]) == (422, "rule_id")
+    refused = await client.post("/api/watch", json={**RULE, "match": {}, "where": "plate_number on gone"})
+    assert (refused.status_code, refused.json()["code"]) == (422, "unknown_list")
+    assert "no list gone is in force" in refused.json()["error"]
 
 
 async def test_where_nobody_decides_the_caller_is_told_that_it_waits(

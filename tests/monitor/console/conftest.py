@@ -11,6 +11,7 @@ from console_traffic import (
     make_topics,
     producer,
     send_events,
+    send_gallery,
     send_list,
     send_proposal,
     send_records,
@@ -34,6 +35,7 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     to = producer(broker.bootstrap)
     send_events(to, alarms(started_ms), incidents(started_ms))
     send_list(to, "stolen", [f"浙S{number:05}" for number in range(250)], version=started_ms)
+    send_gallery(to, "wanted", 120, version=started_ms)
     send_records(to, now_ms=started_ms, count=40, seed=4)
     send_proposal(to, started_ms)
     asked = question_about(Asker(account="li", reason="stolen", case="K-1"), "search", {"plate": "浙A12345"})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from console_browser import ConsoleProcess, OpenPage, now_ms, shoot
-from console_city import alarms, fill_store, incidents
+from console_city import alarms, face_alarm, fill_store, incidents
 from console_traffic import make_topics, producer, send_events
 from playwright.sync_api import Page, expect
 
@@ -26,9 +26,10 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     path, started_ms = tmp_path_factory.mktemp("alarms"), now_ms()
     fill_store(path, now_ms=started_ms, records=60)
     make_topics(broker.bootstrap)
-    send_events(producer(broker.bootstrap), alarms(started_ms), incidents(started_ms))
+    told = [face_alarm(started_ms), *alarms(started_ms)]
+    send_events(producer(broker.bootstrap), told, incidents(started_ms))
     AccountStore(path).add("wang", "only looking", [AccountRole.VIEWER])
-    with running_dispatcher(broker.bootstrap, path, alarms=30):
+    with running_dispatcher(broker.bootstrap, path, alarms=31):
         made = ConsoleProcess(path, broker.bootstrap, started_ms)
         yield made
         made.stop()
@@ -55,6 +56,17 @@ def test_an_alarm_of_a_misread_plate_says_which_one_is_meant(
     text = "识别为 浙B12345，目标为 浙B1Z345，代价 0.51（上限 1.00）"
     expect(page.locator(".detail").get_by_text(text)).to_be_visible()
     shoot(page, console, "alarm-misread")
+
+
+def test_an_alarm_of_a_gallery_names_the_face_and_how_much_it_resembles_it(
+    console: ConsoleProcess, open_page: OpenPage
+) -> None:
+    page = alarms_page(open_page, console, "?alarm=list/wanted:a-face")
+    detail = page.locator(".detail")
+    for fact in ("在逃人员 (wanted)", "P7", "0.873（阈值 0.6，模型 city-face-128/1，余弦）", "case 7"):
+        expect(detail.get_by_text(fact, exact=True)).to_be_visible()
+    expect(detail).to_contain_text("该名单逾期未更新")
+    shoot(page, console, "alarm-face")
 
 
 def test_an_operator_works_from_alarm_to_alarm_with_the_keyboard_alone(
@@ -132,7 +144,7 @@ def test_filters_and_groups_stand_in_the_address(console: ConsoleProcess, open_p
     page.locator("[data-filter=all_time]").click()
     page.goto(f"{console.url}/alarms?group=target")
     groups = page.locator(".nicegui-aggrid:visible .ag-center-cols-container .ag-row")
-    expect(groups).to_have_count(3)
+    expect(groups).to_have_count(4)
     shoot(page, console, "alarms-by-target")
     groups.first.locator(".ag-cell").nth(1).click()
     page.wait_for_function("() => location.search.includes('rule=') && !location.search.includes('group')")

@@ -63,3 +63,15 @@ def test_what_is_typed_stays_text_and_is_refused_when_it_is_put_wrong(
     page.get_by_role("button", name="布控", exact=True).click()
     expect(page.locator(".q-notification", has_text="此处不能这样写")).to_be_visible()
     expect(page.locator(".ag-row", has_text="不完整")).to_have_count(0)
+
+
+def test_a_rule_on_a_list_that_is_not_in_force_is_not_put(
+    open_page: OpenPage, console: ConsoleProcess
+) -> None:
+    page = open_page()
+    page.goto(console.url + "/watch")
+    page.get_by_label(FIELD).fill("plate_number on nothing")
+    page.get_by_label("名称").fill("无此名单")
+    page.get_by_role("button", name="布控", exact=True).click()
+    expect(page.locator(".q-notification", has_text="所引用的名单不在用")).to_be_visible()
+    expect(page.locator(".ag-row", has_text="无此名单")).to_have_count(0)

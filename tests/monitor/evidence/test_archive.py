@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.contracts.alarms import Alarm, ReadingPrice
+from bus.contracts.alarms import Alarm, ListedFace, ReadingPrice
 from bus.contracts.register import Checkpoint, Register
 from bus.domain.alarm_life import no_state
 from ingest.store.port import RecordRow
@@ -152,6 +152,25 @@ def test_of_a_misread_plate_page_and_manifest_say_which_one_is_meant(
     assert manifest.alarm is not None
     assert manifest.alarm.misread == reading
     assert text in " ".join(files["index.html"].decode().split())
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [("zh", "0.873（阈值 0.6，模型 m/1，余弦）"), ("en", "0.873 (threshold 0.6, model m/1, cosine)")],
+)  # fmt: skip
+def test_of_a_face_page_and_manifest_say_whom_of_which_gallery_it_resembles(language: str, text: str) -> None:
+    face = ListedFace(
+        list_id="wanted", name="<i>在逃</i>", version=7, entry="P7", score=0.87341, threshold=0.6, model="m/1",
+        measure="cosine", note="case 7",
+    )  # fmt: skip
+    found = alarm(resembled=face)
+    manifest, files = pack([of_alarm(found, row(1), REGISTER, ZONE)], found, language)
+    assert manifest.alarm is not None
+    assert manifest.alarm.resembled == face
+    page = " ".join(files["index.html"].decode().split())
+    assert text in page
+    assert "&lt;i&gt;在逃&lt;/i&gt; (wanted)" in page
+    assert "<dd>P7 case 7" in page
 
 
 def _hashes(files: dict[str, bytes]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,8 @@ from bus.domain.matchable import MATCHABLE
 from monitor.console.rows import match_text, values_of
 from monitor.i18n import LANGUAGES, TABLES, en, texts, zh
 
-CONSOLE = Path(__file__).parents[3] / "monitor"
+PROJECT = Path(__file__).parents[3]
+CONSOLE = PROJECT / "monitor"
 
 
 def test_both_languages_have_the_same_keys() -> None:
@@ -65,6 +67,20 @@ def test_every_key_in_the_code_exists() -> None:
         }
     assert len(used) > 100
     assert used <= set(LANGUAGES["zh"]), used - set(LANGUAGES["zh"])
+
+
+def test_every_fault_of_a_rule_has_a_sentence() -> None:
+    """Their codes stand in the code as the last text of each error."""
+    paths = [*(PROJECT / "bus/domain/expressions").glob("*.py"), PROJECT / "bus/domain/rule_check.py",
+             PROJECT / "bus/domain/rule_demand.py", PROJECT / "alarm/decisions/referred_lists.py"]  # fmt: skip
+    calls = [
+        node for path in paths for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("ExpressionError", "RuleError")
+    ]  # fmt: skip
+    texts_of = [[a.value for a in c.args if isinstance(a, ast.Constant) and isinstance(a.value, str)] for c in calls]
+    codes = {found[-1] for found in texts_of if found}
+    assert len(codes) > 30
+    assert {code for code in codes if f"watch.fault_{code}" not in LANGUAGES["zh"]} == set()
 
 
 def test_every_value_of_ours_has_a_word() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -15,6 +15,7 @@ from bus.domain.registered_places import RegisteredPlaces
 from ingest.normalise import Envelope, normalise
 from ingest.senders.simulator.generator import GeneratedRecord, RecordGenerator
 from ingest.senders.simulator.ground_truth import VALID
+from ingest.senders.simulator.population import WANTED_PERSON, make_person
 from ingest.senders.simulator.settings import CitySettings
 from ingest.senders.simulator.world import build_world
 from ingest.store.port import RejectedRow
@@ -86,19 +87,35 @@ def test_one_camera_lives_in_1970_and_its_records_are_valid(made: list[Generated
 def test_the_expected_alarms_are_those_of_the_real_rules(
     made: list[GeneratedRecord], seed: int, tmp_path: Path
 ) -> None:
-    watched = assembly(seed).watched_cars
-    rules = rules_of(watched, tmp_path, RegisteredPlaces(build_world(seed).register))
+    city = assembly(seed)
+    rules = rules_of(city, tmp_path, RegisteredPlaces(city.world.register))
     expected, found = [], []
     for record in made:
-        if record.line.expected != VALID or record.line.kind != "vehicle":
+        if record.line.expected != VALID:
             assert not record.line.alarms
             continue
-        message = msgspec.json.decode(record.body)
-        attributes = rules.attributes("vehicle", message)
-        found += [(record.line.n, rule) for rule in rules.match("vehicle", attributes, [START_MS])]
+        kind, message = record.line.kind, msgspec.json.decode(record.body)
+        attributes = rules.attributes(kind, message)
+        found += [(record.line.n, rule) for rule in rules.match(kind, attributes, [START_MS])]
         expected += [(record.line.n, rule) for rule in record.line.alarms]
     assert sorted(expected) == sorted((n, _id(rule)) for n, rule in found)
-    assert len({rule for _, rule in expected}) == 7, "every watched car must have been seen"
+    assert len({rule for _, rule in expected}) == 8, "every watched car and the face must have been seen"
+
+
+def test_whoever_only_resembles_a_face_of_the_gallery_raises_no_alarm(
+    made: list[GeneratedRecord], seed: int
+) -> None:
+    """Though that person resembles it more than all strangers do."""
+    wanted = make_person(seed, WANTED_PERSON).feature
+    scores: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for record in made:
+        if record.line.expected == VALID and record.line.kind == "face":
+            message = msgspec.json.decode(record.body)
+            own = np.frombuffer(base64.b64decode(message["人脸特征"]), dtype="<f4")
+            scores[record.line.alarms].append(float(own @ wanted))
+    assert scores.keys() == {(), (f"list/city-{seed}-wanted",)}
+    assert min(scores[f"list/city-{seed}-wanted",]) > 0.75
+    assert 0.25 < max(scores[()]) < 0.55
 
 
 def test_ordinary_cars_never_bear_a_watched_cars_kind_of_plate(made: list[GeneratedRecord], seed: int) -> None:

@@ -92,7 +92,7 @@ def test_the_expected_alarms_are_those_of_the_real_rules(
     city: RecordGenerator, made: list[GeneratedRecord], tmp_path: Path
 ) -> None:
     """Though a fifth of all plates are misread, those of watched cars, too."""
-    rules = rules_of(city.watched_cars, tmp_path, RegisteredPlaces(city.world.register))
+    rules = rules_of(city, tmp_path, RegisteredPlaces(city.world.register))
     for record in made:
         attributes = rules.attributes("vehicle", msgspec.json.decode(record.body))
         found = [rule.rule_id for rule in rules.match("vehicle", attributes, [START_MS])]
