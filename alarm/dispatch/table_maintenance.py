@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from alarm.decisions.known_lists import list_record_of
+from alarm.decisions.decided_lists import list_record_of
 from alarm.lists.unnamed_chunks import UnnamedChunks
 from alarm.watchlist_reader import command_of
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic, TopicMissing

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from alarm.decisions.known_lists import DecidedLists, list_record_of
+from alarm.decisions.decided_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.plate_lists import (
     FaceLine,

@@ -8,7 +8,7 @@ cannot read.
 
 from __future__ import annotations
 
-from alarm.decisions.known_lists import DecidedLists, list_record_of
+from alarm.decisions.decided_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.plate_lists import is_chunk_key, named_keys
 
