@@ -39,8 +39,9 @@ from bus.contracts.commands import (
     MatchedKind,
     WatchCommand,
 )
+from bus.contracts.expressions import Resemblance, Substring, Wildcard
 from bus.contracts.plate_lists import LIST_RULE
-from bus.domain.accepted_readings import accepted_plates, accepted_readings
+from bus.domain.accepted_examples import accepted_examples
 from bus.domain.alarm_life import no_state
 from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.rule_tree import tree_of
@@ -164,7 +165,7 @@ def add(
     else:
         typer.echo(f"{command.rule_id} is in force")
     if not as_json:
-        for line in accepted_examples(command, source_of(ctx.obj.site).read()):
+        for line in example_lines(command, source_of(ctx.obj.site).read()):
             typer.echo(line)
 
 
@@ -335,16 +336,19 @@ def conditions(
     return found
 
 
-def accepted_examples(
+def example_lines(
     command: WatchCommand, confusion: ConfusionTable = PACKAGED
 ) -> list[str]:
-    """What its fuzzy plates are met by, a line each."""
+    """What its fuzzy plates and its patterns are met by, a line each."""
     tree = tree_of(command)
-    return [
-        f"{one.plate} is also met by readings like {', '.join(read)}"
-        for one in dict.fromkeys(accepted_plates(tree) if tree else ())
-        if (read := accepted_readings(one, confusion=confusion))
-    ]
+    lines = []
+    for leaf, plates in accepted_examples(tree, confusion) if tree else ():
+        if isinstance(leaf, Resemblance):
+            lines.append(f"{leaf.plate} is also met by readings like {', '.join(plates)}")
+        elif isinstance(leaf, Wildcard | Substring):
+            text = leaf.pattern if isinstance(leaf, Wildcard) else f"*{leaf.text}*"
+            lines.append(f"{text} is met by plates like {', '.join(plates)}")
+    return lines
 
 
 def duration_ms(text: str, option: str = "--for") -> int:

@@ -120,6 +120,7 @@ COMMANDS = (
         "bus.cli.configs",
         "Configurations of topics, brokers, loggers (Apache Kafka: groups too): get, set, unset.",
     ),
+    CommandRow("acl", "bus.cli.acl", "Who may do what on the bus: list, add, remove, explain."),
     CommandRow("groups", "bus.cli.groups", "Consumer groups: list, describe, reset, delete."),
     CommandRow(
         "cleaner",
@@ -181,7 +182,7 @@ COMMANDS = (
     ),
     CommandRow("city", "ingest.senders.simulator.cli", "The simulated city of cameras."),
     CommandRow("watch", "deploy.product.watch_cli", "The watch list: who or what is looked for."),
-    CommandRow("lists", "alarm.lists.cli", "Lists of plates, galleries of faces."),
+    CommandRow("lists", "deploy.product.lists_cli", "Lists of plates, galleries of faces."),
     CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
     CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
     CommandRow("questions", "monitor.cli", "Who asked what of a plate or a face, when and why."),

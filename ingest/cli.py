@@ -16,6 +16,12 @@ from rich.table import Table
 from bus.cli.show import screen
 from bus.domain.kinds import KINDS
 from bus.domain.times import BadTime, local_time
+from bus.domain.tolerant_search import (
+    SEARCH_TOLERANCES,
+    NotOnePlate,
+    SearchTolerance,
+    tolerant_plate,
+)
 from bus.runtime import wall_clock
 from ingest.edge.batch_parser import JSON_TYPES, LINES_TYPES, split
 from ingest.normalise import clock_limits
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 500
 _LISTED_BYTES = 80  # of a rejected record's bytes in the table
+_PLATE_HELP = "A plate; * stands for any characters, ? for one; *A23* contains A23."
+_TOLERANCE_HELP = "Of a whole plate: 'distance 1' or misread; ~ before a plate is misread, too."
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 Limit = Annotated[int, typer.Option(min=1, help="At most so many, newest first.")]
@@ -52,7 +60,8 @@ def mount(app: typer.Typer) -> None:
 def records(
     ctx: typer.Context,
     kind: Annotated[str, typer.Option(help="vehicle, face, person or mover.")] = "",
-    plate: Annotated[str, typer.Option(help="A plate; * stands for any characters.")] = "",
+    plate: Annotated[str, typer.Option(help=_PLATE_HELP)] = "",
+    tolerance: Annotated[str, typer.Option(help=_TOLERANCE_HELP)] = "",
     checkpoint: Annotated[str, typer.Option(help="A checkpoint's id.")] = "",
     camera: Annotated[str, typer.Option(help="A device's address.")] = "",
     from_: Annotated[
@@ -68,6 +77,7 @@ def records(
     query = Query(
         kind=kind,
         plate=plate,
+        tolerance=_tolerance(plate, tolerance),
         checkpoint_id=checkpoint,
         camera_ip=camera,
         captured_from_ms=_moment(from_, settings.site.zone, "--from"),
@@ -175,6 +185,17 @@ def _pages(reader: RecordReader, query: Query, limit: int) -> Iterator[RecordRow
         left -= len(rows)
         if not cursor:
             return
+
+
+def _tolerance(plate: str, text: str) -> SearchTolerance:
+    if text not in SEARCH_TOLERANCES:
+        known = ", ".join(filter(None, SEARCH_TOLERANCES))
+        raise typer.BadParameter(f"{text!r} is not one of {known}", param_hint="--tolerance")
+    try:
+        tolerant_plate(plate, text)
+    except NotOnePlate as error:
+        raise typer.BadParameter(str(error), param_hint="--plate") from None
+    return text
 
 
 def _moment(text: str, zone: str, option: str) -> int:

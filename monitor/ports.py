@@ -14,6 +14,7 @@ import msgspec
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import FaceLine, ListLine
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.list_in_force import ListInForce
@@ -76,6 +77,9 @@ class PlateListReader(Protocol):
 
     def lists(self, now_ms: int) -> Sequence[ListInForce]:
         """All in force, by id."""
+
+    def proposals(self, now_ms: int) -> Sequence[ListProposal]:
+        """What waits for an approval, oldest first."""
 
     def lines(
         self, list_id: str, begin: int, count: int

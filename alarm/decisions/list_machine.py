@@ -2,24 +2,38 @@
 is `machine`'s.
 
 In: requests that name chunks of lines, or bring a few lines themselves. Out: the chunk of a change,
-then the list's record. Never: a record that names a chunk which is not there, is another one, or
-stood there so long unnamed that it may be taken away any time.
+then the list's record; or what waits for an approval. Never: a record or a proposal that names a
+chunk which is not there, is another one, or stood there so long unnamed that it may be taken away
+any time.
 
-| state    | put      | change   | remove  |
-|---|---|---|---|
-| absent   | in force | refused  | refused |
-| in force | in force | in force | ended   |
-| ended    | in force | refused  | refused |
+Where the site asks for an approval, a `put` is `propose`, a `change` is `propose change`, unless
+the account is the list's registered source.
+
+| state | put | change | propose | propose change | approve | reject, withdraw | remove |
+|---|---|---|---|---|---|---|---|
+| absent | in force | refused | proposed | refused | refused | refused | refused |
+| proposed | in force | refused | proposed | refused | in force | absent or ended | refused |
+| in force | in force | in force | changing | changing | refused | refused | ended |
+| changing | in force | in force | changing | changing | in force | in force | ended |
+| ended | in force | refused | proposed | refused | refused | refused | refused |
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 
 import msgspec
 
-from alarm.decisions.known_lists import KnownLists, ListState
+from alarm.decisions.known_lists import KnownLists
+from alarm.decisions.list_approval import (
+    check_list_proposal,
+    check_list_settling,
+    list_action_of,
+    proposed_list,
+    recorded_beside,
+    settled_list,
+)
+from alarm.decisions.list_states import REFUSALS, TRANSITIONS
 from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.requests import (
     MAX_ID_CHARACTERS,
@@ -28,9 +42,10 @@ from alarm.decisions.requests import (
     decode_request,
 )
 from bus.client.model import ConsumedRecord, KeyedValue
-from bus.contracts.command_codes import CHUNK_MISSING, MANY_REMOVED, NO_SUCH_LIST
+from bus.contracts.command_codes import CHUNK_MISSING, MANY_REMOVED
 from bus.contracts.commands import ANY_VERSION
 from bus.contracts.feature_models import FeatureModel
+from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import ListCommand, ListRecord, base_key, change_key
 from bus.contracts.topics import CONTROL_LISTS, STATE_LISTS
 from bus.domain.command_error import CommandError, check_length
@@ -51,6 +66,7 @@ from bus.domain.list_check import (
     removes_many,
 )
 from bus.domain.list_chunks import ChunkValue, chunk_value, face_chunk_value
+from bus.domain.policy import NO_POLICY, PolicySettings
 
 MAX_CHUNK_AGE_MS = 30 * 60_000
 """Of one that no list names yet. The site's recorder takes such a chunk away after an hour; it must
@@ -58,18 +74,6 @@ not do so while the chunk is being named."""
 
 _decode = msgspec.json.Decoder(ListCommand).decode
 
-TRANSITIONS: Mapping[tuple[ListState, str], ListState | str] = MappingProxyType({
-    (ListState.ABSENT, "put"): ListState.IN_FORCE,
-    (ListState.ABSENT, "change"): NO_SUCH_LIST,
-    (ListState.ABSENT, "remove"): NO_SUCH_LIST,
-    (ListState.IN_FORCE, "put"): ListState.IN_FORCE,
-    (ListState.IN_FORCE, "change"): ListState.IN_FORCE,
-    (ListState.IN_FORCE, "remove"): ListState.ENDED,
-    (ListState.ENDED, "put"): ListState.IN_FORCE,
-    (ListState.ENDED, "change"): NO_SUCH_LIST,
-    (ListState.ENDED, "remove"): NO_SUCH_LIST,
-})  # fmt: skip
-"""A state and what is asked for: the next state, or the reason of the refusal."""
 _TEXT_FIELDS = (
     "name", "owner", "source", "legal_ground", "date", "severity", "tolerance", "alarms",
     "renewal_days", "base", "chunks", "kind",
@@ -84,8 +88,11 @@ class ListMachine:
     state_topic = STATE_LISTS
     asked_topics: tuple[str, ...] = ()
 
-    def __init__(self, models: Models | None = None) -> None:
+    def __init__(
+        self, models: Models | None = None, policy: PolicySettings = NO_POLICY
+    ) -> None:
         """`models`: those of the site; without them, those that are known everywhere."""
+        self._policy = policy
         self._models = FeatureSettings().table() if models is None else models
 
     def make_state(self) -> KnownLists:
@@ -99,14 +106,20 @@ class ListMachine:
     def names(self, request: CommandRequest[ListCommand]) -> Iterable[str]:
         """The list; what makes lists longer is judged beside all that are in force."""
         yield f"list {request.command.list_id}"
-        if request.command.op != "remove":
+        if request.command.op not in ("remove", "reject", "withdraw"):
             yield "lines"
 
     def newest(
         self, request: CommandRequest[ListCommand], state: KnownLists, now_ms: int
     ) -> NewestDecision:
-        """See `DecisionMachine.newest`."""
-        record = state.get(request.command.list_id)
+        """See `DecisionMachine.newest`. Of a request that made a proposal or ended one, that."""
+        list_id = request.command.list_id
+        record, proposal = state.get(list_id), state.proposals.get(list_id)
+        if proposal.command_id == request.command_id != record.command_id:
+            return NewestDecision(
+                proposal.version, proposal.command_id, "", 0, is_in_force=False,
+                waits=proposal.waits is not None,
+            )  # fmt: skip
         return NewestDecision(
             record.version, record.command_id, record.decided_by, record.decided_at_ms,
             is_in_force=record.op == "put",
@@ -119,27 +132,63 @@ class ListMachine:
         command = request.command
         check_lengths(request)
         check_list_id(command.list_id)
-        check_length("author", command.author, MAX_ID_CHARACTERS)
-        following = TRANSITIONS[state.state_of(command.list_id), command.op]
+        for field in ("author", "text_sha256"):
+            check_length(field, getattr(command, field), MAX_ID_CHARACTERS)
+        action = list_action_of(command, self._policy)
+        following = TRANSITIONS[state.state_of(command.list_id, now_ms), action]
         if isinstance(following, str):
-            raise CommandError("list_id", "no list of this id is in force", following)
-        before = state.get(command.list_id)
-        asked = _asked(request, state.versions.next_version(command.list_id, now_ms), now_ms)
-        if command.op == "remove":
-            return DecidedState(asked.version, (recorded_list(asked),))
-        if command.op == "change":
-            return _changed(command, before, asked, state)
-        model = checked_model(command, self._models)
-        asked = msgspec.structs.replace(asked, model=model)
-        return DecidedState(asked.version, (recorded_list(_put(command, before, asked, state)),))
+            raise CommandError("list_id", REFUSALS[following], following)
+        waiting = state.waiting_for(command.list_id, now_ms)
+        if action in ("approve", "reject", "withdraw"):
+            assert waiting is not None
+            check_list_settling(command, waiting, self._policy)
+        settled = tuple(map(recorded_beside, settled_list(request, state, now_ms)))
+        if action in ("reject", "withdraw"):
+            version = state.proposals.next_version(command.list_id, now_ms)
+            return DecidedState(version, settled)
+        version = state.versions.next_version(command.list_id, now_ms)
+        asked = _asked(request, waiting, state.get(command.list_id).proposal, version, now_ms)
+        if action == "remove":
+            return DecidedState(version, (recorded_list(asked), *settled))
+        if action in ("propose", "propose change"):
+            check_list_proposal(command, state, self._policy, now_ms)
+            self._put_or_changed(command, asked, state, now_ms - MAX_CHUNK_AGE_MS)
+            proposal = proposed_list(request, state, now_ms)
+            return DecidedState(proposal.version, (recorded_beside(proposal),), waits=True)
+        if action == "approve" and waiting is not None:
+            records = self._put_or_changed(waiting.text, asked, state, 0)
+        else:
+            records = self._put_or_changed(command, asked, state, now_ms - MAX_CHUNK_AGE_MS)
+        return DecidedState(version, (*records, *settled))
+
+    def _put_or_changed(
+        self, text: ListCommand, asked: ListRecord, state: KnownLists, oldest_chunk_ms: int
+    ) -> tuple[KeyedValue, ...]:
+        """What a text makes of the list. Raises `CommandError`."""
+        before = state.get(text.list_id)
+        if text.op == "change":
+            return _changed(text, before, asked, state)
+        asked = msgspec.structs.replace(asked, model=checked_model(text, self._models))
+        return (recorded_list(_put(text, before, asked, state, oldest_chunk_ms)),)
 
 
-def _asked(request: CommandRequest[ListCommand], version: int, now_ms: int) -> ListRecord:
-    """Who asked and when it was decided; of a removal there is no more to say."""
-    asker = {name: getattr(request.command, name) for name in _ASKER_FIELDS}
+def _asked(
+    request: CommandRequest[ListCommand], waiting: ListProposal | None, settled: int, version: int,
+    now_ms: int,
+) -> ListRecord:
+    """Who asked and when it was decided; of a removal there is no more to say. What was approved is
+    in its author's name, with who approved it and why. `settled`: the proposal that the decision
+    before named; where nothing waits it stays named, since its own end may be missing."""
+    command, text = request.command, request.command
+    is_approval = command.op == "approve"
+    if is_approval and waiting is not None:
+        text = waiting.text
+    asker = {name: getattr(text, name) for name in _ASKER_FIELDS}
     return ListRecord(
-        list_id=request.command.list_id, op="remove", version=version, decided_at_ms=now_ms,
-        command_id=request.command_id, **asker,
+        list_id=command.list_id, op="remove", version=version, decided_at_ms=now_ms,
+        command_id=request.command_id, proposal=settled if waiting is None else waiting.version,
+        approved_by=command.account if is_approval else "",
+        approval_reason=command.reason if is_approval else "", **asker,
     )  # fmt: skip
 
 
@@ -149,7 +198,8 @@ def recorded_list(record: ListRecord) -> KeyedValue:
 
 
 def _put(
-    command: ListCommand, before: ListRecord, asked: ListRecord, state: KnownLists
+    command: ListCommand, before: ListRecord, asked: ListRecord, state: KnownLists,
+    oldest_chunk_ms: int,
 ) -> ListRecord:
     """A base, or another text of the same one: its changes stay. Raises `CommandError`."""
     check_text(command)
@@ -161,7 +211,7 @@ def _put(
         return msgspec.structs.replace(
             record, changes=before.changes, renewed_at_ms=before.renewed_at_ms
         )
-    _check_chunks(command, state, asked.decided_at_ms - MAX_CHUNK_AGE_MS)
+    _check_chunks(command, state, oldest_chunk_ms)
     lines = record.base_lines
     if before.op == "put":
         if command.seen_version == ANY_VERSION:
@@ -235,7 +285,7 @@ def _check_room(record: ListRecord, lines: int, state: KnownLists) -> None:
 
 def _changed(
     command: ListCommand, before: ListRecord, asked: ListRecord, state: KnownLists
-) -> DecidedState:
+) -> tuple[KeyedValue, ...]:
     """The chunk of its lines, then the record that names it. Raises `CommandError`."""
     chunk = _checked_change(command, before, asked.version)
     _check_removal(command, len(command.removed_plates), before)
@@ -251,7 +301,7 @@ def _changed(
     changes = (*before.changes, chunk.named)
     record = msgspec.structs.replace(asked, op="put", changes=changes, **kept)
     key = change_key(command.list_id, before.base, asked.version).encode()
-    return DecidedState(asked.version, (KeyedValue(key, chunk.value), recorded_list(record)))
+    return KeyedValue(key, chunk.value), recorded_list(record)
 
 
 def _checked_change(command: ListCommand, before: ListRecord, version: int) -> ChunkValue:

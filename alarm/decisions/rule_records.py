@@ -46,13 +46,13 @@ def decided_rule(
     request: CommandRequest[WatchCommand], known: KnownRules, version: int, now_ms: int
 ) -> DecidedRule:
     """Of a removal only who and why, and who sees it: the rest is the rule that ends. An emergency
-    rule has its end, and leaves what is proposed waiting."""
+    rule has its end, and leaves what is proposed waiting. A proposal that the decision before has
+    settled stays named where nothing waits: its own end may have been lost."""
     command = request.command
     kept = {"rule_id", "author", "issuer", "account", "reason", "case"}
     waiting = known.waiting(command.rule_id)
-    changed: dict[str, object] = {
-        "op": "remove", "visible_to": list(known.get(command.rule_id).visible_to),
-    }  # fmt: skip
+    before = known.get(command.rule_id)
+    changed: dict[str, object] = {"op": "remove", "visible_to": list(before.visible_to)}
     if command.op == "put":
         kept = set(WatchCommand.__struct_fields__) - _OF_ITS_REQUEST
         changed = {"op": "put"}
@@ -62,6 +62,8 @@ def decided_rule(
     fields = {name: getattr(command, name) for name in kept}
     if waiting is not None and not (command.op == "put" and command.emergency_hours):
         changed["proposal"] = waiting.version
+    elif waiting is None:
+        changed["proposal"] = before.proposal
     changed |= {"version": version, "command_id": request.command_id, "decided_at_ms": now_ms}
     return DecidedRule(**{**fields, **changed})
 

@@ -79,7 +79,7 @@ def machines_of(
 ) -> Mapping[str, DecisionMachine[Any, Any]]:
     """By their topics, `REQUEST_TOPICS`, which have one partition each. `lists_in_force`: for
     rules; `models`: of galleries."""
-    machines = (RuleMachine(policy, lists_in_force), ListMachine(models), alarms)
+    machines = (RuleMachine(policy, lists_in_force), ListMachine(models, policy), alarms)
     return {one.requests_topic: one for one in machines}
 
 

@@ -79,7 +79,7 @@ def notify_what_is_left(
         repeated = [
             one
             for id, one in left.items()
-            if one.subject not in known and plan.notifies(name, one.alarm)
+            if one.subject not in known and plan.notifies(name, one.event)
             and not _was_notified(id, one, name, plan, before, acknowledged)
         ]
         _add(db, notices, name, repeated, now_ms)

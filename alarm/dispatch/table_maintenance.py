@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from alarm.decisions.decided_lists import list_record_of
+from alarm.decisions.known_lists import list_record_of
 from alarm.lists.unnamed_chunks import UnnamedChunks
 from alarm.watchlist_reader import command_of
 from bus.client.kafka.compacted_topic import CatchUpTimeout, CompactedTopic, TopicMissing
@@ -29,6 +29,12 @@ from bus.client.table_cleanup import CleanupPlan, ReadCommand, TableCleanup, Tab
 from bus.contracts import headers
 from bus.contracts.commands import DecidedRule
 from bus.contracts.diverged_ranges import decode_diverged_range
+from bus.contracts.list_proposals import (
+    ListProposal,
+    SettledListProposal,
+    beside_lists,
+    list_proposal_key,
+)
 from bus.contracts.plate_lists import ListRecord, is_chunk_key
 from bus.contracts.proposals import (
     BesideRules,
@@ -99,9 +105,16 @@ def _command_beside(value: BesideRules) -> TableCommand:
 
 
 def read_list(record: ConsumedRecord) -> TableCommand | None:
-    """The record of a list; chunks of its lines are no commands."""
+    """The record of a list, or what is proposed of one; chunks of its lines are no commands."""
     if is_chunk_key((record.key or b"").decode("utf-8", "replace")):
         return None
+    beside = beside_lists(record.value)
+    if beside is not None:
+        return TableCommand(
+            list_proposal_key(beside.list_id), beside.version,
+            isinstance(beside, SettledListProposal),
+            over_at_ms=beside.ends_ms if isinstance(beside, ListProposal) else 0,
+        )  # fmt: skip
     found = list_record_of(record)
     if found is None:
         return None
@@ -139,6 +152,13 @@ def _rule_with_version(value: bytes, version: int) -> bytes:
     return msgspec.json.encode(msgspec.structs.replace(beside, version=version))
 
 
+def _list_with_version(value: bytes, version: int) -> bytes:
+    beside = beside_lists(value)
+    if beside is None:
+        return _with_version(ListRecord, value, version)
+    return msgspec.json.encode(msgspec.structs.replace(beside, version=version))
+
+
 def _removed_days(keep: RetentionSettings) -> int:
     return keep.removed_days
 
@@ -149,7 +169,7 @@ TABLES = (
         lambda version: DecidedRule(rule_id=FLOOR_KEY, op="floor", version=version),
     ),
     MaintainedTable(
-        STATE_LISTS, read_list, _removed_days, partial(_with_version, ListRecord),
+        STATE_LISTS, read_list, _removed_days, _list_with_version,
         lambda version: ListRecord(list_id=FLOOR_KEY, op="floor", version=version),
     ),
     MaintainedTable(

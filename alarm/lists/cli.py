@@ -1,6 +1,7 @@
 """The commands `lists`: put a file of plates into force, show lists, change lines, end one.
 
-A list counts as in force, or as ended, only when the site's decider has answered so.
+A list counts as in force, as proposed, or as ended, only when the site's decider has answered so.
+Who approves or rejects needs an account, which `deploy` asks for (`deploy.product.lists_cli`).
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from alarm.lists.importer import (
 )
 from alarm.lists.list_file import ListFileError
 from alarm.lists.lists_topic import CatchUpTimeout, read_lists
+from alarm.lists.proposals_cli import list_proposed, withdraw
 from alarm.rules import attributes_of
-from alarm.shell_asker import ISSUER, CaseOption
+from alarm.shell_asker import ISSUER, CaseOption, shell_user
 from bus.cli.show import AsJson, Yes, screen
+from bus.contracts.commands import CommandAnswer
 from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import (
     GALLERY_KIND,
@@ -71,8 +74,8 @@ _FACE_ALARMS_HELP = "Each face that resembles one is an alarm; no: rules refer t
 _ALARMS_HELP = "Each passing plate of the list is an alarm; no: rules refer to it only."
 
 
-def mount(app: typer.Typer) -> None:
-    """Add the group."""
+def lists_commands() -> typer.Typer:
+    """The group, without what asks for an account."""
     lists = typer.Typer(
         help="Lists of plates and galleries of faces: import, change and end them.",
         no_args_is_help=True,
@@ -85,7 +88,9 @@ def mount(app: typer.Typer) -> None:
     lists.command("import-faces")(import_faces)
     lists.command("add-face")(add_face)
     lists.command("remove-face")(remove_face)
-    app.add_typer(lists, name="lists")
+    lists.command("proposed")(list_proposed)
+    lists.command("withdraw")(withdraw)
+    return lists
 
 
 def import_list(
@@ -131,7 +136,7 @@ def import_list(
         record, difference = importer.compare(list_id, read)
         command = msgspec.structs.replace(
             _put_command(list_id, record, text, difference),
-            author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+            author=shell_user(), issuer=ISSUER, reason=reason, case=case,
         )  # fmt: skip
         outcome = outcome_of(list_id, read, difference, command)
         if dry_run:
@@ -145,7 +150,7 @@ def import_list(
     if as_json:
         _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
     else:
-        typer.echo(f"{list_id} is in force: {read.line_count} lines")
+        _say_done(answer, f"{list_id} is in force: {read.line_count} lines")
 
 
 def import_faces(
@@ -193,7 +198,7 @@ def import_faces(
         record, difference = importer.compare(list_id, read)
         command = msgspec.structs.replace(
             _put_command(list_id, record, text, difference, _limited(known, record, threshold)),
-            author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+            author=shell_user(), issuer=ISSUER, reason=reason, case=case,
         )  # fmt: skip
         outcome = outcome_of(list_id, read, difference, command)
         if dry_run:
@@ -207,7 +212,7 @@ def import_faces(
     if as_json:
         _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
     else:
-        typer.echo(f"{list_id} is in force: {read.line_count} faces")
+        _say_done(answer, f"{list_id} is in force: {read.line_count} faces")
 
 
 def show_lists(
@@ -256,7 +261,7 @@ def add_line(
         raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
     line = ListLine(0, _plate(plate), note, day)
     command = ListCommand(
-        list_id=list_id, op="change", put_lines=(line,), author=ISSUER, issuer=ISSUER,
+        list_id=list_id, op="change", put_lines=(line,), author=shell_user(), issuer=ISSUER,
         reason=reason, case=case,
     )  # fmt: skip
     _change(ctx, command, f"{line.plate} is on {list_id}", as_json=as_json)
@@ -282,7 +287,7 @@ def remove_line(
     if missing:
         fail(f"not on {list_id}: {', '.join(sorted(missing))}")
     command = ListCommand(
-        list_id=list_id, op="change", removed_plates=wanted, author=ISSUER, issuer=ISSUER,
+        list_id=list_id, op="change", removed_plates=wanted, author=shell_user(), issuer=ISSUER,
         reason=reason, case=case, confirms_removal=yes, seen_version=record.version,
     )  # fmt: skip
     _change(ctx, command, f"{', '.join(wanted)} off {list_id}", as_json=as_json)
@@ -313,7 +318,7 @@ def add_face(
         )
     command = ListCommand(
         list_id=list_id, op="change", put_faces=(FaceLine(0, entry, note, day, feature),),
-        author=ISSUER, issuer=ISSUER, reason=reason, case=case,
+        author=shell_user(), issuer=ISSUER, reason=reason, case=case,
     )  # fmt: skip
     _change_faces(ctx, command, model, f"{entry} is in {list_id}", as_json=as_json)
 
@@ -338,7 +343,7 @@ def remove_face(
     if missing:
         fail(f"not in {list_id}: {', '.join(sorted(missing))}")
     command = ListCommand(
-        list_id=list_id, op="change", removed_plates=wanted, author=ISSUER, issuer=ISSUER,
+        list_id=list_id, op="change", removed_plates=wanted, author=shell_user(), issuer=ISSUER,
         reason=reason, case=case, confirms_removal=yes, seen_version=record.version,
     )  # fmt: skip
     _change_faces(ctx, command, found[0].model, f"{', '.join(wanted)} out of {list_id}",
@@ -351,7 +356,7 @@ def end_list(
 ) -> None:  # fmt: skip
     """End a list: none of its plates or faces is looked for any more."""
     command = ListCommand(
-        list_id=list_id, op="remove", author=ISSUER, issuer=ISSUER, reason=reason, case=case
+        list_id=list_id, op="remove", author=shell_user(), issuer=ISSUER, reason=reason, case=case
     )
     with closing(_importer(ctx)) as importer:
         answer = accepted(ctx, lambda: importer.request(command), as_json=as_json)
@@ -418,10 +423,18 @@ def _request_change(ctx: typer.Context, command: ListCommand, done: str, *, as_j
     if as_json:
         typer.echo(json.dumps(msgspec.to_builtins(answer), ensure_ascii=False))
     else:
-        typer.echo(done)
+        _say_done(answer, done)
     if record is not None and record.changed_lines >= MANY_CHANGED_LINES:
         typer.echo(f"{record.changed_lines} lines have changed since the list was imported: "
                    "import it again soon", err=True)  # fmt: skip
+
+
+def _say_done(answer: CommandAnswer, done: str) -> None:
+    """What was asked for; where it waits, that it does."""
+    if answer.state == "proposed":
+        approval = f"databus lists approve {answer.key}"
+        done = f"{answer.key}: this is proposed and waits for an approval: {approval}"
+    typer.echo(done)
 
 
 def _put_command(

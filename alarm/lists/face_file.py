@@ -26,6 +26,7 @@ from bus.domain.list_check import MAX_FACES, MAX_NOTE_CHARACTERS, is_entry
 
 MAX_BYTES = 2 << 30
 """100,000 features of 1,024 numbers as text."""
+_PICTURES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".zip"})
 _HEADINGS = {
     "entry": {
         "编号", "人员编号", "人脸编号", "证件号", "身份证号", "entry", "id", "personid",
@@ -48,6 +49,11 @@ class FaceColumns(NamedTuple):
 def faces_of(path: Path, model: FeatureModel) -> Iterator[FaceLine | RefusedLine]:
     """Raises `ListFileError`, `TooManyLines`, OSError."""
     try:
+        if path.is_dir() or path.suffix.lower() in _PICTURES:
+            raise ListFileError(
+                f"{path}: photos cannot be imported, since no plug-in that makes features of them"
+                " is there; write the features of a model of yours into a CSV"
+            )
         size = path.stat().st_size
         if not path.is_file():
             raise ListFileError(f"{path} is no file")

@@ -21,6 +21,7 @@ from bus.client.kafka.compacted_topic import CompactedTopic
 from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.wire.partition_leaders import PartitionLeaders
+from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import FaceLine, ListLine, ListRecord
 from bus.contracts.topics import STATE_LISTS
 from bus.domain.list_chunks import ListChunkError
@@ -94,6 +95,10 @@ class ListReader:
         if galleries != self.galleries:
             self.galleries = galleries
         return self.lists
+
+    def waiting(self, now_ms: int) -> list[ListProposal]:
+        """What waits for an approval, oldest first, as of the last `catch_up`."""
+        return self._topic.state.waiting(now_ms)
 
     def _list_of(self, state: StoredLists, record: ListRecord) -> PlateList | FaceGallery:
         if record.is_gallery:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from alarm.decisions.decided_lists import DecidedLists, list_record_of
+from alarm.decisions.known_lists import DecidedLists, list_record_of
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.model import ConsumedRecord, TopicPartition
 from bus.contracts.plate_lists import ListRecord, is_chunk_key
@@ -90,7 +90,7 @@ class ListRecordsReader:
     def _apply(self, record: ConsumedRecord) -> None:
         """What is not ours changes nothing."""
         key = (record.key or b"").decode("utf-8", "replace")
-        if is_chunk_key(key):
+        if is_chunk_key(key) or self._lists.apply_proposal(key, record.value):
             return
         if record.value is None:
             self._lists.forget(key)

@@ -12,6 +12,7 @@ from pathlib import Path
 from alarm.lists.reader import ListReader
 from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
+from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import FaceLine, ListLine
 from bus.domain.list_in_force import ListInForce, is_overdue
 from bus.domain.rule_values import PLATE, wanted
@@ -41,6 +42,11 @@ class StoredListReader:
             )
             for list_id, one in sorted(found.items())
         ]  # fmt: skip
+
+    def proposals(self, now_ms: int) -> Sequence[ListProposal]:
+        """What waits for an approval, oldest first. Raises as `lists`."""
+        self._reader.catch_up()
+        return self._reader.waiting(now_ms)
 
     def lines(
         self, list_id: str, begin: int, count: int

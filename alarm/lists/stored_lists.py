@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from alarm.decisions.decided_lists import DecidedLists, list_record_of
+from alarm.decisions.known_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.plate_lists import (
     FaceLine,
@@ -60,6 +60,8 @@ class StoredLists(DecidedLists):
         key = (record.key or b"").decode("utf-8", "replace")
         if is_chunk_key(key):
             self._apply_chunk(key, record.value)
+        elif self.apply_proposal(key, record.value):
+            pass
         elif record.value is None:
             if self.forget(key):
                 self._drop_others(key, "")

@@ -2,13 +2,13 @@
 
 In: the records of `state.lists` from its first to its end, the time. Out: keys that get a
 tombstone. Never: a chunk that may be being named: it is younger than `UNNAMED_MS`, and the decider
-names only much younger ones (`MAX_CHUNK_AGE_MS`); a chunk of a list whose record this version
-cannot read.
+names only much younger ones (`MAX_CHUNK_AGE_MS`); one that a proposal names which waits, or may
+just be being approved; a chunk of a list whose record this version cannot read.
 """
 
 from __future__ import annotations
 
-from alarm.decisions.decided_lists import DecidedLists, list_record_of
+from alarm.decisions.known_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
 from bus.contracts.plate_lists import is_chunk_key, named_keys
 
@@ -35,6 +35,8 @@ class UnnamedChunks:
             else:
                 self._written_ms[key] = record.timestamp_ms
             return
+        if self._lists.apply_proposal(key, record.value):
+            return
         self._unreadable.discard(key)
         if record.value is None:
             self._lists.forget(key)
@@ -47,6 +49,10 @@ class UnnamedChunks:
         """Keys, in the order in which they were written."""
         oldest_ms = now_ms - (UNNAMED_MS if is_primary else CARRIED_UNNAMED_MS)
         named = {key for one in self._lists.in_force.values() for key in named_keys(one)}
+        named |= {
+            key for one in self._lists.unsettled() for key in one.named_keys
+            if now_ms < one.ends_ms + UNNAMED_MS
+        }  # fmt: skip
         return [
             key.encode() for key, written_ms in self._written_ms.items()
             if key not in named and written_ms < oldest_ms

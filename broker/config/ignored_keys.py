@@ -45,7 +45,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "connection.failed.authentication.delay.ms",
         "connections.max.reauth.ms",
     ),
-    "rules of access are kept and shown, and not enforced yet": ("authorizer.class.name",),
     "quotas are kept and shown, and not enforced yet": (
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",

@@ -34,6 +34,7 @@ __all__ = [
     "Dynamic",
     "Scope",
     "is_foreign",
+    "is_read_by_authorizer",
     "parse",
     "promises_security",
     "unknown",
@@ -143,14 +144,18 @@ def is_foreign(name: str) -> bool:
     return name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES)
 
 
-_SECURITY = frozenset({"allow.everyone.if.no.acl.found", "authorizer.class.name", "super.users"})
 _SECURITY_PREFIXES = ("delegation.token.", "listener.name.", "sasl.", "ssl.")
 
 
 def promises_security(name: str) -> bool:
     """Whether an operator who set this key believes that the broker now denies access to
     clients."""
-    return name in _SECURITY or name.startswith(_SECURITY_PREFIXES)
+    return name.startswith(_SECURITY_PREFIXES)
+
+
+def is_read_by_authorizer(name: str) -> bool:
+    """Whether it is a key of Kafka's authorizers, which are in no table of Kafka's either."""
+    return name in keys_controller.AUTHORIZER_KEYS
 
 
 def unknown(name: str, table: Mapping[str, ConfigKey]) -> ConfigError:

@@ -5,7 +5,7 @@ One row per key: type, Kafka 4.4's default, what it does here.
 
 from __future__ import annotations
 
-from broker.config.checks import at_least, between, each_one_of, not_empty
+from broker.config.checks import at_least, between, each_one_of, not_empty, one_of
 from broker.config.key import (
     BOOLEAN,
     CLASS,
@@ -16,6 +16,19 @@ from broker.config.key import (
     ConfigKey,
     key,
 )
+
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+SUPER_USERS, ALLOW_WITHOUT_ACLS = "super.users", "allow.everyone.if.no.acl.found"
+AUTHORIZER_KEYS = {
+    one.name: one
+    for one in (
+        key(SUPER_USERS, STRING, "", "Principals that may do everything: User:a;User:b."),
+        key(ALLOW_WITHOUT_ACLS, BOOLEAN, False,
+            "Whether everybody may do what no ACL is about."),
+    )
+}  # fmt: skip
+"""Keys of these authorizers; they are in no table of Kafka's."""
 
 # fmt: off
 KEYS: tuple[ConfigKey, ...] = (
@@ -98,7 +111,9 @@ KEYS: tuple[ConfigKey, ...] = (
     key("metadata.max.retention.ms", LONG, 604_800_000,
         "How old metadata log and snapshots become."),
     key("authorizer.class.name", STRING, "",
-        "The authorizer; empty allows everybody everything."),
+        "The authorizer: Kafka's StandardAuthorizer (KRaft) or AclAuthorizer (ZooKeeper); empty "
+        "allows everybody everything.",
+        check=one_of("", STANDARD_AUTHORIZER, ZOOKEEPER_AUTHORIZER)),
     key("create.topic.policy.class.name", CLASS, None,
         "Accepted for compatibility; Java classes have no effect here."),
     key("alter.config.policy.class.name", CLASS, None,

@@ -22,6 +22,7 @@ from broker.config.keys import (
     TOPIC_KEYS,
     ConfigError,
     is_foreign,
+    is_read_by_authorizer,
     parse,
     promises_security,
     unknown,
@@ -79,7 +80,8 @@ class BrokerConfig:
         """As `from_mapping` for our own settings, where an unknown key is a mistake: ConfigError
         with the nearest known one."""
         for name in static:
-            if name not in BROKER_KEYS and not is_foreign(name) and not promises_security(name):
+            kept = is_foreign(name) or is_read_by_authorizer(name) or promises_security(name)
+            if name not in BROKER_KEYS and not kept:
                 raise unknown(name, BROKER_KEYS)
         return cls.from_mapping(static)
 
@@ -104,6 +106,10 @@ class BrokerConfig:
             for name in self._texts[source]
             if name not in BROKER_KEYS
         }
+
+    def authorizer_text(self, name: str) -> str:
+        """The value of a key of Kafka's authorizers, of the file; empty where it is not set."""
+        return self._texts[Source.STATIC_BROKER].get(name, "").strip()
 
     def __getitem__(self, name: str) -> Any:
         """The effective typed value."""
@@ -162,7 +168,7 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, Any]:
 def _warn_of(name: str) -> None:
     if name in IGNORED_KEYS:
         log.warning("%s has no effect here: %s", name, IGNORED_KEYS[name])
-    elif name in BROKER_KEYS:
+    elif name in BROKER_KEYS or is_read_by_authorizer(name):
         return
     elif promises_security(name):
         log.warning("%s promises security that is not kept yet: it has no effect here", name)

@@ -18,6 +18,7 @@ from broker.config.keys import (
     ConfigKey,
     Dynamic,
 )
+from broker.config.keys_controller import AUTHORIZER_KEYS
 from broker.config.views import BrokerConfig, Source, topic_default
 
 
@@ -106,7 +107,9 @@ def broker_entries(config: BrokerConfig) -> Iterator[DescribedConfig]:
         if key.name not in NOT_KAFKAS or config.source(key.name) is not Source.DEFAULT:
             yield _broker_entry(config, key)
     for name, source in config.unknown_keys().items():
-        yield DescribedConfig(unknown_key(name), None, source, True, ())
+        known = AUTHORIZER_KEYS.get(name)
+        text = None if known is None else config.authorizer_text(name)
+        yield DescribedConfig(known or unknown_key(name), text, source, True, ())
 
 
 def _broker_entry(config: BrokerConfig, key: ConfigKey) -> DescribedConfig:

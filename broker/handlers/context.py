@@ -104,12 +104,15 @@ class RequestContext:
         """The protocol allows no response (acks=0)."""
         self._set_response(())
 
-    def is_authorized(self, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether the client may perform this operation."""
+    def is_authorized(
+        self, operation: Operation, resource: Resource, name: str, *, is_reported: bool = True
+    ) -> bool:
+        """Whether the client may perform this operation. A refusal is reported, unless the client
+        has not named the resource, or another permission does as well."""
         session = self.connection.session
-        return self.services.authorizer.authorize(
-            session.principal, session.host, operation, resource, name
-        )
+        authorizer = self.services.authorizer
+        ask = authorizer.authorize if is_reported else authorizer.allows
+        return ask(session.principal, session.host, operation, resource, name)
 
     def is_authorized_for_any(self, operation: Operation, resource: Resource) -> bool:
         """Whether the client may perform this operation on any resource of this kind at all."""

@@ -19,6 +19,7 @@ from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, Handle, is_served, load_handler, version_range
 from broker.handlers.services import Services
 from broker.metrics.registry import Histogram, Meter, Metrics
+from broker.security.principal import THIS_NODE
 from broker.security.session import AuthenticationState, Session
 from bus.errors import CloseConnection
 from bus.protocol.apis import APIS, ApiKey
@@ -158,8 +159,9 @@ class Dispatcher:
             if not answer.done():
                 answer.set_result(chunks)
 
+        session = Session(LOCALHOST, principal=THIS_NODE)
         context = RequestContext(
-            self._services.only(SERVED[key].needs), NoConnection(Session(LOCALHOST)),
+            self._services.only(SERVED[key].needs), NoConnection(session),
             self._listener_type,
             APIS[key].latest, 0, None, lambda _, body: body, fill,
         )  # fmt: skip

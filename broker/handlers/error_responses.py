@@ -1,4 +1,5 @@
-"""Error responses to whole requests, for each API that the controller serves.
+"""Error responses to whole requests: of each API that the controller serves, and where a refusal
+names items.
 
 The response has the error for every item of the request; partial responses are the handlers' own.
 """
@@ -115,6 +116,56 @@ def _delete_acls(module: Any, request: Any, error: ErrorCode) -> object:
     return module.DeleteAclsResponse(filter_results=[result] * len(request.filters))
 
 
+def _elections(module: Any, request: Any, error: ErrorCode) -> object:
+    """With the error of the whole, which version 0 cannot say."""
+    return module.ElectLeadersResponse(
+        error_code=error,
+        replica_election_results=[
+            module.ReplicaElectionResult(
+                topic=topic.topic,
+                partition_result=[
+                    module.PartitionResult(
+                        partition_id=index, error_code=error, error_message=error.text
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+def _reassignments(module: Any, request: Any, error: ErrorCode) -> object:
+    return module.AlterPartitionReassignmentsResponse(
+        error_code=error,
+        error_message=error.text,
+        responses=[
+            module.ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    module.ReassignablePartitionResponse(
+                        partition_index=partition.partition_index,
+                        error_code=error,
+                        error_message=error.text,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _scram_credentials(module: Any, request: Any, error: ErrorCode) -> object:
+    """One result for each user, none of them named, as Kafka does."""
+    result = module.DescribeUserScramCredentialsResult(error_code=error, error_message=error.text)
+    return module.DescribeUserScramCredentialsResponse(
+        error_code=error,
+        error_message=error.text,
+        results=[result] * len(request.users or ()),
+    )
+
+
 _BY_ITEM: dict[int, BuildError] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -124,4 +175,7 @@ _BY_ITEM: dict[int, BuildError] = {
     ApiKey.ALTER_CONFIGS: _configs("AlterConfigsResponse"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs("IncrementalAlterConfigsResponse"),
     ApiKey.ALTER_CLIENT_QUOTAS: _client_quotas,
+    ApiKey.ELECT_LEADERS: _elections,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassignments,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _scram_credentials,
 }

@@ -104,7 +104,7 @@ def _all_topics(request: MetadataRequest, context: RequestContext) -> list[Metad
     names = (
         name
         for name in image.topics
-        if context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name)
+        if context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name, is_reported=False)
     )
     if request.include_topic_authorized_operations:
         return [_topic(image.topics[name], request, context) for name in names]

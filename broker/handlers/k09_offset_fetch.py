@@ -94,7 +94,11 @@ def _everything(held: Offsets, context: RequestContext) -> list[tuple[str, list[
     topics: dict[str, list[int]] = {}
     for name, index in sorted(held):
         topics.setdefault(name, []).append(index)
-    return [one for one in topics.items() if not _topic_error(one[0], context)]
+    return [
+        one
+        for one in topics.items()
+        if context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, one[0], is_reported=False)
+    ]
 
 
 def _id_of(name: str, context: RequestContext) -> bytes:

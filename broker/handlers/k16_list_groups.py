@@ -24,7 +24,9 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
     types = {kind.lower() for kind in request.types_filter}
     if types and CLASSIC not in types:
         return ListGroupsResponse()
-    sees_all = context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
+    sees_all = context.is_authorized(
+        Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, is_reported=False
+    )
     return ListGroupsResponse(
         groups=[
             ListedGroup(
@@ -37,7 +39,9 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsRes
             if (not states or group.state.value.lower() in states)
             and (
                 sees_all
-                or context.is_authorized(Operation.DESCRIBE, Resource.GROUP, group.group_id)
+                or context.is_authorized(
+                    Operation.DESCRIBE, Resource.GROUP, group.group_id, is_reported=False
+                )
             )
         ]
     )

@@ -45,10 +45,12 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         if topic is None or _may_delete(topic.name, context)
     ]
     refused = _all_failed(
-        [name for name in names if name not in allowed],
-        [topic_id for topic_id in ids if topic_id not in allowed_ids],
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    )
+        [name for name in names if name not in allowed], [], ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    ) + [
+        _refused_by_id(topic.name, topic_id, context)
+        for topic_id, topic in named.items()
+        if topic is not None and topic_id not in allowed_ids
+    ]
 
     def done(results: tuple[TopicResult, ...]) -> None:
         deleted = [_result(result) for result in results]
@@ -64,11 +66,25 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
 
 def _may_delete(name: str, context: RequestContext) -> bool:
     """All topics of the cluster, or this one, which the client may also see."""
-    if context.is_authorized(Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
+    if context.is_authorized(
+        Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME, is_reported=False
+    ):
         return True
     return context.is_authorized(
         Operation.DESCRIBE, Resource.TOPIC, name
     ) and context.is_authorized(Operation.DELETE, Resource.TOPIC, name)
+
+
+def _refused_by_id(name: str, topic_id: bytes, context: RequestContext) -> DeletableTopicResult:
+    """With its name for a client that may see the topic."""
+    is_seen = context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name, is_reported=False)
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DeletableTopicResult(
+        name=name if is_seen else None,
+        topic_id=topic_id,
+        error_code=error,
+        error_message=error.text,
+    )
 
 
 def _states(request: DeleteTopicsRequest, context: RequestContext) -> list[DeleteTopicState]:

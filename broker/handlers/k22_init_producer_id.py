@@ -22,7 +22,7 @@ def handle(
     if request.transactional_id is not None:
         return _failure(_transactional_error(request, context))
     if not context.is_authorized(
-        Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME
+        Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME, is_reported=False
     ) and not context.is_authorized_for_any(Operation.WRITE, Resource.TOPIC):
         return _failure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id < 0) != (request.producer_epoch < 0):

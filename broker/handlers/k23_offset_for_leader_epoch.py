@@ -9,9 +9,8 @@ Versions: 2-4. 3 has the replica's id.
 from __future__ import annotations
 
 from broker.handlers.context import RequestContext
-from broker.handlers.preconditions import is_node_authorized
 from broker.log.errors import LogError
-from broker.security.authorizer import Operation, Resource
+from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.generated.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -40,9 +39,9 @@ def handle(
 def _end_offset(
     name: str, ask: OffsetForLeaderPartition, context: RequestContext
 ) -> EpochEndOffset:
-    if not is_node_authorized(context) and not context.is_authorized(
-        Operation.DESCRIBE, Resource.TOPIC, name
-    ):
+    if not context.is_authorized(
+        Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, is_reported=False
+    ) and not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
         return EpochEndOffset(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, partition=ask.partition
         )

@@ -31,7 +31,9 @@ _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse | None:
     """Ask the controller."""
     if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        return ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        context.reply_error(ApiKey.ELECT_LEADERS, request, refused)
+        return None
     wanted = None
     if request.topic_partitions is not None:
         wanted = [

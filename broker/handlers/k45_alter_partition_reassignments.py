@@ -32,8 +32,9 @@ def handle(
 ) -> AlterPartitionReassignmentsResponse | None:
     """Ask the controller."""
     if not context.is_authorized(Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME):
-        error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return AlterPartitionReassignmentsResponse(error_code=error, error_message=error.text)
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        context.reply_error(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request, refused)
+        return None
     moves = [
         Reassignment(
             topic.name,

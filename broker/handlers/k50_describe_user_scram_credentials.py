@@ -13,6 +13,7 @@ from broker.handlers.context import RequestContext
 from broker.metadata.image import MetadataImage
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
 from bus.protocol.generated.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -23,12 +24,12 @@ from bus.protocol.generated.describe_user_scram_credentials import (
 
 def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext
-) -> DescribeUserScramCredentialsResponse:
+) -> DescribeUserScramCredentialsResponse | None:
     """Describe the users named, or all that have credentials."""
     if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
-        return DescribeUserScramCredentialsResponse(
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None
-        )
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        context.reply_error(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request, refused)
+        return None
     held = _by_user(context.services.metadata.image)
     names = [user.name for user in request.users or ()] or sorted(held)
     return DescribeUserScramCredentialsResponse(

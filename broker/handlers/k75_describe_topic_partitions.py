@@ -40,7 +40,9 @@ def handle(
             continue
         resumed = request.cursor is not None and name == first_topic
         start = request.cursor.partition_index if request.cursor and resumed else 0
-        if not context.is_authorized(Operation.DESCRIBE, Resource.TOPIC, name):
+        if not context.is_authorized(
+            Operation.DESCRIBE, Resource.TOPIC, name, is_reported=bool(request.topics)
+        ):
             if request.topics:  # of all topics the client sees those it may see
                 topics.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, NOT_ASKED))
             continue

@@ -20,6 +20,7 @@ from bus.errors import ErrorCode
 ROOT = "root"
 PREFIX = "broker"
 MODULES = (
+    "broker.authorizer",
     "broker.cleaner_process",
     "broker.config",
     "broker.controller",

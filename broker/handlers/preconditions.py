@@ -17,13 +17,15 @@ def security_is_off(context: RequestContext) -> bool:
 def may_create(context: RequestContext, topic: str) -> bool:
     """Whether the client may create this topic: any topic of the cluster, or this one."""
     return context.is_authorized(
-        Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME
+        Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME, is_reported=False
     ) or context.is_authorized(Operation.CREATE, Resource.TOPIC, topic)
 
 
 def cluster_operations(context: RequestContext) -> int:
     """What the client may do with the cluster; nothing, where it may not even describe it."""
-    if not context.is_authorized(Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
+    if not context.is_authorized(
+        Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, is_reported=False
+    ):
         return 0
     return context.allowed_operations(Resource.CLUSTER, CLUSTER_NAME)
 

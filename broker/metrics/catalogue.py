@@ -158,6 +158,11 @@ _CONTROLLER = [
     ),
 ]
 _LOGS_AND_GROUPS = [
+    *_rows(
+        "authorizer-metrics",
+        ("authorization-denied", COUNTER, "Requests, or parts of some, that no ACL allows."),
+        ("acls-total-count", GAUGE, "ACLs of the cluster."),
+    ),
     *_rows("KafkaServer", ("BrokerState", GAUGE, "3: runs. 6: is shutting down. 1: starts.")),
     *_rows(
         "LogManager",

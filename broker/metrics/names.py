@@ -30,6 +30,7 @@ DOMAINS = {
     "DelayedFetchMetrics": "server",
     "SessionExpireListener": "server",
     "app-info": "server",
+    "authorizer-metrics": "server",
     "broker-metadata-metrics": "server",
     "raft-metrics": "server",
     "group-coordinator-metrics": "server",

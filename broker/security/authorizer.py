@@ -1,17 +1,23 @@
-"""Authorization: whether a principal may perform an operation on a resource.
+"""Authorization: whether a principal may perform an operation on a resource. Pure.
 
-Today everything is allowed, as in Kafka without `authorizer.class.name`; enforced ACLs will change
-no handler.
+`Authorizer` allows everything, as Kafka does without `authorizer.class.name`. `AclAuthorizer`
+obeys the ACLs of the newest metadata, so that a changed one counts from the next request on.
 """
 
 from __future__ import annotations
 
-from broker.security.principal import Principal
-from bus.protocol.acls import Operation, Resource
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from broker.security.principal import THIS_NODE, Principal
+from bus.protocol.acl_index import AclDecision, AclIndex
+from bus.protocol.acls import AclBinding, Operation, Resource
 
 __all__ = ["CLUSTER_NAME", "NOT_ASKED", "Authorizer", "Operation", "Resource"]
 
 CLUSTER_NAME = "kafka-cluster"
+MOST_REMEMBERED = 20_000
+"""Decisions that are kept until an ACL changes; beyond them all are made again."""
 
 _SUPPORTED = {
     Resource.TOPIC: (3, 4, 5, 6, 7, 8, 10, 11),
@@ -23,8 +29,38 @@ NOT_ASKED = -(1 << 31)
 """The value of authorized operations in a response if the request did not ask for them."""
 
 
+class Denial(NamedTuple):
+    """A request that was refused, for the log."""
+
+    principal: Principal
+    host: str
+    operation: Operation
+    resource: Resource
+    name: str
+    decision: AclDecision
+
+
+class StoredAcl(Protocol):
+    """An ACL as the metadata hold it."""
+
+    @property
+    def resource_type(self) -> int: ...
+    @property
+    def resource_name(self) -> str: ...
+    @property
+    def pattern_type(self) -> int: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def operation(self) -> int: ...
+    @property
+    def permission_type(self) -> int: ...
+
+
 class Authorizer:
-    """The ACLs of this broker."""
+    """Allows everything."""
 
     def authorize(
         self,
@@ -35,7 +71,18 @@ class Authorizer:
         name: str,
     ) -> bool:
         """Whether `principal`, whose client is at the address `host`, may perform `operation` on
-        the named resource."""
+        the named resource. A refusal is reported."""
+        return True
+
+    def allows(
+        self,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+    ) -> bool:
+        """The same for what the client has not named: whether it is told of it."""
         return True
 
     def authorize_by_resource_type(
@@ -51,5 +98,90 @@ class Authorizer:
         return sum(
             1 << operation
             for operation in _SUPPORTED[resource]
-            if self.authorize(principal, host, Operation(operation), resource, name)
+            if self.allows(principal, host, Operation(operation), resource, name)
         )
+
+
+class AclAuthorizer(Authorizer):
+    """Invariant: `_index` has the ACLs of `_known`, `_decisions` what it says of some requests.
+
+    A node asks itself without a connection: that is always allowed.
+    """
+
+    def __init__(
+        self,
+        index: AclIndex,
+        acls: Callable[[], Mapping[bytes, StoredAcl]],
+        report: Callable[[Denial], None],
+    ) -> None:
+        """`acls`: those of the newest metadata, by id; the same object while none has changed."""
+        self._index = index
+        self._acls = acls
+        self._report = report
+        self._known: Mapping[bytes, StoredAcl] = {}
+        self._decisions: dict[tuple[Principal, str, int, int, str], AclDecision] = {}
+
+    def authorize(
+        self,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+    ) -> bool:
+        if principal is THIS_NODE:
+            return True
+        decision = self._decide(principal, host, operation, resource, name)
+        if not decision.is_allowed:
+            self._report(Denial(principal, host, operation, resource, name, decision))
+        return decision.is_allowed
+
+    def allows(
+        self,
+        principal: Principal,
+        host: str,
+        operation: Operation,
+        resource: Resource,
+        name: str,
+    ) -> bool:
+        if principal is THIS_NODE:
+            return True
+        return self._decide(principal, host, operation, resource, name).is_allowed
+
+    def authorize_by_resource_type(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource
+    ) -> bool:
+        self._follow()
+        return principal is THIS_NODE or self._index.decide_for_any(
+            str(principal), host, operation, resource
+        )
+
+    def _decide(
+        self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str
+    ) -> AclDecision:
+        self._follow()
+        asked = (principal, host, operation, resource, name)
+        decision = self._decisions.get(asked)
+        if decision is None:
+            if len(self._decisions) >= MOST_REMEMBERED:
+                self._decisions.clear()
+            decision = self._index.decide(str(principal), host, operation, resource, name)
+            self._decisions[asked] = decision
+        return decision
+
+    def _follow(self) -> None:
+        """Brings the index to the newest ACLs; costs what has changed, and a look at the ids."""
+        now, before = self._acls(), self._known
+        if now is before:
+            return
+        self._index.discard(_binding(before[key]) for key in before.keys() - now.keys())
+        self._index.add(_binding(now[key]) for key in now.keys() - before.keys())
+        self._known = now
+        self._decisions.clear()
+
+
+def _binding(acl: StoredAcl) -> AclBinding:
+    return AclBinding(
+        acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host,
+        acl.operation, acl.permission_type,
+    )  # fmt: skip

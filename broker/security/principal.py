@@ -18,3 +18,5 @@ class Principal:
 
 ANONYMOUS = Principal("User", "ANONYMOUS")
 """The principal of every client of a plaintext listener."""
+THIS_NODE = Principal("Node", "this")
+"""The principal of requests of a process to itself. Compared by identity: no client can send it."""

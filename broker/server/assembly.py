@@ -44,7 +44,7 @@ from broker.peer.controller_channel import ControllerChannel
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
-from broker.security.authorizer import Authorizer
+from broker.server.authorization import make_authorizer
 from broker.server.confirmation_log import ConfirmationLog
 from broker.server.connections import PeerConnections
 from broker.server.control_plane import ControlPlane, Runtime, full_changes
@@ -261,7 +261,9 @@ def _services(
             lambda: topic_defaults(metadata.config),
             runtime.roles.is_alone,
         ),
-        authorizer=Authorizer(),
+        authorizer=make_authorizer(
+            runtime.config, lambda: metadata.image, runtime.metrics, runtime.clock.monotonic
+        ),
     )
 
 

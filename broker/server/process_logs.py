@@ -11,6 +11,7 @@ BROKER_LOGGER changes them while the broker runs, for these files and for standa
 | request.log | each request, while `broker.handlers` is at DEBUG |
 | coordinator.log | groups: loading, members, generations |
 | cleaner.log | logs: recovery, retention, deletion, cleaning |
+| authorizer.log | what was refused, by which ACL, at most ten lines a second |
 | replication.log | fetchers, truncation, in-sync sets |
 """
 
@@ -37,6 +38,7 @@ FILES = {
     "broker": "server",
     "broker.controller": "controller",
     "broker.controller.state_change": "state-change",
+    "broker.authorizer": "authorizer",
     "broker.handlers": "request",
     "broker.coordinator": "coordinator",
     "broker.log": "cleaner",

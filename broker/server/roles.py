@@ -11,6 +11,7 @@ from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS
 from broker.config.views import BrokerConfig
 from broker.handlers.listener_type import ListenerType
+from broker.server.authorization import check_authorizer
 from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners, with_protocols
 
 BROKER, CONTROLLER = "broker", "controller"
@@ -66,6 +67,7 @@ def roles_of(config: BrokerConfig) -> Roles:
     zookeeper = ("zookeeper.connect" in BROKER_KEYS and config["zookeeper.connect"]) or None
     if zookeeper:
         _check_ensemble(zookeeper)
+    check_authorizer(config, with_zookeeper=bool(zookeeper))
     wanted = (BROKER,) if zookeeper else tuple(config["process.roles"])
     listeners = with_protocols(
         parse_listeners(config["listeners"]), config["listener.security.protocol.map"]

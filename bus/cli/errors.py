@@ -51,6 +51,11 @@ _REMEDIES: dict[ErrorCode, str] = {
     "hold them; only if they are lost for good, `databus leaders elect --unclean` (loses records).",
     ErrorCode.VOTER_NOT_FOUND: "`databus quorum describe` shows the voters.",
     ErrorCode.DUPLICATE_VOTER: "`databus quorum describe` shows the voters.",
+    ErrorCode.SECURITY_DISABLED: "No ACL is obeyed here: set authorizer.class.name (docs/acls.md) "
+    "on every broker and controller, super.users first, and restart them one by one.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "A super user may give the right: "
+    "`databus acl add YOU ALTER cluster`; `databus acl explain YOU ALTER cluster` says which rule "
+    "decides (DESCRIBE is enough to look).",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send less at once.",
 }
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import NamedTuple
-
-from bus.protocol.acls import Operation, Pattern, Permission, Resource
 
 TopicAndPartition = tuple[str, int]
 """The same as `TopicPartition` where it comes from a store or a message as a plain tuple."""
@@ -278,31 +275,3 @@ class StoredReplica:
 
     directory: str = ""
     size_bytes: int = -1
-
-
-class AclBinding(NamedTuple):
-    """One ACL, in Kafka's numbers."""
-
-    resource: int
-    name: str
-    pattern: int
-    principal: str
-    host: str
-    operation: int
-    permission: int
-
-    @property
-    def text(self) -> str:
-        """For a person."""
-        permission = _word(Permission, self.permission)
-        operation = _word(Operation, self.operation)
-        pattern = "…" if self.pattern == Pattern.PREFIXED else ""
-        where = f"{_word(Resource, self.resource)} {self.name}{pattern}"
-        return f"{permission} {operation} {where}: {self.principal}, host {self.host}"
-
-
-def _word(kind: type[IntEnum], number: int) -> str:
-    try:
-        return kind(number).name
-    except ValueError:
-        return str(number)

@@ -97,6 +97,16 @@ class _ListText(Command, frozen=True, kw_only=True, omit_defaults=True):
     author: str = ""
 
     @property
+    def asked_by(self) -> str:
+        """In whose name it is asked."""
+        return self.account or self.author or self.issuer
+
+    @property
+    def base_lines(self) -> int:
+        """Of its base, without its changes."""
+        return sum(chunk.lines for chunk in self.chunks)
+
+    @property
     def is_gallery(self) -> bool:
         """Whether it is one of faces, and not a list of plates."""
         return self.kind == GALLERY_KIND
@@ -113,38 +123,40 @@ class ListCommand(_ListText, frozen=True, kw_only=True, omit_defaults=True):
 
     `removed_lines`: how many of the lines in force the new base lacks; where these are more than a
     fifth, `confirms_removal` has to say that this is meant. A base names the version in force that
-    its sender saw, since it was compared with that.
+    its sender saw, since it was compared with that. `approve`, `reject` and `withdraw` settle what
+    is proposed under the list's id; an approval names the SHA-256 of what it approves
+    (`bus.domain.list_text`).
     """
 
-    op: Literal["put", "change", "remove"]
+    op: Literal["put", "change", "remove", "approve", "reject", "withdraw"]
     put_lines: tuple[ListLine, ...] = ()
     removed_plates: tuple[str, ...] = ()  # of a gallery: entries
     put_faces: tuple[FaceLine, ...] = ()
     removed_lines: int = 0
     confirms_removal: bool = False
+    text_sha256: str = ""
 
 
 class ListRecord(_ListText, frozen=True, kw_only=True, omit_defaults=True):
     """`state.lists`: a list in force, or its end, as it was decided. A larger `version` is newer;
     `floor` is no list: no record up to its version is accepted any more.
 
-    In force are the lines of `chunks`, then each of `changes`, in their order.
+    In force are the lines of `chunks`, then each of `changes`, in their order. `proposal`: the
+    version of what waited until this was decided; of an approved one also by whom and why.
     """
 
     op: Literal["put", "remove", "floor"]
     changes: tuple[NamedChunk, ...] = ()
     renewed_at_ms: int = 0  # when its base was put
     decided_at_ms: int = 0
+    proposal: int = 0
+    approved_by: str = ""
+    approval_reason: str = ""
 
     @property
     def decided_by(self) -> str:
         """Whom a person would ask about it."""
-        return self.account or self.author or self.issuer
-
-    @property
-    def base_lines(self) -> int:
-        """Of its base, without its changes."""
-        return sum(chunk.lines for chunk in self.chunks)
+        return self.asked_by
 
     @property
     def changed_lines(self) -> int:

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bus.contracts.expressions import Expression, Negation, Resemblance
 from bus.domain.confusion_table import PACKAGED, ConfusionTable
-from bus.domain.expressions.tree import parts_of
-from bus.domain.fuzzy_plate import FuzzyPlate, plate_up_to
+from bus.domain.fuzzy_plate import FuzzyPlate
 from bus.domain.misreading_prices import UNSAID
 from bus.domain.plate_confusion import DROPPED
 
 USUAL_EXAMPLES = 5
-
-
-def accepted_plates(tree: Expression, *, negated: bool = False) -> Iterator[FuzzyPlate]:
-    """Those of which a tree that was checked asks for misreadings, not those that it refuses."""
-    if isinstance(tree, Resemblance):
-        found = plate_up_to(tree.plate, tree.highest_price)
-        if found and not negated:
-            yield found
-    for part in parts_of(tree):
-        yield from accepted_plates(part, negated=negated is not isinstance(tree, Negation))
 
 
 def accepted_readings(

@@ -17,6 +17,9 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     requires_approval: bool = True  # a rule is in force when another account has approved it
     requires_reason: bool = True  # and a case, of what names a plate, a face or a photo
     emergency_hours: Annotated[int, msgspec.Meta(ge=1, le=MOST_EMERGENCY_HOURS)] = 24
+    list_sources: dict[str, str] = {}
+    """By the id of a list: the account that is its registered source; what that one imports needs
+    no approval."""
     questions_days: Annotated[int, msgspec.Meta(ge=1)] = 400  # how long people's questions are kept
 
 

@@ -31,7 +31,8 @@ class MemoryNotices:
         """The notices of an opening or an end; again changes nothing."""
         opening = incident.incident_id + OPEN
         if incident.state == "open":
-            self._put(opening, body, self.plan.first_attempts(incident.severity, now_ms))
+            due = self.plan.first_attempts(incident.severity, now_ms, incident)
+            self._put(opening, body, due)
             return
         for name in self.plan.escalations:
             found = self._results.get((opening, name))
@@ -41,7 +42,7 @@ class MemoryNotices:
             name for (subject, name), one in self._results.items()
             if subject == opening and one.outcome == SENT
         }  # fmt: skip
-        due = self.plan.of_end(incident.severity, now_ms, reached)
+        due = self.plan.of_end(incident, now_ms, reached)
         self._put(incident.incident_id + CLOSED, body, due)
 
     def due(self, notifier: str, now_ms: int, limit: int) -> list[Notice]:

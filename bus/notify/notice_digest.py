@@ -26,11 +26,6 @@ class RepeatedNotice(NamedTuple):
     event: Alarm | Incident
 
     @property
-    def alarm(self) -> Alarm | None:
-        """None where it is about an incident."""
-        return self.event if isinstance(self.event, Alarm) else None
-
-    @property
     def severity(self) -> str:
         return self.event.severity
 

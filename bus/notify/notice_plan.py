@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
-from bus.contracts.alarms import Alarm
+from bus.contracts.alarms import Alarm, Incident
 from bus.notify.notice_route import NoticeRoute
 
 ALARMS_A_MINUTE = 60
@@ -31,31 +31,33 @@ class NoticePlan:
     alarms_a_minute: int = ALARMS_A_MINUTE
     """Of one rule that are a notice each; those beyond are one together."""
     routes: Mapping[str, NoticeRoute] = field(default_factory=dict)
-    """Of notifiers that are told of some alarms only, and of no incident."""
+    """Of notifiers that are told of some alarms only, and of incidents where they ask for them."""
 
     def first_attempts(
-        self, severity: str, now_ms: int, alarm: Alarm | None = None
+        self, severity: str, now_ms: int, event: Alarm | Incident
     ) -> dict[str, int]:
-        """What has begun: an alarm, or (without one) an incident's opening."""
+        """What has begun: an alarm, or an incident's opening. `severity`: of the notice."""
         later_ms = now_ms + self.escalate_after_ms
         return {
             name: self.at(name, severity, later_ms if name in self.escalate_to else now_ms)
-            for name in self.notifiers if self.notifies(name, alarm)
+            for name in self.notifiers if self.notifies(name, event)
         }  # fmt: skip
 
-    def notifies(self, name: str, alarm: Alarm | None) -> bool:
-        """Whether a notifier is told of an alarm; of an incident (None) those are that have no
-        route."""
-        if alarm is None:
-            return name not in self.routes
-        return name == LOG or self.routes.get(name, _EVERYBODYS).takes(alarm)
+    def notifies(self, name: str, event: Alarm | Incident) -> bool:
+        """Whether a notifier is told of it; of an incident those are that have no route, or one
+        that takes it."""
+        if isinstance(event, Incident):
+            return name not in self.routes or self.routes[name].takes_incident(event)
+        return name == LOG or self.routes.get(name, _EVERYBODYS).takes(event)
 
-    def of_end(self, severity: str, now_ms: int, reached: Collection[str]) -> dict[str, int]:
+    def of_end(
+        self, incident: Incident, now_ms: int, reached: Collection[str]
+    ) -> dict[str, int]:
         """The end of an incident: escalation only where it has `reached` somebody."""
         return {
-            name: self.at(name, severity, now_ms)
+            name: self.at(name, incident.severity, now_ms)
             for name in self.notifiers
-            if self.notifies(name, None) and (name not in self.escalate_to or name in reached)
+            if self.notifies(name, incident) and (name not in self.escalate_to or name in reached)
         }
 
     @property

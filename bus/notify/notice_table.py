@@ -75,11 +75,10 @@ class NoticeTable:
 
     def add(
         self, db: sqlite3.Connection, subject: str, body: bytes, severity: str, now_ms: int,
-        alarm: Alarm | None = None,
+        event: Alarm | Incident,
     ) -> None:
-        """What has begun, within a transaction; once by subject and notifier. Without `alarm` it
-        is an incident."""
-        due = self._plan.first_attempts(severity, now_ms, alarm)
+        """What has begun, within a transaction; once by subject and notifier."""
+        due = self._plan.first_attempts(severity, now_ms, event)
         db.executemany(
             _INSERT, [(subject, name, body, at_ms, at_ms) for name, at_ms in due.items()]
         )
@@ -90,22 +89,22 @@ class NoticeTable:
         """Its opening or its end, within a transaction."""
         if incident.state == "open":
             subject = incident.incident_id + OPEN
-            self.add(db, subject, body, incident.severity, now_ms)
+            self.add(db, subject, body, incident.severity, now_ms, incident)
         else:
-            self.add_end(db, incident.incident_id, body, incident.severity, now_ms)
+            self._add_end(db, incident, body, now_ms)
 
-    def add_end(
-        self, db: sqlite3.Connection, incident_id: str, body: bytes, severity: str, now_ms: int
+    def _add_end(
+        self, db: sqlite3.Connection, incident: Incident, body: bytes, now_ms: int
     ) -> None:
         """The end of an incident, within a transaction: it escalates no more, and whom its opening
         has reached by escalation learns of the end, too."""
-        opening = incident_id + OPEN
+        opening = incident.incident_id + OPEN
         self.withdraw(db, opening, "ended")
         sent = db.execute(
             "SELECT notifier FROM notices WHERE subject = ? AND outcome = ?", (opening, SENT)
         )
-        due = self._plan.of_end(severity, now_ms, {name for (name,) in sent})
-        subject = incident_id + CLOSED
+        due = self._plan.of_end(incident, now_ms, {name for (name,) in sent})
+        subject = incident.incident_id + CLOSED
         db.executemany(
             _INSERT, [(subject, name, body, at_ms, at_ms) for name, at_ms in due.items()]
         )
@@ -115,7 +114,7 @@ class NoticeTable:
     ) -> None:
         """One that may have been sent before, within a transaction; an escalation waits as long as
         a new one."""
-        due = self._plan.first_attempts(repeated.severity, now_ms, repeated.alarm)
+        due = self._plan.first_attempts(repeated.severity, now_ms, repeated.event)
         at_ms = due[notifier]
         db.execute(_INSERT, (repeated.subject, notifier, repeated.body, at_ms, at_ms))
 

@@ -54,7 +54,7 @@ _WORDS = {
            "digest": "恢复备份后汇总", "rule_minute": "同一规则一分钟内的更多告警",
            "alarms": "告警数", "incidents": "故障数",
            "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑", "misread": "误读",
-           "face": "相似人脸", "score": "相似度 {score:.3f}（阈值 {threshold:g}，{model}）",
+           "resembled": "相似人脸", "score": "相似度 {score:.3f}（阈值 {threshold:g}，{model}）",
            "meant": "目标为 {plate}，代价 {price:.2f}（上限 {highest:.2f}）",
            "list": "名单", "overdue": "逾期未更新",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
@@ -67,7 +67,7 @@ _WORDS = {
            "alarms": "alarms", "incidents": "incidents",
            "from": "first", "until": "last", "ids": "ids",
            "plate": "doubtful plate", "misread": "misread",
-           "face": "resembles", "score": "score {score:.3f}, threshold {threshold:g}, {model}",
+           "resembled": "resembles", "score": "score {score:.3f}, threshold {threshold:g}, {model}",
            "meant": "{plate} is meant, price {price:.2f} of at most {highest:.2f}",
            "list": "list", "overdue": "not renewed in time",
            "doubtful": "its hyphen may separate or stand for an unread character"},
@@ -108,7 +108,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["plate"], words["doubtful"] if alarm.plate_is_doubtful else ""),
         (words["misread"], _meant(alarm.misread, words["meant"])),
         (words["list"], _listed(alarm.listed, words["overdue"])),
-        (words["face"], _face(alarm.resembled, words["score"])),
+        (words["resembled"], _face(alarm.resembled, words["score"])),
         (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
     return _composed(alarm.severity, line, rows, language)

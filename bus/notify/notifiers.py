@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from bus.notify.mail import MailServer, send_mail
 from bus.notify.notice_text import NoticeText, notice_text
-from bus.notify.settings import COMMAND, MAIL, WEBHOOK, NoticeSettings, name_of
+from bus.notify.settings import COMMAND, MAIL, WEBHOOK, NoticeRecipient, NoticeSettings, name_of
 from bus.runtime import wall_clock
 from bus.settings import SiteSettings
 
@@ -262,10 +262,23 @@ def notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
 
 
 def recipient_notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
-    """Those of recipients, who are told of some alarms and of no incident."""
+    """Those of recipients, who are told of some alarms, and of incidents where they ask for them.
+    """
+    return _of_recipients(site, settings, settings.recipients)
+
+
+def incident_notifiers(site: SiteSettings, settings: NoticeSettings) -> list[Notifier]:
+    """For who tells of incidents alone: the ways of all, and of recipients who ask for them."""
+    asking = {name: one for name, one in settings.recipients.items() if one.incidents}
+    return [*notifiers(site, settings), *_of_recipients(site, settings, asking)]
+
+
+def _of_recipients(
+    site: SiteSettings, settings: NoticeSettings, recipients: Mapping[str, NoticeRecipient]
+) -> list[Notifier]:
     text_of = _texts_of(site)
     found: list[Notifier] = []
-    for name, one in settings.recipients.items():
+    for name, one in recipients.items():
         if one.mail_to:
             server = MailServer.of(settings, one.mail_to)
             found.append(MailNotifier(server, text_of, name))

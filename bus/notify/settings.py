@@ -42,6 +42,7 @@ class NoticeRecipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     districts: tuple[str, ...] = ()  # ids of the register
     kinds: tuple[str, ...] = ()  # of records: vehicle, face …
     least_severity: Literal["info", "warning", "critical"] = "info"
+    incidents: bool = False  # also of these, of his districts and as severe
 
     def __post_init__(self) -> None:
         """Refuse what could never be delivered."""
@@ -73,10 +74,10 @@ class NoticeRecipient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def route(self) -> NoticeRoute:
-        """Of which alarms."""
+        """Of which alarms and incidents."""
         return NoticeRoute(
             frozenset(self.units), frozenset(self.districts), frozenset(self.kinds),
-            self.least_severity,
+            self.least_severity, self.incidents,
         )  # fmt: skip
 
 

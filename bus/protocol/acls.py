@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Operation(IntEnum):
@@ -45,3 +46,31 @@ class Permission(IntEnum):
 
     DENY = 2
     ALLOW = 3
+
+
+class AclBinding(NamedTuple):
+    """One ACL, in Kafka's numbers."""
+
+    resource: int
+    name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    @property
+    def text(self) -> str:
+        """For a person."""
+        permission = _word(Permission, self.permission)
+        operation = _word(Operation, self.operation)
+        pattern = "…" if self.pattern == Pattern.PREFIXED else ""
+        where = f"{_word(Resource, self.resource)} {self.name}{pattern}"
+        return f"{permission} {operation} {where}: {self.principal}, host {self.host}"
+
+
+def _word(kind: type[IntEnum], number: int) -> str:
+    try:
+        return kind(number).name
+    except ValueError:
+        return str(number)

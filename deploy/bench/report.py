@@ -246,6 +246,9 @@ ALARMS = (
            title="preview of a pattern over 7 days of 30 with 10 M records (SQLite)"),
     Figure(name="alarms-search", unit="ms", must=300, aim=50, compared=False, less_is_better=True,
            title="the same store: a search for *345, the first page, p99"),
+    Figure(name="alarms-search-near", unit="ms", must=300, aim=50, compared=False,
+           less_is_better=True,
+           title="the same store: a plate of which one character may differ, the first page, p99"),
     Figure(name="alarms-evidence", unit="s", must=2, aim=0.5, compared=False, less_is_better=True,
            title="evidence of 20 records with their pictures, asked of the console"),
 )  # fmt: skip

@@ -70,7 +70,7 @@ def _settle(
 ) -> None:  # fmt: skip
     one = waiting_under(ctx, rule_id)
     named = sha256 or _read_text(ctx, one, op)
-    who = _checked_account(ctx, account)
+    who = checked_approver(ctx, account)
     request_answer(ctx, WatchCommand(
         rule_id=rule_id, op=op, version=wall_clock.now_ms(), account=account, author=account,
         issuer=ISSUER, command_id=new_command_id(), reason=reason, text_sha256=named,
@@ -89,8 +89,8 @@ def _read_text(ctx: typer.Context, one: WaitingProposal, op: str) -> str:
     return text_sha256(one.proposal.text)
 
 
-def _checked_account(ctx: typer.Context, account: str) -> ConsolePrincipal:
-    """Ends the program for a wrong password, and for an account that may not."""
+def checked_approver(ctx: typer.Context, account: str) -> ConsolePrincipal:
+    """Asks for the password. Ends the program for a wrong one, and for an account that may not."""
     password = (
         getpass.getpass(f"password of {account}: ") if sys.stdin.isatty()
         else sys.stdin.readline().rstrip("\n")

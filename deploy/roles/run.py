@@ -207,6 +207,7 @@ def _console(settings: Settings) -> int:
             read_watch=partial(_watch_sign, settings),
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),
             policy=settings.policy,
+            alarms_a_minute=settings.notices.alarms_a_minute,
         )
     )
     return 0

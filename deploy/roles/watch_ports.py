@@ -21,7 +21,7 @@ from bus.contracts.topics import (
     REQUEST_TOPICS,
     STATE_ALARM,
 )
-from bus.notify.notifiers import notifiers
+from bus.notify.notifiers import incident_notifiers
 from deploy.open_stores import open_operations, open_records
 from deploy.roles.stages import stages_of
 from deploy.roles.table import STREAMS, console_endpoint, driver_name
@@ -102,7 +102,7 @@ def watch_ports(settings: Settings) -> WatchPorts:
     """Everything the watch needs of others."""
     folder = settings.site.data_path
     health = watch_settings(settings).health
-    configured = notifiers(settings.site, settings.notices)
+    configured = incident_notifiers(settings.site, settings.notices)
     return WatchPorts(
         notifiers=configured,
         plan=settings.notices.plan([one.name for one in configured], settings.site.tz),

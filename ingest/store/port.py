@@ -15,6 +15,7 @@ from bus.contracts.headers import RecordKind
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
 from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.times import minute_of
+from bus.domain.tolerant_search import SearchTolerance
 
 COMMON_STORED = RecordKind.VEHICLE.value
 """The stored kind of most records, whose newest are found by time alone, without an index of the
@@ -246,6 +247,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str = ""
     plate: str = ""  # `*`: any run of characters, `?`: one; see `bus.domain.plate_search`
+    # Of a whole plate; `~` in front of it asks for misreadings, too: `bus.domain.tolerant_search`
+    tolerance: SearchTolerance = ""
     checkpoint_id: str = ""
     district_id: str = ""
     camera_ip: str = ""

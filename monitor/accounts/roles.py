@@ -33,6 +33,7 @@ class ConsoleOperation(str, Enum):
     QUESTIONS_READ = "questions.read"  # who asked what, when and why
     REGISTER_WRITE = "register.write"
     BUS_READ = "bus.read"
+    BUS_WRITE = "bus.write"  # topics are created, grown and deleted
     SYSTEM_READ = "system.read"
     ACCOUNT_OWN = "account.own"  # see it, change one's own password
     ACCOUNTS_WRITE = "accounts.write"  # see and change everybody's
@@ -84,6 +85,7 @@ _ALLOWED: dict[ConsoleOperation, frozenset[AccountRole]] = {
     ConsoleOperation.QUESTIONS_READ: frozenset({ADMINISTRATOR}),
     ConsoleOperation.REGISTER_WRITE: frozenset({AccountRole.OPERATOR}),
     ConsoleOperation.BUS_READ: EVERYBODY,
+    ConsoleOperation.BUS_WRITE: frozenset({ADMINISTRATOR}),
     ConsoleOperation.SYSTEM_READ: EVERYBODY,
     ConsoleOperation.ACCOUNT_OWN: EVERYBODY,
     ConsoleOperation.ACCOUNTS_WRITE: frozenset({ADMINISTRATOR}),

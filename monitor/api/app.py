@@ -24,6 +24,7 @@ from bus.contracts.command_codes import (
 from bus.domain.command_error import CommandError
 from bus.domain.rule_check import RuleError
 from bus.domain.rule_preview import InvalidWindow
+from bus.errors import BusError, ErrorCode
 from bus.notify.acknowledgements import AcknowledgementsUnavailable
 from bus.runtime import tasks
 from bus.runtime.tasks import RequestFailureReporter
@@ -37,6 +38,7 @@ from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
 from monitor.api.list_changes import list_change_routes
+from monitor.api.list_proposals import list_proposal_routes
 from monitor.api.login import SessionEnded, login_routes
 from monitor.api.mirror import mirror_routes
 from monitor.api.operations import operation_routes
@@ -49,6 +51,7 @@ from monitor.api.proposals import proposal_routes
 from monitor.api.records import record_routes
 from monitor.api.sender_faults import sender_routes
 from monitor.api.services import ConsoleServices
+from monitor.api.topic_orders import topic_order_routes
 from monitor.cluster.bus_overview import BusUnavailable
 from monitor.http_client import prepare
 from monitor.live.command_sender import (
@@ -59,6 +62,9 @@ from monitor.live.command_sender import (
 from monitor.questions.question_log import QuestionsUnavailable
 
 NO_ANSWER = "No response returned."  # Starlette's words
+_STATUS_OF_BROKERS = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: 409, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+}  # fmt: skip
 
 
 def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) -> FastAPI:
@@ -80,6 +86,8 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         question_routes(services),
         plate_list_routes(services),
         list_change_routes(services),
+        list_proposal_routes(services),
+        topic_order_routes(services),
         evidence_routes(services),
         platform_routes(services),
         mirror_routes(services),
@@ -194,6 +202,7 @@ def _register_error_handlers(app: FastAPI) -> None:
     on(CommandUnanswered, 504)
     app.add_exception_handler(CommandRefused, _refused)
     on(QuestionsUnavailable, 503)
+    app.add_exception_handler(BusError, _refused_by_brokers)
     app.add_exception_handler(AlarmConflict, _taken)
     app.add_exception_handler(CommandError, _not_asked)
     on(AcknowledgementsUnavailable, 503)
@@ -238,6 +247,15 @@ async def _taken(_: Request, raised: Exception) -> Response:
         "changed_by": state.owner, "changed_at_ms": state.in_hand_since_ms,
     }  # fmt: skip
     return json_response(body, 409)
+
+
+async def _refused_by_brokers(_: Request, raised: Exception) -> Response:
+    """A request that may be right a moment later is 503, any other one 422."""
+    if not isinstance(raised, BusError):
+        raise raised
+    body = {"error": str(raised), "field": "", "code": raised.code.name.lower()}
+    usual = 503 if raised.retriable else 422
+    return json_response(body, _STATUS_OF_BROKERS.get(raised.code, usual))
 
 
 async def _not_asked(_: Request, raised: Exception) -> Response:

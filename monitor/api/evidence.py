@@ -18,7 +18,7 @@ from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow
 from monitor.api.alarm_life import state_of
 from monitor.api.asking import asking
-from monitor.api.parameters import ShortText, moment
+from monitor.api.parameters import ShortText, check_plate, moment
 from monitor.api.pool import QueryUnavailable
 from monitor.api.services import ConsoleServices
 from monitor.evidence.archive import MOST_RECORDS, EvidenceRequest, write_archive
@@ -98,6 +98,7 @@ def _add_records(router: APIRouter, services: ConsoleServices, exports: _Evidenc
     ) -> Response:
         if bool(record) == bool(plate):
             raise HTTPException(422, "give either a record or a plate")
+        check_plate(plate, "")
         question = Question(
             record_id=record,
             plate=plate,

@@ -1,4 +1,5 @@
-"""Lists of plates are put, changed and ended. Whatever is answered as accepted is in force.
+"""Lists of plates are put, changed and ended. Whatever is answered as accepted is in force; what is
+answered as proposed waits for an approval.
 
 In: a file as the body of a request, or a few lines. Out: what the site's decider said. Never: a
 file in memory, or one that stays; two imports at a time.
@@ -33,6 +34,8 @@ MAX_FILE_BYTES = 512 << 20
 MAX_CHANGE_BYTES = 256 * 1024
 TOO_LARGE = f"a change has at most {MAX_CHANGE_BYTES} bytes; more is an import"
 ISSUER = "console"
+WAITS = 202
+"""The status of what is proposed: nothing is in force yet."""
 Writer = Annotated[ConsolePrincipal, Depends(allow(ConsoleOperation.WATCH_WRITE))]
 
 
@@ -72,7 +75,9 @@ def list_change_routes(services: ConsoleServices) -> APIRouter:
             author=who.name, account=who.name, issuer=ISSUER, reason=said.reason, case=said.case,
             command_id=new_command_id(),
         )  # fmt: skip
-        return json_response(msgspec.to_builtins(await services.commands.send(command)), 201)
+        answer = await services.commands.send(command)
+        status = WAITS if answer.state == "proposed" else 201
+        return json_response(msgspec.to_builtins(answer), status)
 
     @router.delete("/lists/{list_id}")
     async def end(
@@ -118,7 +123,9 @@ def _add_import(router: APIRouter, services: ConsoleServices) -> None:
             found = await asyncio.to_thread(services.import_list, upload)
         if found.answer is not None and found.answer.state == "refused":
             raise CommandRefused(found.answer)
-        return json_response(msgspec.to_builtins(found), 200 if dry_run else 201)
+        is_waiting = found.answer is not None and found.answer.state == "proposed"
+        status = 200 if dry_run else WAITS if is_waiting else 201
+        return json_response(msgspec.to_builtins(found), status)
 
 
 @asynccontextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import Counter
 from typing import Annotated, Literal, TypedDict
 
 import msgspec
@@ -169,7 +168,7 @@ def _add_watch_list(router: APIRouter, services: ConsoleServices) -> None:
             page = live.rule_page(now_ms(), limit=limit, cursor=cursor)
         except ValueError as error:
             raise HTTPException(422, f"cursor: {error}") from error
-        hits = Counter(alarm.rule_id for alarm in live.alarms)
+        hits = live.hits()
         judged = await verdicts_by_rule(services)
         return json_response(
             {

@@ -15,6 +15,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
+from bus.domain.tolerant_search import SEARCH_TOLERANCES, NotOnePlate, tolerant_plate
 from monitor.api.views import KINDS, MAX_TEXT, SEVERITIES, STAGES, parse_time
 from monitor.questions.question import QuestionKind
 
@@ -51,9 +52,19 @@ StageName = Annotated[str, _one_of(STAGES)]
 WhoseDistricts = Annotated[str, _one_of(("", "mine"))]
 """`mine`: alarms that are shown to who asks first; empty: all that he sees."""
 SeverityName = Annotated[str, _one_of(SEVERITIES)]
+ToleranceName = Annotated[str, _one_of(SEARCH_TOLERANCES)]
+"""How far a reading may be from the plate; empty: not at all."""
 ShortText = Annotated[str, AfterValidator(_check_text)]
 """Empty: no restriction."""
 Cursor = Annotated[str, AfterValidator(_check_cursor)]
+
+
+def check_plate(plate: str, tolerance: str) -> None:
+    """A tolerance that the plate cannot have is a 422."""
+    try:
+        tolerant_plate(plate, tolerance)
+    except NotOnePlate as error:
+        raise HTTPException(422, str(error)) from error
 
 
 def moment(name: str, text: str, zone: ZoneInfo) -> int:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, cast
 from zoneinfo import ZoneInfo
 
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
+from bus.domain.tolerant_search import SearchTolerance
 from ingest.store.port import PageRequest, RecordReader, RecordRow
 from ingest.store.port import Query as Question
 from monitor.api.access import VIEW, json_response
 from monitor.api.asking import asking
 from monitor.api.export import EXPORT_PAGE, Export, add_exports
-from monitor.api.parameters import Cursor, KindName, ShortText, moment
+from monitor.api.parameters import (
+    Cursor,
+    KindName,
+    ShortText,
+    ToleranceName,
+    check_plate,
+    moment,
+)
 from monitor.api.services import ConsoleServices
 from monitor.api.views import record_detail, record_row, rejected_row
 from monitor.questions.question import Asker, PersonQuestion, QuestionKind, question_about
@@ -72,6 +80,7 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
     def question(
         kind: KindName = "",
         plate: ShortText = "",
+        tolerance: ToleranceName = "",
         checkpoint: ShortText = "",
         district: ShortText = "",
         camera: ShortText = "",
@@ -79,9 +88,11 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
         until: str = "",
         text: ShortText = "",
     ) -> Question:
+        check_plate(plate, tolerance)
         return Question(
             kind=kind,
             plate=plate,
+            tolerance=cast("SearchTolerance", tolerance),
             checkpoint_id=checkpoint,
             district_id=district,
             camera_ip=camera,

@@ -19,6 +19,7 @@ from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
 from bus.domain.visibility import Viewer
 from bus.notify.acknowledgements import Acknowledgements
+from bus.notify.notice_plan import ALARMS_A_MINUTE
 from bus.runtime.tasks import RequestFailures
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
@@ -38,6 +39,7 @@ from monitor.api.pool import ReaderPool
 from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
+from monitor.cluster.topic_orders import TopicOrders
 from monitor.cluster.traffic import metrics_urls
 from monitor.live.command_sender import CommandNotAcknowledged, CommandSender
 from monitor.live.live_hub import LiveHub
@@ -102,6 +104,7 @@ class ConsoleServices:
     kpis: KpiPoll
     latency_totals: LatencyTotals
     cluster: BusOverviewReader
+    topic_orders: TopicOrders
     poller: ClusterPoller
     commands: CommandSender
     read_picture: ReadPicture
@@ -156,6 +159,7 @@ def build_services(
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
+    alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
@@ -200,10 +204,12 @@ def build_services(
             now_ms,
             rows=console.live_rows,
             decoded_per_second=console.decoded_per_second,
+            alarms_a_minute=alarms_a_minute,
         ),
         kpis=KpiPoll(records, now_ms, lambda: midnight_ms(site)),
         latency_totals=LatencyTotals(),
         cluster=BusOverviewReader(bus, now_ms),
+        topic_orders=TopicOrders(bus),
         poller=ClusterPoller(bus, console.zookeeper, metrics_urls(console.brokers), now_ms),
         commands=CommandSender(bus, site.name),
         read_picture=read_picture,

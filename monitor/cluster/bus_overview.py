@@ -125,6 +125,10 @@ class BusOverviewReader:
                 self._last_at = time.monotonic()
             return self._last
 
+    def forget(self) -> None:
+        """Something was changed: the next question is asked anew."""
+        self._last = None
+
     def _query(self) -> BusOverview:
         if self._admin is None:
             self._admin = Admin(

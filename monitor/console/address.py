@@ -14,6 +14,7 @@ from typing import get_args
 from urllib.parse import parse_qsl, urlencode
 
 from bus.domain.matchable import MATCHABLE
+from bus.domain.tolerant_search import SEARCH_TOLERANCES
 from monitor.api.views import KINDS as KINDS
 from monitor.api.views import MAX_TEXT as MAX_TEXT
 from monitor.api.views import SEVERITIES as SEVERITIES
@@ -121,7 +122,9 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         AddressField("rule", is_text),
     ),
     "lists": (AddressField("list", is_text), AddressField("plate", is_text)),
-    "records": (one_of("kind", KINDS), *_SEARCH, RECORD),
+    "records": (
+        one_of("kind", KINDS), one_of("tolerance", SEARCH_TOLERANCES), *_SEARCH, RECORD,
+    ),
     "alarms": (
         one_of("severity", SEVERITIES),
         *_SEARCH,

@@ -6,6 +6,7 @@ from nicegui import ui
 
 from bus.contracts.alarm_states import AlarmOp
 from bus.domain.alarm_life import FALSE_REASONS, MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS, RESULTS
+from monitor.console.elements import named_dialog
 from monitor.i18n import Texts
 
 NEEDS: dict[AlarmOp, tuple[str, ...]] = {
@@ -22,7 +23,7 @@ async def ask_for(t: Texts, op: AlarmOp, accounts: list[str]) -> dict[str, str] 
     needed = NEEDS.get(op, ())
     if not needed:
         return {}
-    with ui.dialog() as dialog, ui.card().classes("dialog-card alarm-dialog"):
+    with named_dialog(t(f"alarm_op.{op}")) as dialog, ui.card().classes("dialog-card alarm-dialog"):
         with ui.element("h2"):
             ui.label(t(f"alarm_op.{op}"))
         fields = {name: _field(t, name, accounts) for name in needed}

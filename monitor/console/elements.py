@@ -126,6 +126,13 @@ def chip(text: str, kind: str) -> ui.label:
     return ui.label(text).classes(f"chip {kind}")
 
 
+def named_dialog(name: str) -> ui.dialog:
+    """A dialog that a screen reader announces by this name; its heading says the same."""
+    made = ui.dialog()
+    made.props["aria-label"] = name
+    return made
+
+
 def link(text: str, page: str, **values: str) -> None:
     """The way to another page of the console with these values in its address."""
     target = format_address(f"/{page}", FIELDS[page], values)

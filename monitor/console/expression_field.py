@@ -3,6 +3,8 @@ understood."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nicegui import ui
 
 from bus.contracts.commands import USUAL_KIND, MatchedKind, WatchCommand
@@ -23,8 +25,9 @@ MAX_LINES = 200  # of what was understood; a person reads no more
 class ExpressionField:
     """Reads what is typed and says at once what it means."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, on_change: Callable[[], None]) -> None:
         self._view, t = view, view.t
+        self._on_change = on_change
         self._kind: MatchedKind = USUAL_KIND
         self._field = (
             ui.textarea(t("watch.where"), placeholder=t("watch.where_hint"))
@@ -83,6 +86,7 @@ class ExpressionField:
         t = self._view.t
         self._about.clear()
         self._fault.show("")
+        self._on_change()
         try:
             tree = self.tree()
         except RuleError as error:

@@ -50,6 +50,8 @@ NEEDS = {
 }
 """What a page of the navigation needs that not everybody may; others are not led to it."""
 STATUS_SECONDS = 2.0
+PRIMARY = "#2b6cb0"
+"""Of buttons with a white word on them, which is read on either ground (5.4 to 1)."""
 # Groups of words that the browser needs.
 _WORDS = (
     "kind",
@@ -77,7 +79,7 @@ def _version(name: str) -> str:
 
 _CSS, *_SCRIPTS = (
     f"/assets/{name}?v={_version(name)}"
-    for name in ("theme.css", "console.js", "pictures.js", "alarms.js")
+    for name in ("theme.css", "console.js", "pictures.js", "alarms.js", "lists.js")
 )
 
 
@@ -160,6 +162,7 @@ def _head(view: View) -> None:
     t = view.t
     words = {group: t.group(group) for group in _WORDS} | {"value": t.values(), "key": key_words(t)}
     ui.dark_mode(view.dark)
+    ui.colors(primary=PRIMARY)
     scripts = "".join(f'<script src="{address}"></script>' for address in _SCRIPTS)
     ui.add_head_html(
         f'<link rel="stylesheet" href="{_CSS}">{scripts}'

@@ -66,6 +66,15 @@ def rule_fault_text(error: Exception, t: Texts, zone: ZoneInfo = UTC) -> str:
     return t("watch.fault_form" if is_form else "watch.fault_moment")
 
 
+def list_fault_text(code: str, t: Texts) -> str:
+    """Why a list is not as was asked, in the language of the page; a decider of a later version may
+    have other reasons."""
+    for key in (f"lists.fault_{code}", f"watch.fault_{code}"):
+        if key in t.table:
+            return t(key)
+    return t("lists.fault")
+
+
 def question_fault_text(error: Exception, t: Texts) -> str:
     """Why a question that names somebody is not answered, in the language of the page."""
     if isinstance(error, QueryUnavailable):

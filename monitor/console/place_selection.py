@@ -17,6 +17,7 @@ from bus.domain.expressions.tree import nodes_of
 from bus.domain.polygons import Corner, polygon_fault
 from bus.domain.registered_places import RegisteredPlaces
 from monitor.console.components.city_map import CityMap
+from monitor.console.elements import named_dialog
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice
 
@@ -35,7 +36,8 @@ class PlaceSelection:
         """With the places of the rule as it is written."""
         view, t = self._view, self._view.t
         register = view.services.register.read()
-        with ui.dialog() as self._dialog, ui.card().classes("dialog-card place-selection"):
+        self._dialog = named_dialog(t("places.title"))
+        with self._dialog, ui.card().classes("dialog-card place-selection"):
             with ui.element("h2"):
                 ui.label(t("places.title"))
             self._names(register)

@@ -16,8 +16,10 @@ from bus.contracts.register import Register
 from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import KEYS_AS_STORED, KEYS_OF_KIND
 from bus.domain.plates import left_out
+from bus.domain.times import MINUTE_MS
 from monitor.api.views import alarm_row, clock, live_record_row
 from monitor.i18n import Texts
+from monitor.live.alarm_digests import AlarmDigest
 from monitor.live.live_record import LiveRecord
 from monitor.models.device_clock import ClockEstimate, Jump
 from monitor.ports import ProcessStatus
@@ -65,6 +67,24 @@ def live_alarm(alarm: Alarm, register: Register, zone: ZoneInfo, t: Texts) -> Ro
         "place": row[place_field(t)],
         "reaction_ms": row["reaction_ms"],
         "picture": row["picture"],
+    }
+
+
+def live_digest(digest: AlarmDigest, zone: ZoneInfo, t: Texts) -> Row:
+    """The row of the live alarms that stands for the rest of a rule's in a minute; `asked` is what
+    the page of alarms is asked for to show all of that minute."""
+    moments = (digest.minute_ms, digest.minute_ms + MINUTE_MS)
+    from_, until = (clock(ms, zone)[:16] for ms in moments)
+    return {
+        "id": digest.digest_id,
+        "time": clock(digest.raised_at_ms, zone)[11:],
+        "severity": digest.severity,
+        "rule": digest.rule_name or digest.rule_id,
+        "plate": f"+ {digest.count:,}",
+        "place": t("live.digest", minute=from_[11:]),
+        "reaction_ms": None,
+        "picture": "",
+        "asked": {"rule": digest.rule_id, "from": from_, "until": until},
     }
 
 
@@ -302,6 +322,11 @@ def values_of(text: str, *, by_space: bool) -> list[str]:
     for separator in ("，", "、", ";", "；", "\n", *((" ", "\u3000") if by_space else ())):
         text = text.replace(separator, ",")
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+DEED: Row = {"deed": True}
+"""Context of a column whose cells are clicked to do something: on a telephone it stays beside the
+card (`console.js`)."""
 
 
 def column(t: Texts, key: str, field: str, **options: Any) -> Row:

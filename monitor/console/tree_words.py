@@ -58,7 +58,8 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
         return t("tree.place", kind=t.word("places", leaf.kind), names=" / ".join(leaf.names))
     if isinstance(leaf, InArea):
         return t("tree.area", count=len(leaf.corners), corners=corners_text(leaf.corners[:4]))
-    attribute = t.word("attribute", leaf.attribute)
+    is_feature = leaf.attribute == FEATURE  # no attribute that pages show
+    attribute = t("tree.feature") if is_feature else t.word("attribute", leaf.attribute)
     match leaf:
         case OneOf(values=values):
             words = dict.fromkeys(t.value(leaf.attribute, value) for value in values)

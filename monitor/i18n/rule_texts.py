@@ -10,6 +10,11 @@ ZH: dict[str, str] = {
     "resembles、on 名单、>、between、is present / absent、during mon-fri 22:00-06:00，"
     "以 and、or、not 和括号组合。",
     "watch.understood": "系统的理解",
+    "accepts.title": "例如，下列车牌也会命中",
+    "accepts.misread": "{text} 的误识：{examples}",
+    "accepts.like": "形如 {text}：{examples}",
+    "accepts.contains": "包含 {text}：{examples}",
+    "accepts.listed": "名单“{text}”按其自身容差判断；允许形近字符时，各组内视为相同：{examples}",
     "watch.at": "第 {column} 个字符：{fault}",
     "watch.unindexed": "此规则无法使用索引：每条记录都要逐一比对。"
     "建议加上车牌、车牌的一部分或某个取值。",
@@ -21,6 +26,7 @@ ZH: dict[str, str] = {
     "tree.contains": "{attribute} 包含 {text}",
     "tree.regex": "{attribute} 完全匹配正则表达式 {text}",
     "tree.resembles": "{attribute} 是 {text} 或其误读（代价不超过 {price}）",
+    "tree.feature": "人脸特征",
     "tree.face": "人脸与人脸库“{gallery}”中的一张相似",
     "tree.face_limit": "人脸与人脸库“{gallery}”中的一张相似（阈值 {threshold}）",
     "tree.listed": "{attribute} 在名单“{list}”中",
@@ -88,6 +94,12 @@ EN: dict[str, str] = {
     "resembles, on LIST, >, between, is present / absent, during mon-fri 22:00-06:00; joined by "
     "and, or, not, brackets.",
     "watch.understood": "What it means",
+    "accepts.title": "Plates that are met, too, for example",
+    "accepts.misread": "misreadings of {text}: {examples}",
+    "accepts.like": "like {text}: {examples}",
+    "accepts.contains": "containing {text}: {examples}",
+    "accepts.listed": "the list “{text}” is as tolerant as it says; where it tolerates look-alikes,"
+    " each of these groups is one character: {examples}",
     "watch.at": "character {column}: {fault}",
     "watch.unindexed": "No index serves this rule: every record is held against it. Add a plate, a "
     "part of one, or a value that is asked for.",
@@ -99,6 +111,7 @@ EN: dict[str, str] = {
     "tree.contains": "{attribute} contains {text}",
     "tree.regex": "the whole of {attribute} matches {text}",
     "tree.resembles": "{attribute} is {text} or a misreading of it (price at most {price})",
+    "tree.feature": "Face feature",
     "tree.face": "the face resembles one of the gallery “{gallery}”",
     "tree.face_limit": "the face resembles one of the gallery “{gallery}” (threshold {threshold})",
     "tree.listed": "{attribute} is on the list “{list}”",

@@ -6,6 +6,12 @@ from __future__ import annotations
 ZH: dict[str, str] = {
     "search.kind": "类型",
     "search.plate": "车牌（* 任意，? 一位）",
+    "search.tolerance": "容差",
+    "search.tolerance_exact": "完全一致",
+    "search.tolerance_distance 1": "允许一个字符之差",
+    "search.tolerance_misread": "含误识（~）",
+    "search.not_one_plate": "未检索：此容差需要一个完整车牌，省份在首位，"
+    "至少 6 个字母和数字，不含 * 和 ?。",
     "search.checkpoint": "卡口",
     "search.from": "起",
     "search.until": "止",
@@ -71,6 +77,12 @@ ZH: dict[str, str] = {
 EN: dict[str, str] = {
     "search.kind": "Kind",
     "search.plate": "Plate (* = anything, ? = one)",
+    "search.tolerance": "Tolerance",
+    "search.tolerance_exact": "exact",
+    "search.tolerance_distance 1": "one character may differ",
+    "search.tolerance_misread": "may be misread (~)",
+    "search.not_one_plate": "Nothing was searched: this tolerance needs one whole plate, its"
+    " province in front only, at least 6 letters and digits, no * and no ?.",
     "search.checkpoint": "Checkpoint",
     "search.from": "From",
     "search.until": "Until",

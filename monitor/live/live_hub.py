@@ -12,6 +12,7 @@ from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
 from bus.contracts.topics import CONTROL_MIRROR_TAILS
+from bus.notify.notice_plan import ALARMS_A_MINUTE
 from bus.settings import BusSettings
 from monitor.live.live_consumer import EVENTS, RECORDS, LiveBatch, LiveConsumer
 from monitor.live.live_state import Delta, LiveState
@@ -35,8 +36,9 @@ class LiveHub:
         *,
         rows: int,
         decoded_per_second: int,
+        alarms_a_minute: int = ALARMS_A_MINUTE,
     ) -> None:
-        self.live = LiveState(rows=rows)
+        self.live = LiveState(rows=rows, alarms_a_minute=alarms_a_minute)
         self.records, self.events = (
             LiveConsumer(bus, source, zone, self._on_batch, decoded_per_second=decoded_per_second)
             for source in (RECORDS, EVENTS)
@@ -116,8 +118,8 @@ class LiveHub:
             self._apply(live.on_beside_rules, beside)
         for part in batch.diverged_ranges:
             self._apply(live.diverged_ids.apply, part)
-        if batch.alarms or batch.alarm_states:
-            self._tick_soon()  # somebody waits for these
+        if live.is_awaited:
+            self._tick_soon()
         if batch.diverged_ranges and live.diverged_ids.not_held and not self._has_warned:
             self._has_warned = True
             log.warning("%s: too many records; rows are not all marked", CONTROL_MIRROR_TAILS)

@@ -17,6 +17,8 @@ from bus.contracts.proposals import BesideRules, EmergencyTarget
 from bus.contracts.topics import CONTROL_MIRROR_TAILS, STATE_WATCHLIST
 from bus.domain.kinds import TOPIC_OF_KIND
 from bus.domain.visibility import Viewer, may_see
+from bus.notify.notice_plan import ALARMS_A_MINUTE
+from monitor.live.alarm_digests import AlarmDigest, AlarmDigests
 from monitor.live.live_record import LiveRecord
 from monitor.live.proposal_table import ProposalTable
 from monitor.live.rule_table import RuleTable
@@ -56,24 +58,27 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
     rates: tuple[RatePoint, ...] = ()
     rules_changed: bool = False
     alarm_states: tuple[AlarmState, ...] = ()
+    digests: tuple[AlarmDigest, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Nothing to tell."""
-        events = self.alarms or self.incidents or self.alarm_states
+        events = self.alarms or self.incidents or self.alarm_states or self.digests
         return not (self.rows or events or self.rates or self.rules_changed)
 
 
 class LiveState:
     """One per console. Invariant: every ring is bounded; no alarm is shown twice while its id is
-    among the newest `MAX_KNOWN_ALARMS`."""
+    among the newest `MAX_KNOWN_ALARMS`; of a rule at most `alarms_a_minute` are rows, so that no
+    rule takes the place of all others, and the rest is in `digests`."""
 
-    def __init__(self, *, rows: int) -> None:
+    def __init__(self, *, rows: int, alarms_a_minute: int = ALARMS_A_MINUTE) -> None:
         self.rows: deque[LiveRecord] = deque(maxlen=rows)
         self.rates: deque[RatePoint] = deque(maxlen=RATE_SECONDS)
         self.rules = RuleTable()
         self.proposals = ProposalTable()
         self.diverged_ids = DivergedIds()
+        self.digests = AlarmDigests(alarms_a_minute)
         self._alarms: OrderedDict[str, Alarm] = OrderedDict()
         self._known_alarms: OrderedDict[str, None] = OrderedDict()
         self._incidents: OrderedDict[str, Incident] = OrderedDict()
@@ -87,6 +92,11 @@ class LiveState:
     def alarms(self) -> list[Alarm]:
         """Newest last."""
         return list(self._alarms.values())
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the next delta has something that somebody waits for."""
+        return bool(self._pending.alarms or self._pending.alarm_states)
 
     @property
     def incidents(self) -> list[Incident]:
@@ -128,8 +138,10 @@ class LiveState:
         self._known_alarms[alarm.alarm_id] = None
         while len(self._known_alarms) > MAX_KNOWN_ALARMS:
             self._known_alarms.popitem(last=False)
-        self._alarms[alarm.alarm_id] = alarm
         self._light(alarm)
+        if self.digests.on_alarm(alarm):
+            return True
+        self._alarms[alarm.alarm_id] = alarm
         self._pending.alarms.append(alarm)
         while len(self._alarms) > MAX_ALARMS:
             self._alarms.popitem(last=False)
@@ -214,6 +226,7 @@ class LiveState:
             rates=rates,
             rules_changed=fresh.rules_changed,
             alarm_states=tuple(fresh.alarm_states),
+            digests=self.digests.take_changed(),
         )
 
     def _close_second(self, now_ms: int) -> tuple[RatePoint, ...]:

@@ -7,12 +7,15 @@ the code for that).
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import DecidedRule
 from bus.contracts.proposals import WatchProposal
 from bus.domain.visibility import Viewer, may_see
+from monitor.live.alarm_digests import AlarmDigest
 from monitor.live.live_state import Delta, LiveState
 from monitor.live.rule_table import RulePage
 
@@ -28,6 +31,23 @@ class VisibleLive:
     def alarms(self) -> list[Alarm]:
         """Newest last."""
         return [one for one in self._live.alarms if self.sees(one)]
+
+    @property
+    def digests(self) -> list[AlarmDigest]:
+        """Of the alarms that are none of `alarms`; that with the newest alarm last."""
+        return [one for one in self._live.digests.newest if self._sees_digest(one)]
+
+    def alarms_since(self, raised_from_ms: int) -> int:
+        """Of those in memory, digests included."""
+        singles = sum(one.raised_at_ms >= raised_from_ms for one in self.alarms)
+        return singles + sum(one.count for one in self.digests if one.minute_ms >= raised_from_ms)
+
+    def hits(self) -> Counter[str]:
+        """The alarms in memory by rule, digests included."""
+        hits = Counter(one.rule_id for one in self.alarms)
+        for digest in self.digests:
+            hits[digest.rule_id] += digest.count
+        return hits
 
     def sees(self, alarm: Alarm) -> bool:
         """Whether he sees the alarm."""
@@ -75,7 +95,7 @@ class VisibleLive:
 
     def visible_delta(self, delta: Delta) -> Delta:
         """Of it what he sees."""
-        if not delta.alarms and not delta.alarm_states:
+        if not (delta.alarms or delta.alarm_states or delta.digests):
             return delta
         return msgspec.structs.replace(
             delta,
@@ -83,7 +103,11 @@ class VisibleLive:
             alarm_states=tuple(
                 one for one in delta.alarm_states if not self.is_known_hidden(one.alarm_id)
             ),
+            digests=tuple(filter(self._sees_digest, delta.digests)),
         )
+
+    def _sees_digest(self, digest: AlarmDigest) -> bool:
+        return may_see(self.viewer, digest.visible_to)
 
     def _sees_rule(self, rule: DecidedRule) -> bool:
         return may_see(self.viewer, rule.visible_to)

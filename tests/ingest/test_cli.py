@@ -76,6 +76,10 @@ def test_records_lists_newest_first_with_the_path_of_the_picture(data_dir: Path)
     [
         (["--kind", "person"], ["r0"]),
         (["--plate", "浙a*2"], ["r2"]),
+        (["--plate", "*a00*"], ["r2", "r1", "r0"]),
+        (["--plate", "浙A00002", "--tolerance", "distance 1"], ["r2", "r1", "r0"]),
+        (["--plate", "浙B00012", "--tolerance", "distance 1"], []),
+        (["--plate", "~浙AD0002"], ["r2"]),  # a D read as 0
         (["--from", "2017-08-24 13", "--until", "2017-08-24 13:30"], ["r1"]),
         (["--checkpoint", "c1", "--limit", "1"], ["r2"]),
         (["--camera", "10.9.9.9"], []),
@@ -84,6 +88,17 @@ def test_records_lists_newest_first_with_the_path_of_the_picture(data_dir: Path)
 def test_records_are_filtered(data_dir: Path, words: list[str], ids: list[str]):
     """By what an operator knows, times as short as one likes to type them."""
     assert [one["record_id"] for one in lines(run(data_dir, "records", "--json", *words))] == ids
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--plate", "*345", "--tolerance", "distance 1"], "a whole plate of at least 6"),
+    (["--plate", "浙A00002", "--tolerance", "distance 2"], "is not one of distance 1, misread"),
+])  # fmt: skip
+def test_a_tolerance_that_cannot_be_is_told(data_dir: Path, words: list[str], said: str) -> None:
+    """And nothing is listed."""
+    result = run(data_dir, "records", *words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("│", " ").split())
 
 
 def test_a_time_that_is_none_is_told(data_dir: Path):

@@ -34,6 +34,7 @@ class ConsoleProcess:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url, self.data_path, self.bootstrap = f"http://127.0.0.1:{port}", data_path, bootstrap
+        self.started_ms = started_ms
         self.log = data_path / "console.log"
         script = Path(__file__).parent / "console_process.py"
         words = [str(port), bootstrap, str(data_path), str(started_ms), mirror, "1" * has_policy]

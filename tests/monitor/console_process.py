@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
@@ -13,6 +14,7 @@ from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 from alarm.dispatch.reader import OperationsReader  # noqa: E402
 from alarm.lists.base_tables import tables_folder  # noqa: E402
 from alarm.lists.stored_list_reader import StoredListReader  # noqa: E402
+from alarm.lists.uploaded_list import import_uploaded  # noqa: E402
 from alarm.preview import preview_piece  # noqa: E402
 from bus.domain.policy import NO_POLICY, PolicySettings  # noqa: E402
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
@@ -44,6 +46,9 @@ asyncio.run(
         preview_rule=preview_piece,
         open_lists=lambda: StoredListReader(
             BusSettings(bootstrap_servers=bootstrap), tables_folder(SiteSettings(data_dir=data_dir))
+        ),
+        import_list=partial(
+            import_uploaded, SiteSettings(data_dir=data_dir), BusSettings(bootstrap_servers=bootstrap)
         ),
         read_processes=lambda: supervised(Path(data_dir)),
         policy=PolicySettings() if has_policy else NO_POLICY,

@@ -92,6 +92,14 @@ ROUTES: dict[str, list[RouteQuestion]] = {
     "GET /api/lists/{list_id}/lines": [ask("/api/lists/x/lines")],
     "POST /api/lists/{list_id}/lines": [ask("/api/lists/x/lines", {})],
     "POST /api/lists/{list_id}/import": [ask("/api/lists/x/import", {})],
+    "GET /api/list-proposals": [ask("/api/list-proposals")],
+    **{
+        f"POST /api/list-proposals/{op}": [ask(f"/api/list-proposals/{op}", {"list_id": "x"})]
+        for op in ("approve", "reject", "withdraw")
+    },
+    "POST /api/topics": [ask("/api/topics", {"name": "x", "partitions": 0})],
+    "PUT /api/topics/{name}/partitions": [ask("/api/topics/x/partitions", {"partitions": 0})],
+    "DELETE /api/topics/{name}": [ask("/api/topics/x", {"typed": "y"})],
     "DELETE /api/lists/{list_id}": [ask("/api/lists/x")],
     "GET /api/evidence/alarms/{alarm_id}": [ask(f"/api/evidence/alarms/{A}", status=GONE)],
     "GET /api/evidence/records": [ask(f"/api/evidence/records?plate={quote(PLATE)}", status=GONE)],

@@ -51,7 +51,7 @@ class AskedAuthorizer:
         """All copies of the broker's services hold this one authorizer."""
         dispatcher: Any = next(iter(broker.components.dispatchers.values()))
         authorizer: Any = dispatcher._services.authorizer
-        authorizer.authorize = self.authorize
+        authorizer.authorize = authorizer.allows = self.authorize
         authorizer.authorize_by_resource_type = self.authorize_by_resource_type
         authorizer.allowed_operations = lambda *_: 0  # describes permissions, and asks for none
 

@@ -13,13 +13,7 @@ from bus.client.admin import commands, queries, site_keys
 from bus.client.admin.config_resources import BROKER, TOPIC, ConfigChanges
 from bus.client.admin.group_offsets import commit_offsets
 from bus.client.admin.site_keys import SiteKeys
-from bus.client.model import (
-    AclBinding,
-    GroupOffsets,
-    StoredReplica,
-    TopicDescription,
-    TopicPartition,
-)
+from bus.client.model import GroupOffsets, StoredReplica, TopicDescription, TopicPartition
 from bus.client.wire.offset_requests import committed_offsets, offsets_of_groups
 from bus.client.wire.ports import Address
 from bus.client.wire.sync_client import SyncClient
@@ -27,10 +21,8 @@ from bus.contracts.site_confirmation import ConfirmedBy, SiteConfirmation
 from bus.contracts.site_epoch import SiteEpoch
 from bus.domain.site_epochs import Confirm, FormerPrimaryFence
 from bus.errors import BusError, ErrorCode
-from bus.protocol.acls import Resource
+from bus.protocol.acls import AclBinding, Resource
 from bus.protocol.apis import ApiKey
-from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
-from bus.protocol.generated.describe_acls import DescribeAclsRequest
 from bus.protocol.generated.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -38,8 +30,6 @@ from bus.protocol.generated.describe_configs import (
 from bus.protocol.generated.list_groups import ListGroupsRequest
 from bus.settings import BusSettings
 
-ANY = 1
-"""Of a filter of ACLs: all patterns, operations, permissions."""
 ALL_BROKERS = ""
 
 
@@ -200,30 +190,11 @@ class ClusterAdmin:
     def acls(self, resources: Iterable[Resource]) -> list[AclBinding]:
         """All of these kinds of resources. Raises BusError: SECURITY_DISABLED where there is no
         authorizer."""
-        found: list[AclBinding] = []
-        for resource in resources:
-            request = DescribeAclsRequest(
-                resource, None, ANY, principal_filter=None, host_filter=None, operation=ANY,
-                permission_type=ANY,
-            )  # fmt: skip
-            answer = self.client.request(ApiKey.DESCRIBE_ACLS, request)
-            queries.raise_for_error(answer.error_code, answer.error_message)
-            found += [
-                AclBinding(
-                    one.resource_type, one.resource_name, one.pattern_type, acl.principal,
-                    acl.host, acl.operation, acl.permission_type,
-                )
-                for one in answer.resources
-                for acl in one.acls
-            ]  # fmt: skip
-        return found
+        return [acl for resource in resources for acl in queries.acls(self.client, resource)]
 
     def create_acls(self, acls: Iterable[AclBinding]) -> None:
         """Raises BusError where one is refused."""
-        request = CreateAclsRequest([AclCreation(*each) for each in acls])
-        answer = self.client.request_controller(ApiKey.CREATE_ACLS, request)
-        for result in answer.results:
-            queries.raise_for_error(result.error_code, result.error_message)
+        commands.create_acls(self.client, acls)
 
     def groups(self, view: ClusterView) -> dict[str, tuple[int, GroupOffsets]]:
         """Every group with its coordinator and what it has committed."""

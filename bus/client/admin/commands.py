@@ -1,4 +1,4 @@
-"""Changes to a cluster: topics, moves, elections, configurations, voters.
+"""Changes to a cluster: topics, moves, elections, configurations, ACLs, voters.
 
 In: a `SyncClient`. Out: nothing, or a word per partition. Raises BusError with the cluster's
 own code and words. Never: a decision; what to change is said by the caller.
@@ -16,6 +16,7 @@ from bus.client.model import TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
+from bus.protocol.acls import AclBinding
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated import (
     add_raft_voter,
@@ -23,11 +24,13 @@ from bus.protocol.generated import (
     alter_replica_log_dirs,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
     elect_leaders,
     incremental_alter_configs,
     remove_raft_voter,
 )
+from bus.protocol.generated import create_acls as create_acls_api
 
 
 class ElectionType(IntEnum):
@@ -222,6 +225,27 @@ def alter_configs(
             answer = client.request_controller(ApiKey.INCREMENTAL_ALTER_CONFIGS, body)
         result = answer.responses[0]
         raise_for_error(result.error_code, result.error_message)
+
+
+def create_acls(client: SyncClient, acls: Iterable[AclBinding]) -> None:
+    """Raises BusError where one is refused."""
+    request = create_acls_api.CreateAclsRequest(
+        [create_acls_api.AclCreation(*each) for each in acls]
+    )
+    answer = client.request_controller(ApiKey.CREATE_ACLS, request)
+    for result in answer.results:
+        raise_for_error(result.error_code, result.error_message)
+
+
+def delete_acl(client: SyncClient, acl: AclBinding) -> bool:
+    """Whether there was this one. Raises BusError where it is refused."""
+    request = delete_acls.DeleteAclsRequest([delete_acls.DeleteAclsFilter(*acl)])
+    answer = client.request_controller(ApiKey.DELETE_ACLS, request)
+    [result] = answer.filter_results
+    raise_for_error(result.error_code, result.error_message)
+    for removed in result.matching_acls:
+        raise_for_error(removed.error_code, removed.error_message)
+    return bool(result.matching_acls)
 
 
 def add_voter(

@@ -1,4 +1,4 @@
-"""Questions to a cluster: brokers, topics, disks, the quorum, moves, configurations.
+"""Questions to a cluster: brokers, topics, disks, the quorum, moves, configurations, ACLs.
 
 In: a `SyncClient`. Out: views. Raises BusError with the cluster's own code and words.
 Never: a change.
@@ -25,8 +25,10 @@ from bus.client.model import (
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
 from bus.limits import CLIENT_REQUEST_TIMEOUT_MS
+from bus.protocol.acls import AclBinding
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated import (
+    describe_acls,
     describe_cluster,
     describe_configs,
     describe_log_dirs,
@@ -36,6 +38,8 @@ from bus.protocol.generated import (
     metadata,
 )
 
+ANY = 1
+"""Of a filter of ACLs: all kinds, patterns, operations, permissions."""
 METADATA_TOPIC = "__cluster_metadata"
 PAGE_PARTITIONS = 2000
 """Partitions asked at once, as Kafka's own tools do."""
@@ -254,6 +258,25 @@ def config_results(
         ]
         body = describe_configs.DescribeConfigsRequest(resources=resources)
         yield from client.request(ApiKey.DESCRIBE_CONFIGS, body).results
+
+
+def acls(client: SyncClient, resource: int = ANY) -> list[AclBinding]:
+    """All, or those of one kind of resource. Raises BusError: SECURITY_DISABLED where there is no
+    authorizer."""
+    request = describe_acls.DescribeAclsRequest(
+        resource, None, ANY, principal_filter=None, host_filter=None, operation=ANY,
+        permission_type=ANY,
+    )  # fmt: skip
+    answer = client.request(ApiKey.DESCRIBE_ACLS, request)
+    raise_for_error(answer.error_code, answer.error_message)
+    return [
+        AclBinding(
+            one.resource_type, one.resource_name, one.pattern_type, acl.principal, acl.host,
+            acl.operation, acl.permission_type,
+        )
+        for one in answer.resources
+        for acl in one.acls
+    ]  # fmt: skip
 
 
 def chunks(names: Iterable[str]) -> list[list[str]]:

@@ -66,7 +66,7 @@ def _resident() -> tuple[int, int]:
     return sizes["Rss"], sizes["Private_Clean"] + sizes["Private_Dirty"]
 
 
-def _told_to(work: Callable[[], object]) -> None:
+def _measured(work: Callable[[], object]) -> None:
     """In its own process: told to read, it says how much it has grown, and stays until its input
     ends."""
     before = _resident()
@@ -109,4 +109,4 @@ def _compare_faces(path: Path) -> Callable[[], object]:
 
 if __name__ == "__main__":
     _file = Path(sys.argv[1])
-    _told_to(_compare_faces(_file) if _file.suffix == ".faces" else _read_plates(_file))
+    _measured(_compare_faces(_file) if _file.suffix == ".faces" else _read_plates(_file))

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from bus.client.model import AclBinding
-from bus.protocol.acls import Operation, Pattern, Permission, Resource
+from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
 from dr_mirror.policy.topic_names import TopicNames
 
 MAX_LISTED = 20

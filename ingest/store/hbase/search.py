@@ -14,6 +14,7 @@ from bus.domain.kinds import KINDS
 from bus.domain.plate_search import asks_as_written, fits
 from bus.domain.plates import ANY_RUN, folded, plate_form
 from bus.domain.times import MINUTE_MS
+from bus.domain.tolerant_search import accepts, tolerant_plate
 from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.keys import BEHIND_ALL, Facet, newest_first, prefixes
 from ingest.store.hbase.plate_places import Place, places_asked
@@ -49,14 +50,15 @@ def tables_of(query: Query) -> tuple[str, ...]:
     classes = CLASSES
     if query.kind:
         classes = tuple(name for name in CLASSES if query.kind in KINDS[name].stored_as)
-    if query.plate and not asks_as_written(query.plate):
+    if query.plate and (_is_tolerant(query) or not asks_as_written(query.plate)):
         classes = tuple(name for name in classes if name in WITH_PLATE)
     return classes
 
 
 def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None) -> AccessPath:
     """The facet that restricts most; `checkpoints` are those where the query's camera was seen."""
-    by_plate = places_asked(query.plate) if query.plate else ()
+    is_one = bool(query.plate) and not _is_tolerant(query)
+    by_plate = places_asked(query.plate) if is_one else ()
     if by_plate:
         return AccessPath(by_plate)
     if query.checkpoint_id:
@@ -69,7 +71,7 @@ def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None)
 def is_covered_by_index(query: Query, path: AccessPath) -> bool:
     """Whether the index alone says how many match: no record need be read."""
     elsewhere = bool(query.checkpoint_id) and not path.leads_by(Facet.CHECKPOINT)
-    return not (query.text or elsewhere or (query.plate and _may_have_no_form(query.plate)))
+    return not (query.text or elsewhere or (query.plate and _may_have_no_form(query)))
 
 
 def may_match(query: Query, entry: IndexEntry) -> bool:
@@ -78,19 +80,31 @@ def may_match(query: Query, entry: IndexEntry) -> bool:
         query.kind in ("", entry.kind)
         and query.district_id in ("", entry.district_id)
         and query.camera_ip in ("", entry.camera_ip)
-        and (not query.plate or _may_be_plate(query.plate, entry))
+        and (not query.plate or _may_be_plate(query, entry))
     )
 
 
-def _may_be_plate(plate: str, entry: IndexEntry) -> bool:
+def _may_be_plate(query: Query, entry: IndexEntry) -> bool:
     form = entry.plate_form or plate_form(entry.plate_key)  # the key may be of an earlier version
-    return fits(plate, form) if form else _may_have_no_form(plate)
+    return _fits(query, form) if form else _may_have_no_form(query)
 
 
-def _may_have_no_form(plate: str) -> bool:
+def _may_have_no_form(query: Query) -> bool:
     """Whether rows whose entries tell nothing of a plate may be what was asked for: those found as
     they were written, and those that an earlier version took for masked."""
+    plate = query.plate
+    if _is_tolerant(query):
+        return False
     return asks_as_written(plate) or not (ANY_RUN in folded(plate) or former_key(plate))
+
+
+def _is_tolerant(query: Query) -> bool:
+    return tolerant_plate(query.plate, query.tolerance) is not None
+
+
+def _fits(query: Query, form: str) -> bool:
+    asked = tolerant_plate(query.plate, query.tolerance)
+    return fits(query.plate, form) if asked is None else accepts(asked, form)
 
 
 def ranges(path: AccessPath, from_ms: int = 0, until_ms: int = 0, cursor: str = "") -> list[Range]:
@@ -119,15 +133,15 @@ def matches(query: Query, row: RecordRow) -> bool:
         return False
     if query.captured_until_ms and row.captured_at_ms >= query.captured_until_ms:
         return False
-    if query.plate and not _plate_matches(query.plate, row):
+    if query.plate and not _plate_matches(query, row):
         return False
     return not query.text or query.text.encode() in row.body
 
 
-def _plate_matches(plate: str, row: RecordRow) -> bool:
-    if asks_as_written(plate):
-        return row.plate_number == plate
-    return fits(plate, plate_form(row.plate_number))
+def _plate_matches(query: Query, row: RecordRow) -> bool:
+    if not _is_tolerant(query) and asks_as_written(query.plate):
+        return row.plate_number == query.plate
+    return _fits(query, plate_form(row.plate_number))
 
 
 def whole_minutes(query: Query) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bus.domain.plate_search import asks_as_written
+from bus.domain.tolerant_search import tolerant_plate
 from ingest.store.port import COMMON_STORED, PageRequest, Query, RecordRow, cursor_numbers
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
@@ -17,7 +18,13 @@ from ingest.store.sqlite.facets import (
     FACET_PLATE,
     HOUR_MS,
 )
-from ingest.store.sqlite.plate_facets import fits_entry, fits_form, places
+from ingest.store.sqlite.plate_facets import (
+    fits_entry,
+    fits_form,
+    fits_tolerant_entry,
+    places,
+    tolerant_places,
+)
 
 MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by page
 # By one search for a part of a plate: 0.3 s to 0.8 s on a store of 1.5 million records, 2 s for a
@@ -84,7 +91,7 @@ def _lead(query: Query) -> Statement:
     if query.record_id:
         return _records("r.record_id = ?", query.record_id)
     if query.plate:
-        return _plates(query.plate)
+        return _plates(query)
     if query.checkpoint_id:
         return _facet(FACET_CHECKPOINT, "f.value = ?", query.checkpoint_id)
     if query.kind and query.kind != COMMON_STORED and not query.camera_ip:
@@ -108,11 +115,16 @@ def _facet(facet: int, condition: str, *values: object) -> Statement:
     )
 
 
-def _plates(plate: str) -> Statement:
-    if asks_as_written(plate):
-        return _records("r.plate_number = ?", plate)
-    where, values = places(plate)
-    fits, more = fits_entry(plate)
+def _plates(query: Query) -> Statement:
+    asked = tolerant_plate(query.plate, query.tolerance)
+    if asked is not None:
+        where, values = tolerant_places(asked)
+        fits, more = fits_tolerant_entry(query.plate, query.tolerance)
+    elif asks_as_written(query.plate):
+        return _records("r.plate_number = ?", query.plate)
+    else:
+        where, values = places(query.plate)
+        fits, more = fits_entry(query.plate)
     # CROSS JOIN: see `_facet`. A range per facet is what SQLite can search the index by.
     return Statement(
         f"hours h CROSS JOIN {where} p CROSS JOIN facets f ON f.hour = h.hour AND f.facet = p.facet"
@@ -136,13 +148,21 @@ def _restrict(statement: Statement, query: Query) -> None:
         if value:
             statement.add(f"r.{name} = ?", value)
     if query.record_id and query.plate:
-        if asks_as_written(query.plate):
-            statement.add("r.plate_number = ?", query.plate)
-        else:
-            condition, values = fits_form("plate_form(r.plate_number)", query.plate)
-            statement.add(condition, *values)
+        _restrict_plate(statement, query)
     if query.text:
         statement.add("instr(r.body, ?) > 0", query.text.encode())
+
+
+def _restrict_plate(statement: Statement, query: Query) -> None:
+    """Of a record that another index has found."""
+    if tolerant_plate(query.plate, query.tolerance) is not None:
+        condition = "tolerates(?, ?, plate_form(r.plate_number))"
+        statement.add(condition, query.plate, query.tolerance)
+    elif asks_as_written(query.plate):
+        statement.add("r.plate_number = ?", query.plate)
+    else:
+        condition, values = fits_form("plate_form(r.plate_number)", query.plate)
+        statement.add(condition, *values)
 
 
 def _page(statement: Statement, page: PageRequest) -> None:

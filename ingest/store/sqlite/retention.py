@@ -21,6 +21,7 @@ from ingest.store.sqlite.facets import (
     FACET_KIND,
     FACET_PARTLY_READ,
     FACET_PLATE,
+    FACET_PLATE_REVERSED,
     HOUR_MS,
 )
 
@@ -127,6 +128,7 @@ class SqliteRetention:
             facets.append((captured_at_ms, FACET_CHECKPOINT, checkpoint, *end))
             if plate:
                 facets.append((captured_at_ms, FACET_PLATE, plate, *end))
+                facets.append((captured_at_ms, FACET_PLATE_REVERSED, plate[::-1], *end))
             elif partly_read:
                 facets.append((captured_at_ms, FACET_PARTLY_READ, partly_read, *end))
             if kind != COMMON_STORED:

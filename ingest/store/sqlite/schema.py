@@ -16,9 +16,15 @@ import sqlite3
 
 from bus.domain.plates import partly_read_form, plate_form, plate_key
 from ingest.store.port import StoreError
-from ingest.store.sqlite.facets import FACET_PARTLY_READ, FACET_PLATE, HOUR_MS
+from ingest.store.sqlite.facets import (
+    FACET_PARTLY_READ,
+    FACET_PLATE,
+    FACET_PLATE_REVERSED,
+    HOUR_MS,
+)
+from ingest.store.sqlite.plate_facets import tolerates, tolerates_reversed
 
-VERSION = 8
+VERSION = 9
 
 ALL_SUMMED_MS, NONE_SUMMED_MS = -(1 << 62), 1 << 62
 """From which minute on cells are in the sums, if all of them are, or none."""
@@ -267,17 +273,31 @@ SELECT captured_at_ms / {HOUR_MS}, {FACET_PARTLY_READ}, form, captured_at_ms, id
 DROP TABLE changed;
 """
 
+# Plates from their end, so that `*345` and a plate read otherwise in its first half are found.
+_VERSION_9 = f"""
+INSERT INTO facets (hour, facet, value, captured_at_ms, id)
+SELECT hour, {FACET_PLATE_REVERSED}, reversed_text(value), captured_at_ms, id FROM facets
+    WHERE facet = {FACET_PLATE};
+"""
+
 # One script per version; a file of version n runs the scripts after the n-th.
 _MIGRATIONS = (
     _VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7,
-    _VERSION_8,
+    _VERSION_8, _VERSION_9,
 )  # fmt: skip
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """What the SQL of this store calls of the domain."""
-    for function in (plate_key, plate_form, partly_read_form):
+    for function in (plate_key, plate_form, partly_read_form, reversed_text):
         connection.create_function(function.__name__, 1, function, deterministic=True)
+    for asked in (tolerates, tolerates_reversed):
+        connection.create_function(asked.__name__, 3, asked, deterministic=True)
+
+
+def reversed_text(text: str) -> str:
+    """From its last character to its first."""
+    return text[::-1]
 
 
 def version_of(connection: sqlite3.Connection) -> int:

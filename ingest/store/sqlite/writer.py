@@ -42,6 +42,7 @@ from ingest.store.sqlite.facets import (
     FACET_KIND,
     FACET_PARTLY_READ,
     FACET_PLATE,
+    FACET_PLATE_REVERSED,
     HOUR_MS,
 )
 from ingest.store.sqlite.reader import SqliteReader
@@ -61,6 +62,10 @@ _INSERT_REJECTED = _insert("rejected", RejectedRow.__struct_fields__)
 _INSERT_FACETS = f"""
 INSERT INTO facets (hour, facet, value, captured_at_ms, id)
 SELECT captured_at_ms / {HOUR_MS}, {FACET_PLATE}, plate_key, captured_at_ms, id
+FROM records WHERE id > :before AND plate_key <> ''
+UNION ALL
+SELECT captured_at_ms / {HOUR_MS}, {FACET_PLATE_REVERSED}, reversed_text(plate_key),
+    captured_at_ms, id
 FROM records WHERE id > :before AND plate_key <> ''
 UNION ALL
 SELECT captured_at_ms / {HOUR_MS}, {FACET_PARTLY_READ}, partly_read_form(plate_number),

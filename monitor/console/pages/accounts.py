@@ -12,7 +12,7 @@ from monitor.accounts.errors import AccountError, AccountsUnavailable
 from monitor.accounts.roles import AccountRole, ConsoleOperation
 from monitor.api.account_changes import AccountChanges
 from monitor.api.views import clock
-from monitor.console.elements import facts, grid, panel, update_rows
+from monitor.console.elements import facts, grid, named_dialog, panel, update_rows
 from monitor.console.layout import View
 from monitor.console.notices import notify_fault
 from monitor.console.pages.account import roles_text
@@ -105,7 +105,7 @@ class AccountCard:
     def __init__(self, view: View, row: dict[str, Any], show: Callable[[], None]) -> None:
         self._view, self._show, self._name = view, show, str(row["name"])
         t = view.t
-        with ui.dialog() as self._dialog, ui.card().classes("dialog-card"):
+        with named_dialog(self._name) as self._dialog, ui.card().classes("dialog-card"):
             with ui.element("h2"):
                 ui.label(self._name)
             facts([(t("column.last_log_in"), _last(row, view)), (t("column.lock"), _lock(row, t))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from functools import partial
 
@@ -29,6 +30,7 @@ from monitor.console.rows import Row, column, district_names, place_field, sever
 
 STALE_SECONDS = 0.5  # between two looks for what has come
 POLLS = 3  # the bus says it before the store has it
+DIGEST_SECONDS = 5.0  # between two looks while so many come that screens get digests
 MOST_GROUPED = 500  # alarms that are grouped
 MORE = ("stage", "owner", "rule", "changed", "kind", "district", "districts")
 
@@ -171,6 +173,7 @@ class AlarmLists:
     def __init__(self, view: View, form: SearchForm, detail: DetailPanel) -> None:
         self._view, self._form, self._detail = view, form, detail
         self._polls_due = 0
+        self._has_digests, self._polled_s = False, 0.0
         t = view.t
         self._fault = FaultNotice()
         self._single = paged_grid(
@@ -246,8 +249,13 @@ class AlarmLists:
     def _on_update(self, update: Update) -> None:
         if update.delta.alarms or update.delta.alarm_states:
             self._polls_due = POLLS
+        self._has_digests = self._has_digests or bool(update.delta.digests)
 
     async def _refresh_stale(self) -> None:
+        now_s = time.monotonic()
+        if self._has_digests and now_s - self._polled_s >= DIGEST_SECONDS:
+            self._has_digests, self._polled_s = False, now_s
+            self._polls_due = max(self._polls_due, 1)
         if not self._polls_due:
             return
         self._polls_due -= 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
+from monitor.accounts.roles import ConsoleOperation
 from monitor.api.platform import backlogs, cleaners
 from monitor.cluster.bus_overview import BusOverview, BusUnavailable, GroupOverview, TopicOverview
 from monitor.cluster.cleaner_status import (
@@ -16,6 +18,7 @@ from monitor.console.elements import grid, panel, update_rows
 from monitor.console.layout import View
 from monitor.console.mirror_rows import duration
 from monitor.console.notices import FaultNotice
+from monitor.console.pages.topic_orders import NewTopicForm, TopicCard, may_change
 from monitor.console.rows import Row, column
 
 REFRESH_SECONDS = 5.0
@@ -38,6 +41,8 @@ class BusPage:
         with ui.element("div").classes("bar"):
             self._title = ui.label("").classes("soft")
             self._faults = FaultNotice()
+        if view.may(ConsoleOperation.BUS_WRITE):
+            NewTopicForm(view, self._show_again)
         with panel(t("bus.topics")) as bar:
             with bar:
                 ui.element("div").classes("grow")
@@ -45,6 +50,8 @@ class BusPage:
             self._topics = grid(
                 t, _topic_columns(view), label=t("bus.topics"), height="380px", rowData=[]
             )
+        if view.may(ConsoleOperation.BUS_WRITE):
+            self._topics.classes("pick").on("cellClicked", self._clicked, args=["data"])
         with ui.element("div").classes("two"):
             with panel(t("bus.backlog")):
                 self._backlog = grid(
@@ -75,6 +82,21 @@ class BusPage:
     async def _follow(self) -> None:
         self._internal.set_value(self._view.address["internal"] == "1")
         await self.show()
+
+    async def _show_again(self) -> None:
+        """What was changed a moment ago is in the next look at the brokers."""
+        self._view.services.cluster.forget()
+        await self.show()
+
+    async def _clicked(self, event: GenericEventArguments) -> None:
+        name = str(event.args["data"]["id"])
+        try:
+            snapshot = await self._view.services.cluster.overview()
+        except BusUnavailable:
+            return
+        found = [one for one in snapshot.topics if one.name == name]
+        if found and may_change(self._view):
+            TopicCard(self._view, found[0], self._show_again)
 
     async def show(self) -> None:
         """Ask and draw."""

@@ -71,7 +71,7 @@ class DetailPanel:
         self._view = view
         self._dialog = ui.dialog().props("position=right full-height")
         with self._dialog:
-            self._box = ui.element("div").classes("detail").props("role=dialog")
+            self._box = ui.element("div").classes("detail")
         self.life: AlarmLifecycle | None = None
         """Of the alarm that is open."""
         self._fill: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -120,6 +120,8 @@ class DetailPanel:
                 FaultNotice().show(self._view.t("detail.unavailable"), str(error))
 
     def _heading(self, title: str) -> None:
+        self._dialog.props["aria-label"] = title
+        self._dialog.update()
         with ui.element("div").classes("bar"):
             with ui.element("h2"):
                 ui.label(title)

@@ -12,11 +12,14 @@ from nicegui.events import GenericEventArguments
 
 from bus.domain.list_in_force import ListInForce
 from bus.runtime.wall_clock import now_ms
+from monitor.accounts.roles import ConsoleOperation
 from monitor.api.plate_lists import list_row
 from monitor.api.pool import QueryUnavailable
 from monitor.console.elements import chip, facts, grid, load_rows, paged_grid, panel, source
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice
+from monitor.console.pages.list_import import ListImportForm
+from monitor.console.pages.list_proposals import WaitingLists
 from monitor.console.rows import Row, column, severity_column
 from monitor.i18n import Texts
 
@@ -37,6 +40,7 @@ class ListsPage:
         t = view.t
         self._found: dict[str, ListInForce] = {}
         self._notice = FaultNotice()
+        self._waiting = WaitingLists(view, self._load_soon)
         with panel(t("lists.in_force")):
             self._about = ui.label(t("lists.open")).classes("soft small")
             self._lists = grid(
@@ -44,20 +48,28 @@ class ListsPage:
                 rowData=[], **{":getRowId": "p => p.data.list_id"},
             ).classes("pick")  # fmt: skip
         self._lists.on("cellClicked", self._clicked, args=["data"])
+        if view.may(ConsoleOperation.WATCH_WRITE):
+            ListImportForm(view, self._load_soon)
         self._open = ui.element("div").classes("rest")
         view.address.watch(("list", "plate"), self._show_lines)
         ui.timer(REFRESH_SECONDS, self._load)
         self._lines: ListLines | None = None
 
+    def _load_soon(self) -> None:
+        ui.timer(0.1, self._load, once=True)
+
     async def _load(self) -> None:
         view, t = self._view, self._view.t
         try:
-            found = await view.services.lists.run(lambda reader: reader.lists(now_ms()))
+            found, waiting = await view.services.lists.run(
+                lambda reader: (reader.lists(now_ms()), reader.proposals(now_ms()))
+            )
         except QueryUnavailable as error:
             self._notice.show(t("lists.unavailable"), str(error))
             return
         self._notice.show("")
         before, self._found = self._found, {one.record.list_id: one for one in found}
+        self._waiting.show(waiting, self._found)
         if before != self._found:
             rows = [self._row(one) for one in found]
             self._lists.run_grid_method("setGridOption", "rowData", rows)

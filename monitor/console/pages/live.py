@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 from nicegui import ui
+from nicegui.events import GenericEventArguments
 
 from bus.domain.kinds import KINDS
 from monitor.api.kpis import Kpis
 from monitor.api.services import midnight_ms
+from monitor.console.address import FIELDS, format_address
 from monitor.console.elements import grid, line_chart, panel
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
@@ -72,9 +74,8 @@ class Tiles:
         mean = sum(point.total for point in recent) / len(recent) if recent else None
         self._set("rate", "—" if mean is None else f"{mean:,.0f}" if mean >= 10 else f"{mean:.1f}")
         midnight = midnight_ms(self._view.services.site)
-        alarms = self._view.live.alarms
-        today = sum(1 for alarm in alarms if alarm.raised_at_ms >= midnight)
-        self._set("alarms", f"{today}+" if today >= MAX_ALARMS else str(today))
+        today = self._view.live.alarms_since(midnight)
+        self._set("alarms", f"{today:,}+" if today >= MAX_ALARMS else str(today))
         open_ones = len(live.open_incidents())
         self._set("incidents", str(open_ones), "warning" if open_ones else "good")
 
@@ -190,12 +191,23 @@ def _alarms(view: View, detail: DetailPanel) -> None:
         rows = view.feed.alarms_now(t.language, ALARM_ROWS)
         made = grid(t, columns, label=t("live.alarms"), rowData=rows)
         made.classes("pick").props("aria-live=polite")
-    made.on("cellClicked", lambda e: detail.open(alarm=e.args["data"]["id"]))
     if view.principal.districts:
         _districts_button(view, bar, made)
-    view.feed.subscribe(
-        lambda update: _prepend(made, update.alarms(t.language), ALARM_ROWS)
-    )
+
+    async def clicked(event: GenericEventArguments) -> None:
+        row = event.args["data"]
+        if asked := row.get("asked"):
+            asked = asked | {"districts": view.address["districts"]}
+            ui.navigate.to(format_address("/alarms", FIELDS["alarms"], asked))
+        else:
+            await detail.open(alarm=row["id"])
+
+    def push(update: Update) -> None:
+        _prepend(made, update.alarms(t.language), ALARM_ROWS)
+        _prepend(made, update.digests(t.language), ALARM_ROWS)
+
+    made.on("cellClicked", clicked)
+    view.feed.subscribe(push)
 
 
 def _districts_button(view: View, bar: ui.element, made: ui.aggrid) -> None:

@@ -132,11 +132,10 @@ class Targets:
     def _draw_list(self) -> None:
         self._list.clear()
         newest: dict[str, Alarm] = {}
-        counts: dict[str, int] = {}
+        counts = self._view.live.hits()
         for alarm in self._view.live.alarms:
             newest.pop(alarm.rule_id, None)
             newest[alarm.rule_id] = alarm
-            counts[alarm.rule_id] = counts.get(alarm.rule_id, 0) + 1
         with self._list:
             for alarm in list(reversed(newest.values()))[:MAX_TARGETS]:
                 self._target(alarm, counts[alarm.rule_id])

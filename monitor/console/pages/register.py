@@ -5,6 +5,7 @@ and applied by somebody who may.
 from __future__ import annotations
 
 from collections import Counter
+from html import escape
 from pathlib import PurePath
 from typing import Any
 
@@ -95,6 +96,10 @@ class PlaceTable:
         ]
 
 
+_INPUT = '<div style="display: none"><q-uploader-add-trigger /></div>'
+"""Of the field for a file: what a browser opens when one is to be chosen."""
+
+
 class RegisterImportForm:
     """A file, what it would change or what is wrong in it, and a button that applies it.
 
@@ -110,12 +115,16 @@ class RegisterImportForm:
             ui.label(t("register.how")).classes("soft small")
             with ui.element("div").classes("bar"):
                 self._upload = ui.upload(
-                    label=t("register.file"), auto_upload=True, max_files=None,
-                    max_file_size=MAX_FILE_BYTES, on_upload=self._uploaded,
-                    on_rejected=self._rejected,
+                    auto_upload=True, max_files=None, max_file_size=MAX_FILE_BYTES,
+                    on_upload=self._uploaded, on_rejected=self._rejected,
                 )  # fmt: skip
                 accepted = ",".join(f".{form}" for form in FORMATS)
                 self._upload.props(f'flat bordered accept="{accepted}"').classes("choose-file")
+                # The field's own button has no name, and the file input lies inside of it.
+                here = f'<div class="q-uploader__title">{escape(t("register.file"))}</div>'
+                self._upload.add_slot("header", here + _INPUT)
+                choose = ui.button(t("register.choose"), color=None).classes("header-button")
+                choose.on("click", js_handler=f"() => getElement({self._upload.id}).pickFiles()")
                 self._replace = ui.checkbox(t("register.replace"), on_change=self._try)
             self._tried = ui.element("div").style("display: grid; gap: 8px")
 

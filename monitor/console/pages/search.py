@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from functools import partial
+from typing import cast
 from urllib.parse import urlencode
 
 from nicegui import ui
 
+from bus.domain.fuzzy_plate import is_fuzzy
+from bus.domain.tolerant_search import (
+    SEARCH_TOLERANCES,
+    NotOnePlate,
+    SearchTolerance,
+    tolerant_plate,
+)
 from ingest.store.port import Query
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.records import about_records
@@ -33,7 +41,8 @@ def build_records(view: View) -> None:
     detail = DetailPanel(view)
     case = CaseField(view, lambda: search())
     with panel(classes="rest") as bar:
-        form = SearchForm(view, bar, "kind", {k: t(f"kind.{k}") for k in KINDS})
+        kinds = {k: t(f"kind.{k}") for k in KINDS}
+        form = SearchForm(view, bar, "kind", kinds, is_tolerant=True)
         offer = PlateOffer(view, partial(plates_of_records, view), form.choose_plate)
         made = paged_grid(
             t,
@@ -52,7 +61,8 @@ def build_records(view: View) -> None:
         count.set_text("")
         found = None if form.wrong else await _count(view, asked, case)
         count.set_text("" if found is None else t("search.count", count=f"{found:,}"))
-        await offer.show(asked.get("plate", ""), found)
+        is_exact = "tolerance" not in asked and not is_fuzzy(asked.get("plate", ""))
+        await offer.show(asked.get("plate", "") if is_exact else "", found)
 
     async def search() -> None:
         form.load(made, "/api/records")
@@ -66,7 +76,9 @@ async def _count(view: View, p: dict[str, str], case: CaseField) -> int | None:
     """None where the store is away: the notice on top says it already."""
     zone = view.services.site.tz
     question = Query(
-        kind=p.get("kind", ""), plate=p.get("plate", ""), checkpoint_id=p.get("checkpoint", ""),
+        kind=p.get("kind", ""), plate=p.get("plate", ""),
+        tolerance=cast("SearchTolerance", p.get("tolerance", "")),
+        checkpoint_id=p.get("checkpoint", ""),
         captured_from_ms=parse_time(p.get("from", ""), zone),
         captured_until_ms=parse_time(p.get("until", ""), zone),
     )  # fmt: skip
@@ -122,9 +134,12 @@ class SearchForm:
         choices: dict[str, str],
         more: tuple[str, ...] = (),
         as_asked: Callable[[dict[str, str]], dict[str, str]] = dict,
+        *,
+        is_tolerant: bool = False,
     ) -> None:
         """`more`: what is asked besides, by names of the address; its fields are somebody else's.
-        `as_asked` makes parameters of the API of what the address says."""
+        `as_asked` makes parameters of the API of what the address says. `is_tolerant`: a plate may
+        be asked for as it may have been read."""
         self._more, self._as_asked = more, as_asked
         t, self._address = view.t, view.address
         self._t = t
@@ -133,11 +148,16 @@ class SearchForm:
             c.checkpoint_id: c.name_en if english else c.name
             for c in view.services.register.read().checkpoints
         }
-        self._names = (choice, *_FIELDS)
+        self._names = (choice, *_FIELDS, *(("tolerance",) if is_tolerant else ()))
         self._search: Show = lambda: None
         with bar:
             kind = ui.select(choices, label=t(f"search.{choice}")).style("width: 110px")
             plate = ui.input(t("search.plate")).style("width: 170px")
+            tolerance = ui.select(
+                {one: t(f"search.tolerance_{one or 'exact'}") for one in SEARCH_TOLERANCES},
+                label=t("search.tolerance"),
+            ).style("width: 200px")
+            tolerance.set_visibility(is_tolerant)
             self._place = ui.select(
                 self._places, label=t("search.checkpoint"), with_input=True
             ).style("width: 190px")
@@ -146,7 +166,8 @@ class SearchForm:
             day_buttons(t, view.services.site.tz, self._choose_day)
             self.button = ui.button(t("search.go")).props("unelevated dense padding='6px 18px'")
             self._reset = ui.button(t("search.reset"), color=None).classes("header-button")
-        fields: tuple[ui.input | ui.select, ...] = (kind, plate, self._place, since, until)
+        fields: list[ui.input | ui.select] = [kind, plate, self._place, since, until]
+        fields += [tolerance] if is_tolerant else []
         self._fields = dict(zip(self._names, fields, strict=True))
         for field in fields:
             field.props("outlined dense")
@@ -157,8 +178,9 @@ class SearchForm:
 
     @property
     def wrong(self) -> bool:
-        """Whether something in the address cannot be read; then nothing is asked."""
-        return bool(self._address.wrong)
+        """Whether something in the address cannot be read, or the plate cannot have the tolerance;
+        then nothing is asked."""
+        return bool(self._address.wrong) or not self._is_plate_for_tolerance()
 
     def source(self, address: str) -> str:
         """The code of the grid's source of rows."""
@@ -213,6 +235,15 @@ class SearchForm:
         self._show()
         await finish(self._search())
 
+    def _is_plate_for_tolerance(self) -> bool:
+        if "tolerance" not in self._names:
+            return True
+        try:
+            tolerant_plate(self._address["plate"], self._address["tolerance"])
+        except NotOnePlate:
+            return False
+        return True
+
     def _show(self) -> None:
         """The address in the fields, what cannot be read there with an error beside it; a
         checkpoint that the register does not have by its id."""
@@ -224,5 +255,6 @@ class SearchForm:
             field.set_value(given(name))
             field.error = t("address.wrong", field=name) if name in wrong else None
         named = t("list.comma").join(t("address.wrong", field=name) for name in wrong)
-        self._notice.set_text(f"{t('address.nothing_shown')} {named}" if wrong else "")
-        self._notice.set_visibility(bool(wrong))
+        unread = f"{t('address.nothing_shown')} {named}"
+        self._notice.set_text(unread if wrong else t("search.not_one_plate"))
+        self._notice.set_visibility(self.wrong)

@@ -42,6 +42,8 @@ class SystemPage:
                 self._stores = ui.element("dl").classes("facts")
             with panel(t("system.answers")):
                 self._answers = ui.element("dl").classes("facts")
+                self._no_answers = ui.label(t("system.no_processes")).classes("soft")
+                self._no_answers.set_visibility(False)
         with panel(t("system.processes")) as bar:
             with bar:
                 self._unsupervised = ui.label(t("system.unsupervised")).classes("soft")
@@ -69,9 +71,8 @@ class SystemPage:
         _facts(self._stores, stores, t("system.well"))
         answers = [(str(p["name"]), str(p["fault"])) for p in pulses]
         _facts(self._answers, answers, t("system.well"))
-        if not answers:
-            with self._answers:
-                ui.label(t("system.no_processes")).classes("soft")
+        self._answers.set_visibility(bool(answers))
+        self._no_answers.set_visibility(not answers)
 
     async def _show_processes(self) -> None:
         services = self._view.services

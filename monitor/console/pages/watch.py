@@ -15,11 +15,18 @@ from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
 from bus.domain.rule_check import MAX_QUIET_S, RuleError
+from bus.domain.rule_values import PLATE
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
 from monitor.api.views import clock, parse_time
 from monitor.console.case_field import CaseField, asker
-from monitor.console.elements import paged_grid, panel, refresh_rows, source
+from monitor.console.elements import (
+    named_dialog,
+    paged_grid,
+    panel,
+    refresh_rows,
+    source,
+)
 from monitor.console.expression_field import ExpressionField
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
@@ -27,7 +34,8 @@ from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.place_selection import PlaceSelection
 from monitor.console.plate_links import reading_chip, rule_fault
-from monitor.console.rows import Row, column, rule_text, severity_column, values_of
+from monitor.console.rows import DEED, Row, column, rule_text, severity_column, values_of
+from monitor.console.rule_examples import RuleExamples
 from monitor.console.time_fields import moment_field
 from monitor.i18n.values import device_values
 from monitor.live.command_sender import (
@@ -81,7 +89,9 @@ class RuleForm:
                     t("watch.emergency_hours"), min=1, precision=0,
                     max=view.services.questions.policy.emergency_hours,
                 ).style("width: 150px")  # fmt: skip
-            self._where = ExpressionField(view)
+            self._where = ExpressionField(view, lambda: self._show_accepted())
+            self._accepted = RuleExamples(t)
+            self._plates.on_value_change(lambda: self._show_accepted())
             selection = PlaceSelection(view, self._where.add)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
@@ -183,6 +193,15 @@ class RuleForm:
         if not has_plate:
             self._plates.set_value("")
             self._add_feature()
+
+    def _show_accepted(self) -> None:
+        """Of what is typed, as far as it can be read."""
+        plates = values_of(self._plates.value or "", by_space=True)
+        typed = WatchCommand(
+            rule_id="", op="put", version=0, kind=self._kind.value,
+            match={PLATE: plates} if plates else {}, where=self._where.tree_or_none(),
+        )  # fmt: skip
+        self._accepted.show(tree_of(typed))
 
     def _match(self) -> dict[str, list[str]]:
         match: dict[str, list[str]] = {}
@@ -295,9 +314,10 @@ class RuleList:
         rule = view.live.rule(rule_id)
         if rule is None:
             return
-        with ui.dialog() as dialog, ui.card().classes("dialog-card"):
+        question = t("watch.remove_ask", name=rule.name)
+        with named_dialog(question) as dialog, ui.card().classes("dialog-card"):
             with ui.element("h2"):
-                ui.label(t("watch.remove_ask", name=rule.name))
+                ui.label(question)
             ui.label(rule_text(rule, t, view.services.site.zone)).classes("soft")
             with ui.element("div").classes("bar"):
                 ui.button(
@@ -354,14 +374,16 @@ def _columns(view: View) -> list[Row]:
     if view.may(ConsoleOperation.WATCH_WRITE):
         remove, narrow = json.dumps(t("watch.remove")), json.dumps(t("alarm.narrow"))
         columns.append({
-            "headerName": "", "colId": "narrow", "width": 84, "cellClass": "strong",
+            "headerName": t("alarm.narrow"), "colId": "narrow", "width": 96, "cellClass": "strong",
+            "context": DEED,
             ":valueGetter": f"params => params.data?.often_false ? {narrow} : ''",
         })  # fmt: skip
         columns.append(
             {
-                "headerName": "",
+                "headerName": t("watch.remove"),
                 "colId": "remove",
-                "width": 84,
+                "width": 96,
+                "context": DEED,
                 ":valueGetter": f"params => params.data ? {remove} : ''",
                 "cellClass": "bad",
             }

@@ -127,19 +127,20 @@ window.databus = (() => {
 
   const refresh = (grid) => getElement(grid)?.api?.refreshInfiniteCache();
 
-  /* New rows on top, old ones out; the grid keeps its scroll and selection. */
+  /* New rows on top, old ones out, known ones as they are now; the grid keeps its scroll and selection. */
   const prepend = (grid, rows, most) => {
     const api = getElement(grid)?.api;
     if (!api) return;
     const key = api.getGridOption("getRowId");
-    const fresh = rows.filter((row) => !api.getRowNode(key({ data: row })));
+    const known = (row) => api.getRowNode(key({ data: row }));
+    const fresh = rows.filter((row) => !known(row));
     const gone = [];
     const excess = api.getDisplayedRowCount() + fresh.length - most;
     for (let i = 0; i < excess; i++) {
       const node = api.getDisplayedRowAtIndex(api.getDisplayedRowCount() - 1 - i);
       if (node) gone.push(node.data);
     }
-    api.applyTransaction({ add: fresh, addIndex: 0, remove: gone });
+    api.applyTransaction({ add: fresh, addIndex: 0, update: rows.filter(known), remove: gone });
   };
   const update = (grid, rows) => {
     const api = getElement(grid)?.api;
@@ -185,12 +186,14 @@ window.databus = (() => {
     }
     return made("div", "card", ...pictures, pairs);
   };
-  /* A column without a heading is a deed and stays beside the card; the others are kept hidden, for their order. */
+  /* A column of deeds stays beside the card; the others are kept hidden, for their order. */
+  const isDeed = (column) => Boolean(column.context?.deed);
   const fit = (api) => {
     const wide = api.getColumnDefs().map((column) => ({ ...column, hide: false }));
-    const columns = wide.filter((column) => column.headerName);
+    const columns = wide.filter((column) => !isDeed(column));
+    const label = document.querySelector(`[grid-id="${api.getGridId()}"]`)?.closest(".nicegui-aggrid")?.getAttribute("aria-label");
     const only = {
-      colId: "card", headerName: "", flex: 1, minWidth: 200, cellClass: "card-cell", cellRenderer: card(columns),
+      colId: "card", headerName: label ?? "", flex: 1, minWidth: 200, cellClass: "card-cell", cellRenderer: card(columns),
       valueGetter: (params) => JSON.stringify(params.data), getQuickFilterText: () => "",
     };
     const lay = () => {
@@ -198,7 +201,7 @@ window.databus = (() => {
       const rowPx = narrow.matches ? cardHeight(columns) : ROW_PX;
       const element = document.querySelector(`[grid-id="${api.getGridId()}"]`)?.closest(".nicegui-aggrid");
       element?.style.setProperty("--row-height", rowPx + "px"); // `theme.css` leaves room for some rows
-      const hidden = wide.map((column) => ({ ...column, hide: Boolean(column.headerName) }));
+      const hidden = wide.map((column) => ({ ...column, hide: !isDeed(column) }));
       api.setGridOption("headerHeight", narrow.matches ? 0 : ROW_PX);
       api.setGridOption("rowHeight", rowPx);
       api.setGridOption("columnDefs", narrow.matches ? [only, ...hidden] : wide);

@@ -10,7 +10,7 @@ from bus.contracts.plate_lists import FaceLine, NamedChunk, base_key
 from bus.domain import list_check
 from bus.domain.feature_models import FeatureSettings
 from bus.domain.list_chunks import face_chunk_value
-from tests.alarm.decisions.test_list_machine import BASE, OTHER_BASE, ListWorld
+from tests.alarm.decisions.list_world import BASE, OTHER_BASE, ListWorld
 from tests.alarm.lists.made_galleries import feature, unit
 
 MODEL = FeatureSettings().table()["CITY-FACE-128/1"]

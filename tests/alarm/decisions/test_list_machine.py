@@ -9,103 +9,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alarm.decisions.answered_commands import AnsweredCommands
-from alarm.decisions.known_lists import KnownLists, ListState
-from alarm.decisions.list_machine import MAX_CHUNK_AGE_MS, TRANSITIONS, ListMachine
-from alarm.decisions.machine import Decided, decide
-from alarm.decisions.requests import CommandRequest, independent
-from bus.client.model import ConsumedRecord
+from alarm.decisions.list_machine import MAX_CHUNK_AGE_MS
+from alarm.decisions.list_states import ACTIONS, TRANSITIONS, ListState
+from alarm.decisions.machine import Decided
+from alarm.decisions.requests import independent
 from bus.contracts.command_codes import (
     CHUNK_MISSING,
     MANY_REMOVED,
+    NO_PROPOSAL,
     NO_SUCH_LIST,
     NOT_PRIMARY,
     STALE,
 )
 from bus.contracts.commands import CommandAnswer
 from bus.contracts.plate_lists import (
-    ListCommand,
     ListLine,
-    ListRecord,
     NamedChunk,
     base_key,
     named_keys,
 )
-from bus.contracts.topics import CONTROL_LISTS, EVENT_COMMAND, STATE_LISTS
 from bus.domain import list_check
 from bus.domain.list_chunks import base_chunks, read_chunk
+from tests.alarm.decisions.list_world import BASE, NOW_MS, OTHER_BASE, ListWorld, lines
 
-NOW_MS = 1_795_000_000_000
 OPS = ("put", "change", "remove")
-MACHINE = ListMachine()
-BASE, OTHER_BASE = "a" * 32, "b" * 32
-
-
-def lines(count: int, letter: str = "A") -> list[ListLine]:
-    return [ListLine(number + 1, f"浙{letter}{number:05d}") for number in range(count)]
-
-
-class ListWorld:
-    """Topics of lists and answers, and what is known of them."""
-
-    def __init__(self) -> None:
-        self.known, self.answered = KnownLists(), AnsweredCommands()
-        self.records: list[ConsumedRecord] = []
-        self.answers: list[ConsumedRecord] = []
-        self._asked = 0
-
-    def write(self, key: str, value: bytes | None, at_ms: int = NOW_MS) -> None:
-        self.records.append(
-            ConsumedRecord(STATE_LISTS, 0, len(self.records), at_ms, key.encode(), value, ())
-        )
-        self.known.apply(self.records[-1])
-
-    def base(self, count: int = 10, base: str = BASE, at_ms: int = NOW_MS) -> tuple[NamedChunk, ...]:
-        chunks = list(base_chunks(lines(count)))
-        for one in chunks:
-            self.write(base_key("l", base, one.named.number), one.value, at_ms)
-        return tuple(one.named for one in chunks)
-
-    def request(self, op: str, **fields: object) -> CommandRequest[ListCommand]:
-        self._asked += 1
-        usual: dict[str, object] = {"list_id": "l", "op": op, "command_id": f"c{self._asked}", "account": "li"}
-        if op == "put":
-            usual |= {"name": "n", "base": BASE, "seen_version": self.known.get("l").version
-                      if self.known.state_of("l") is ListState.IN_FORCE else 0}  # fmt: skip
-            usual["chunks"] = fields.pop("chunks", None) or self.base()
-        if op == "change":
-            usual["put_lines"] = (ListLine(0, "沪B12345"),)
-        command = msgspec.convert({**usual, **fields}, ListCommand)
-        value = msgspec.json.encode(command)
-        record = ConsumedRecord(CONTROL_LISTS, 0, self._asked, 1, b"l", value, ())
-        return MACHINE.decode(record, "t")
-
-    def decide(self, asked: CommandRequest[ListCommand], now_ms: int = NOW_MS, *, is_primary: bool = True) -> Decided:
-        return decide(MACHINE, asked, self.known, self.answered, now_ms, is_primary=is_primary)
-
-    def record(self, decision: Decided) -> None:
-        for key, value in decision.records:
-            self.write(key.decode(), value)
-
-    def answer(self, decision: Decided) -> None:
-        if decision.answer is not None:
-            value = msgspec.json.encode(decision.answer)
-            self.answers.append(ConsumedRecord(EVENT_COMMAND, 0, 0, 1, b"", value, ()))
-            self.answered.apply(self.answers[-1])
-
-    def carry_out(self, asked: CommandRequest[ListCommand], now_ms: int = NOW_MS) -> CommandAnswer:
-        decision = self.decide(asked, now_ms)
-        self.record(decision)
-        self.answer(decision)
-        assert decision.answer is not None
-        return decision.answer
-
-    def asked(self, op: str, now_ms: int = NOW_MS, **fields: object) -> CommandAnswer:
-        return self.carry_out(self.request(op, **fields), now_ms)
-
-    @property
-    def in_force(self) -> ListRecord:
-        return self.known.get("l")
+STATES = (ListState.ABSENT, ListState.IN_FORCE, ListState.ENDED)
+"""Of a site that asks for no approval."""
 
 
 def in_state(state: ListState) -> ListWorld:
@@ -114,12 +43,12 @@ def in_state(state: ListState) -> ListWorld:
         world.asked("put")
     if state is ListState.ENDED:
         world.asked("remove", NOW_MS + 1)
-    assert world.known.state_of("l") is state
+    assert world.known.state_of("l", NOW_MS) is state
     return world
 
 
 @pytest.mark.parametrize("op", OPS)
-@pytest.mark.parametrize("state", ListState)
+@pytest.mark.parametrize("state", STATES)
 def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: ListState, op: str) -> None:
     """The table is what happens: the next state, or a refusal that changes nothing."""
     world = in_state(state)
@@ -131,13 +60,13 @@ def test_every_state_has_an_answer_to_everything_that_can_be_asked(state: ListSt
         assert world.in_force == before
     else:
         assert (answer.state, answer.version, answer.key) == ("accepted", NOW_MS + 5, "l")
-        assert world.known.state_of("l") is following
+        assert world.known.state_of("l", NOW_MS) is following
         assert (world.in_force.version, world.in_force.decided_by) == (NOW_MS + 5, "li")
 
 
 def test_the_table_knows_every_state_and_every_action() -> None:
-    assert set(TRANSITIONS) == {(state, op) for state in ListState for op in OPS}
-    assert {one for one in TRANSITIONS.values() if isinstance(one, str)} == {NO_SUCH_LIST}
+    assert set(TRANSITIONS) == {(state, action) for state in ListState for action in ACTIONS}
+    assert {one for one in TRANSITIONS.values() if isinstance(one, str)} == {NO_SUCH_LIST, NO_PROPOSAL}
 
 
 def missing(world: ListWorld, chunks: tuple[NamedChunk, ...]) -> None:
@@ -281,7 +210,7 @@ def test_requests_that_make_lists_longer_are_decided_one_after_the_other() -> No
         world.request("put"), world.request("put", list_id="m"), world.request("remove", list_id="n"),
         world.request("remove", list_id="o"), world.request("remove"),
     ]  # fmt: skip
-    assert [len(group) for group in independent(asked, MACHINE.names)] == [1, 4]
+    assert [len(group) for group in independent(asked, world.machine.names)] == [1, 4]
 
 
 @given(st.lists(st.tuples(st.sampled_from(OPS), st.booleans()), max_size=8), st.data())

@@ -103,6 +103,24 @@ def test_a_change_is_in_force_when_it_is_approved_and_the_old_text_until_then() 
     assert (rule.reason, rule.case, rule.text_sha256) == ("stolen", "K-1", "")
 
 
+@pytest.mark.parametrize("op", ["remove", "put"])
+def test_what_was_approved_never_waits_again_though_its_end_was_lost(op: str) -> None:
+    """The decider died between the rule and the end of the proposal; the next decision names it on."""
+    world = in_state(RuleState.PROPOSED)
+    asked = world.request("approve", 9)
+    rule, _ = world.decide(asked).records
+    world.record(rule)
+    world = world.restarted()
+    world.carry_out(asked)
+    assert world.known.state("r", NOW_MS) is RuleState.IN_FORCE
+    fields = {"emergency_hours": 1, "rule_id": "r"} if op == "put" else {}
+    if op == "put":
+        world.ask("remove", 10)
+    answer = world.ask(op, 11, NOW_MS + 1, **fields)
+    assert answer.state == "accepted", answer
+    assert world.restarted().known.waiting("r") is None
+
+
 def test_an_approval_of_another_text_is_refused() -> None:
     """The proposer has changed it since the approver read it."""
     world = in_state(RuleState.PROPOSED)

@@ -13,9 +13,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from alarm.asked_answer import UNDECIDED_STATUS
-from alarm.lists.cli import mount
 from alarm.lists.reader import ListReader
 from bus.settings import BusSettings, SiteSettings
+from deploy.product.lists_cli import mount
 from tests.alarm.dispatch.dispatch_world import running_broker
 from tests.running_decider import running_decider
 

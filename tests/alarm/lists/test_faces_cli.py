@@ -12,11 +12,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from alarm.lists.cli import mount
 from alarm.lists.reader import ListReader
 from alarm.rules import attributes_of
 from bus.domain.feature_models import FeatureModelSettings, FeatureSettings
 from bus.settings import BusSettings, SiteSettings
+from deploy.product.lists_cli import mount
 from tests.alarm.dispatch.dispatch_world import running_broker
 from tests.alarm.lists.made_galleries import feature, text_of, unit
 from tests.running_decider import running_decider
@@ -180,3 +180,15 @@ def test_a_file_that_is_no_gallery_changes_nothing_and_says_why(
     refused = run("import-faces", str(path), "--list", "none", "--model", MODEL)
     assert (refused.exit_code, refused.stderr.startswith("nothing is imported: ")) == (1, True)
     assert text in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["photos", "P7.JPG"])
+def test_photos_are_refused_with_what_to_do_instead(run: Run, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if "." in name:
+        path.write_bytes(b"\xff\xd8\xff")
+    else:
+        path.mkdir()
+    refused = run("import-faces", str(path), "--list", "none", "--model", MODEL)
+    assert refused.exit_code == 1
+    assert "no plug-in that makes features of them is there" in refused.stderr

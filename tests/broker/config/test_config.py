@@ -105,16 +105,19 @@ def test_a_star_means_all_log_directories() -> None:
 def test_a_file_of_kafkas_may_have_keys_that_nobody_here_knows(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """They are kept, shown and warned of; what promises to deny access says that it does not.
+    """They are kept, shown and warned of; what promises security says that it does not keep it.
 
-    The broker did not start with `super.users` in its file.
+    The broker did not start with `super.users` in its file, which the authorizer reads.
     """
-    texts = {"super.users": "User:a", "my.plugin.key": "7", "num.partitions": "3"}
+    texts = {
+        "super.users": "User:a", "sasl.plugin.key": "x", "my.plugin.key": "7",
+        "num.partitions": "3",
+    }  # fmt: skip
     with caplog.at_level("WARNING", "broker.config"):
         config = BrokerConfig.from_mapping(texts)
     assert config["num.partitions"] == 3
     assert config.unknown_keys() == dict.fromkeys(
-        ("super.users", "my.plugin.key"), Source.STATIC_BROKER
+        ("super.users", "sasl.plugin.key", "my.plugin.key"), Source.STATIC_BROKER
     )
     security, plugin = (record.getMessage() for record in caplog.records)
     assert "promises security" in security

@@ -28,7 +28,6 @@ WRITTEN_AS_FLAG = {"cleanup.policy", "message.timestamp.type"}
 THREADS = {*own_configs.THREADS, own_configs.CLEANER_THREADS}
 LAGS = {"min.compaction.lag.ms", "max.compaction.lag.ms"}
 KEPT = {
-    "authorizer.class.name",
     SITE_EPOCH_KEY,
     SITE_CONFIRMATION_KEY,
     SITE_MEMBERS_KEY,
@@ -37,8 +36,8 @@ KEPT = {
     *LAGS,
     *(f"log.cleaner.{name}" for name in LAGS),
 }
-"""Those of two sites are read by their names in `bus.contracts`. The others are read, to accept rules of
-access at all, or to refuse a change Kafka would refuse; nothing else depends on them."""
+"""Those of two sites are read by their names in `bus.contracts`. The others are read to refuse
+a change Kafka would refuse; nothing else depends on them."""
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,12 @@ CASES = [
 class FrameSocket:
     """A client that speaks frames."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, source: str = "") -> None:
+        """`source`: the address it speaks from, where that matters."""
         host, _, port = bootstrap.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=10)
+        self.socket = socket.create_connection(
+            (host, int(port)), timeout=60, source_address=(source, 0) if source else None
+        )
 
     def send(self, key: int, version: int, request: object, correlation_id: int = 7) -> None:
         self.socket.sendall(b"".join(encode_request(key, version, correlation_id, "t", request)))

@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bus.contracts.alarms import Incident
 from bus.files.sqlite_transaction import immediate_transaction
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import NOTICES, NoticeTable
+
+INCIDENT = Incident(incident_id="i", kind="latency", state="open", opened_at_ms=1)
+"""What these notices are about, wherever it makes no difference."""
 
 
 class NoticeFile:
@@ -29,7 +33,7 @@ class NoticeFile:
 
     def add(self, subject: str, now_ms: int, severity: str = "warning", body: bytes = b"{}") -> None:
         with self.transaction() as db:
-            self.notices.add(db, subject, body, severity, now_ms)
+            self.notices.add(db, subject, body, severity, now_ms, INCIDENT)
 
     def due_at(self, now_ms: int) -> list[tuple[str, str]]:
         """(notifier, subject) of all that would be sent then."""

@@ -11,7 +11,7 @@ import pytest
 from bus.contracts.alarms import Incident
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notice_table import after_attempt
-from tests.bus.notify.notice_file import NoticeFile
+from tests.bus.notify.notice_file import INCIDENT, NoticeFile
 
 ZONE = ZoneInfo("Asia/Shanghai")
 MINUTE_MS = 60_000
@@ -35,8 +35,8 @@ def at(text: str) -> int:
 def test_quiet_hours_put_a_notice_off_to_their_end(span: str, raised: str, told: str) -> None:
     """By the site's clock; the log and other severities know none."""
     plan = NoticePlan(("log", "mail"), {"warning": span}, zone=ZONE)
-    assert plan.first_attempts("warning", at(raised)) == {"log": at(raised), "mail": at(told)}
-    assert plan.first_attempts("critical", at(raised)) == {"log": at(raised), "mail": at(raised)}
+    assert plan.first_attempts("warning", at(raised), INCIDENT) == {"log": at(raised), "mail": at(told)}
+    assert plan.first_attempts("critical", at(raised), INCIDENT) == {"log": at(raised), "mail": at(raised)}
 
 
 PLAN = NoticePlan(("log", "mail", "sms"), {}, frozenset({"sms"}), 15 * MINUTE_MS, ZONE)

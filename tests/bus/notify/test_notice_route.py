@@ -56,9 +56,22 @@ def test_each_recipient_is_told_what_its_route_takes(
     assert told == wanted
 
 
-def test_recipients_are_told_of_no_incident() -> None:
-    assert set(PLAN.first_attempts("critical", 5)) == {"log", "mail"}
-    assert set(PLAN.of_end("critical", 5, ())) == {"log", "mail"}
+def test_recipients_are_told_of_no_incident_unless_they_ask_for_them() -> None:
+    """And then of those of their districts, or of no place, as severe as they want; kinds of records and
+    units say nothing of incidents."""
+    plan = NoticePlan((*PLAN.notifiers, "ops.mail"), routes={
+        **PLAN.routes,
+        "ops.mail": NoticeRoute(
+            frozenset({"north"}), frozenset({"d1"}), frozenset({"face"}), "warning", incidents=True
+        ),
+    })  # fmt: skip
+    for severity, district in itertools.product(("info", "warning", "critical"), ("", "d1", "d2")):
+        one = Incident(
+            incident_id="i", kind="latency", state="open", opened_at_ms=5, severity=severity, district_id=district
+        )
+        wanted = {"log", "mail"} | ({"ops.mail"} if severity != "info" and district != "d2" else set())
+        assert set(plan.first_attempts(severity, 5, one)) == wanted
+        assert set(plan.of_end(one, 5, ())) == wanted
 
 
 def test_a_digest_stands_for_the_alarms_that_its_recipient_is_told_of(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import smtplib
+import sqlite3
 import stat
 import time
 from collections.abc import AsyncIterator
@@ -17,9 +18,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
-from bus.contracts.alarms import Alarm
+from alarm.dispatch.operations import BatchChanges, OperationsStore
+from bus.contracts.alarms import Alarm, Incident
+from bus.notify.delivery import NoticeDelivery
 from bus.notify.mail import MailServer
+from bus.notify.notice_metrics import NoticeMetrics
 from bus.notify.notice_text import NoticeText, notice_text
 from bus.notify.notifiers import (
     CommandNotifier,
@@ -28,12 +33,16 @@ from bus.notify.notifiers import (
     NotifierError,
     SmsNotifier,
     WebhookNotifier,
+    incident_notifiers,
     notifiers,
+    recipient_notifiers,
 )
-from bus.notify.settings import NoticeSettings
+from bus.notify.settings import NoticeRecipient, NoticeSettings
+from bus.runtime import wall_clock
 from bus.settings import SiteSettings
 
 SITE = SiteSettings()
+HOUR_MS = 3_600_000
 ALARM = Alarm(alarm_id='r:"1"&x={text}', rule_id="r", rule_name="被盗 \"A\" & B", severity="critical",
               record_id="1", kind="vehicle", checkpoint_id="c1", captured_at_ms=1_500_000_000_000,
               received_at_ms=1, raised_at_ms=1, plate_number="浙AWL999")  # fmt: skip
@@ -218,6 +227,48 @@ async def test_a_mail_reaches_its_recipients_and_a_retry_has_the_same_id(mailbox
     assert first["Subject"] == "[严重] 告警: 被盗 \"A\" & B 浙AWL999"
     assert "卡口: c1" in first.get_content()
     assert first["Message-ID"] == second["Message-ID"]
+
+
+async def test_a_recipient_who_asks_for_incidents_has_their_beginning_and_end_by_his_ways(
+    mailbox: Mailbox, hook: Hook, tmp_path: Path
+) -> None:
+    """As the dispatcher stores and sends them; another recipient has neither, and the watch, which tells of
+    its own incidents, has the same ways."""
+    settings = NoticeSettings(
+        alarm_log="-", mail_host="127.0.0.1", mail_port=mailbox.port, mail_security="none",
+        mail_from="bus@example.org",
+        recipients={
+            "ops": NoticeRecipient(mail_to=("ops@example.org",), webhook_url=hook.url, incidents=True),
+            "north": NoticeRecipient(mail_to=("north@example.org",)),
+        },
+    )  # fmt: skip
+    ways = recipient_notifiers(SITE, settings)
+    assert [one.name for one in incident_notifiers(SITE, settings)] == ["ops.mail", "ops.webhook"]
+    store = OperationsStore(tmp_path / "operations.db", settings.plan([one.name for one in ways], SITE.tz))
+    opened = Incident(incident_id="i", kind="latency", state="open", opened_at_ms=1_500_000_000_000)
+    running = [
+        asyncio.create_task(NoticeDelivery(
+            store.notices, one, HOUR_MS, sqlite3.Error, metrics=NoticeMetrics(CollectorRegistry())
+        ).run())
+        for one in ways
+    ]  # fmt: skip
+    try:
+        for count, incident in enumerate(
+            (opened, msgspec.structs.replace(opened, state="closed", closed_at_ms=1_500_000_060_000)), 1
+        ):
+            store.apply(BatchChanges(incidents=[incident], now_ms=wall_clock.now_ms()))
+            deadline = time.monotonic() + 60
+            while not (len(mailbox.got) == len(hook.got) == count):
+                assert time.monotonic() < deadline, f"{len(mailbox.got)} mails, {len(hook.got)} requests"
+                await asyncio.sleep(0.01)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+    assert [one.rcpt_tos for one in mailbox.got] == [["ops@example.org"]] * 2
+    assert [json.loads(body)["state"] for _, _, body in hook.got] == ["open", "closed"]
+    assert store.notices.due("north.mail", 1 << 60, 9) == []
+    store.close()
 
 
 async def test_a_mail_server_that_says_nothing_is_left_when_the_time_is_up() -> None:

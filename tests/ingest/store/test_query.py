@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from bus.domain.plates import folded, plate_key
+from bus.domain.plates import folded, plate_form, plate_key
+from bus.domain.tolerant_search import SearchTolerance, accepts, tolerant_plate
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, RecordStore, RejectedRow, StoreBatch
 
@@ -138,6 +139,35 @@ def test_every_plate_asked_for_gives_exactly_the_rows_of_a_plain_loop(
         if expected:
             one = Query(plate=asked, record_id=expected[0])
             assert [row.record_id for row in pages(store, one, 50)] == expected[:1], asked
+
+
+@pytest.mark.parametrize("tolerance", ["distance 1", "misread"])
+def test_a_plate_that_may_have_been_read_otherwise_gives_the_rows_of_a_plain_loop(
+    tolerance: SearchTolerance, url: str, store: RecordStore, rows: list[RecordRow]
+) -> None:
+    """Each record once, in pages, with other filters beside it; counted, and asked of one record."""
+    plates = ["浙A11111", "新AD1111", "浙A11112", "沪A22111", "浙AD11111", "浙B22227", "AB102CD"]
+    for plate in plates if url.startswith("sqlite") else plates[:1]:
+        asked = tolerant_plate(plate, tolerance)
+        assert asked
+        for query in (Query(plate=plate, tolerance=tolerance),
+                      Query(plate=plate, tolerance=tolerance, checkpoint_id="c1", captured_from_ms=HOUR)):  # fmt: skip
+            expected = sorted(
+                row.record_id for row in rows
+                if accepts(asked, plate_form(row.plate_number))
+                and query.checkpoint_id in ("", row.checkpoint_id)
+                and row.captured_at_ms >= (query.captured_from_ms or -9 * HOUR)
+            )  # fmt: skip
+            found = pages(store, query, 17)
+            assert [row.captured_at_ms for row in found] == sorted((row.captured_at_ms for row in found), reverse=True)
+            assert sorted(row.record_id for row in found) == expected, plate
+            assert store.count(query) == len(expected), plate
+        for row in rows[:3]:
+            one = Query(plate=plate, tolerance=tolerance, record_id=row.record_id)
+            assert store.count(one) == accepts(asked, plate_form(row.plate_number))
+    if tolerance == "misread":
+        marked, chosen = Query(plate="~浙A11111"), Query(plate="浙A11111", tolerance=tolerance)
+        assert pages(store, marked, 50) == pages(store, chosen, 50) != []
 
 
 def test_pages_stay_right_while_rows_arrive(

@@ -8,10 +8,11 @@ TABLE = {
     AccountRole.VIEWER: {ConsoleOperation.VIEW, ConsoleOperation.WATCH_READ, ConsoleOperation.BUS_READ, ConsoleOperation.SYSTEM_READ,
                          ConsoleOperation.ACCOUNT_OWN},
     AccountRole.OPERATOR: set(ConsoleOperation)
-    - {ConsoleOperation.ACCOUNTS_WRITE, ConsoleOperation.WATCH_APPROVE, ConsoleOperation.QUESTIONS_READ},
+    - {ConsoleOperation.ACCOUNTS_WRITE, ConsoleOperation.WATCH_APPROVE, ConsoleOperation.QUESTIONS_READ,
+       ConsoleOperation.BUS_WRITE},
     AccountRole.APPROVER: set(ConsoleOperation)
     - {ConsoleOperation.WATCH_WRITE, ConsoleOperation.REGISTER_WRITE, ConsoleOperation.ACCOUNTS_WRITE,
-       ConsoleOperation.QUESTIONS_READ},
+       ConsoleOperation.QUESTIONS_READ, ConsoleOperation.BUS_WRITE},
     AccountRole.OPERATIONS: set(ConsoleOperation)
     - {ConsoleOperation.WATCH_WRITE, ConsoleOperation.REGISTER_WRITE, ConsoleOperation.WATCH_APPROVE},
 }

@@ -15,13 +15,17 @@ import pytest
 from console_services import client_of, make_services, signed
 from console_traffic import make_topics
 
+from alarm.lists.base_tables import tables_folder
 from alarm.lists.lists_topic import read_lists
+from alarm.lists.stored_list_reader import StoredListReader
 from alarm.lists.uploaded_list import import_uploaded
+from bus.domain.policy import PolicySettings
 from bus.settings import BusSettings
 from deploy.servers.databus import RunningBroker
-from monitor.accounts.roles import EVERYBODY, ConsolePrincipal
+from monitor.accounts.roles import EVERYBODY, AccountRole, ConsolePrincipal
 from monitor.api import list_changes
 from monitor.api.app import create_api
+from monitor.api.pool import ReaderPool
 from monitor.api.services import ConsoleServices
 from tests.running_decider import running_decider
 
@@ -38,7 +42,8 @@ def bus(broker: RunningBroker) -> BusSettings:
 @pytest.fixture
 def on_bus(bus: BusSettings, data_path: Path, filled: tuple[Path, int]) -> ConsoleServices:
     made = make_services(data_path, filled[1], bus.bootstrap_servers)
-    return replace(made, import_list=partial(import_uploaded, made.site, bus))
+    pool = ReaderPool("lists", lambda: StoredListReader(bus, tables_folder(made.site)), threads=1)
+    return replace(made, import_list=partial(import_uploaded, made.site, bus), lists=pool)
 
 
 @pytest.fixture
@@ -53,6 +58,12 @@ async def client(on_bus: ConsoleServices) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 def decided(bus: BusSettings) -> Iterator[None]:
     with running_decider(bus.bootstrap_servers):
+        yield
+
+
+@pytest.fixture
+def approved(bus: BusSettings) -> Iterator[None]:
+    with running_decider(bus.bootstrap_servers, PolicySettings(list_sources={"daily": "GUEST"})):
         yield
 
 
@@ -119,3 +130,38 @@ async def test_a_file_that_is_too_large_is_refused_while_it_comes(
     monkeypatch.setattr(list_changes, "MAX_FILE_BYTES", 100)
     assert (await client.post("/api/lists/x/import", content=FILE)).status_code == 413
     assert list(on_bus.site.data_path.glob("list-*")) == []
+
+
+async def test_an_import_and_a_change_wait_for_another_account_where_the_site_asks_for_it(
+    client: httpx.AsyncClient, bus: BusSettings, approved: None, on_bus: ConsoleServices
+) -> None:
+    """But for what the list's registered source imports."""
+    roles = frozenset({AccountRole.APPROVER})
+    sid = on_bus.sessions.open(ConsolePrincipal(name="zhao", roles=roles), guest=True)
+    source = await client.post("/api/lists/daily/import", content=FILE)
+    assert (source.status_code, len(plates(bus, "daily"))) == (201, 10), source.text
+    assert (await client.post("/api/lists/waits/import", content=FILE)).json()["code"] == "no_reason"
+    put = await client.post("/api/lists/waits/import?reason=weekly", content=FILE)
+    assert (put.status_code, put.json()["answer"]["state"], plates(bus, "waits")) == (202, "proposed", [])
+    [row] = (await client.get("/api/list-proposals")).json()["rows"]
+    assert (row["list_id"], row["lines"], row["in_force"], row["proposed_by"]) == ("waits", 10, None, "guest")
+    said = {name: row[name] for name in ("list_id", "text_sha256", "seen_version")} | {"reason": "checked"}
+    own = await client.post("/api/list-proposals/approve", json=said)
+    assert (own.status_code, own.json()["code"]) == (422, "own_proposal")
+    async with client_of(create_api(on_bus)) as approver:
+        approver.cookies.set("databus_console", signed({"sid": sid}, on_bus.secret))
+        assert (await approver.post("/api/lists/waits/import", content=FILE)).status_code == 403
+        wrong = await approver.post("/api/list-proposals/approve", json={**said, "text_sha256": "0" * 64})
+        assert (wrong.status_code, wrong.json()["code"]) == (422, "other_text"), wrong.text
+        done = await approver.post("/api/list-proposals/approve", json=said)
+        assert (done.status_code, done.json()["verdict"]) == (200, "approve"), done.text
+        assert len(plates(bus, "waits")) == 10
+        change = {"put": [{"plate": "沪B12345"}], "reason": "new"}
+        assert (await client.post("/api/lists/waits/lines", json=change)).status_code == 202
+        [row] = (await client.get("/api/list-proposals")).json()["rows"]
+        assert (row["op"], row["put"], row["in_force"]["lines"]) == ("change", ["沪B12345"], 10)
+        no = {"list_id": "waits", "text_sha256": row["text_sha256"], "reason": "no such car"}
+        assert (await approver.post("/api/list-proposals/reject", json=no)).status_code == 200
+    assert (await client.post("/api/list-proposals/withdraw", json={"list_id": "waits"})).status_code == 404
+    assert (await client.get("/api/list-proposals")).json()["rows"] == []
+    assert len(plates(bus, "waits")) == 10

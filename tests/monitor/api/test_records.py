@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from bus.contracts.diverged_ranges import DivergedRange
+from bus.domain.look_alikes import is_near
 from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch
 from monitor.api.services import ConsoleServices
@@ -51,6 +52,32 @@ async def test_a_search_by_kind_plate_and_checkpoint_finds_what_a_scan_finds(as_
         found = await all_pages(client, "/api/records", **wanted)
         assert found
         assert found == [r for r in rows if matches(r)]
+
+
+async def test_a_plate_is_found_as_it_may_have_been_read_and_only_a_whole_one_is(as_role: Any) -> None:
+    """The page, the count and the table answer the same; a pattern has no distance, in words."""
+    client = as_role()
+    rows = await all_pages(client, "/api/records")
+    plate = next(r["plate_number"] for r in rows if len(r["plate_number"]) == 7)
+    near = f"{plate[:-1]}{'X' if plate[-1] != 'X' else 'Y'}"
+    asked = {"plate": near, "tolerance": "distance 1"}
+    found = await all_pages(client, "/api/records", **asked)
+    assert found == [r for r in rows if is_near(near, r["plate_number"])] != []
+    assert (await client.get("/api/records/count", params=asked)).json() == {"count": len(found)}
+    table = (await client.get("/api/records.jsonl", params=asked)).text.splitlines()
+    assert [msgspec.json.decode(line)["record_id"] for line in table] == [r["record_id"] for r in found]
+    assert not await all_pages(client, "/api/records", plate=near)
+    misread = await all_pages(client, "/api/records", plate=plate, tolerance="misread")
+    assert misread == await all_pages(client, "/api/records", plate=f"~{plate}")
+    assert plate in {r["plate_number"] for r in misread}
+    for address, params in (
+        ("/api/records", {"plate": "*345", "tolerance": "misread"}), ("/api/records", {"plate": "~浙A1"}),
+        ("/api/records", {"tolerance": "distance 1"}), ("/api/evidence/records", {"plate": "~浙A1"}),
+    ):  # fmt: skip
+        refused = await client.get(address, params=params)
+        assert refused.status_code == 422
+        assert "a whole plate of at least 6 letters and digits" in refused.text
+    assert (await client.get("/api/records?plate=浙A12345&tolerance=2")).status_code == 422
 
 
 async def test_times_are_the_sites_and_bad_ones_are_told(as_role: Any) -> None:

@@ -240,7 +240,9 @@ def test_a_file_changes_the_register_after_it_was_tried(
     head = "kind,id,name,name_en,district,latitude,longitude,checkpoint,device_kind,server,line\n"
     bad = head + "device,10.9.9.9,,,,,,nowhere,vehicle,,\n"
     files = page.locator("input[type=file]")
-    files.set_input_files({"name": "places.csv", "mimeType": "text/csv", "buffer": bad.encode()})
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="选择文件").click()
+    chooser.value.set_files({"name": "places.csv", "mimeType": "text/csv", "buffer": bad.encode()})
     page.wait_for_selector("text=没有卡口“nowhere”")
     assert page.get_by_role("button", name="应用", exact=True).count() == 0
     shoot(page, console, "register-fault")

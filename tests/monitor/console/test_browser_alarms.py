@@ -11,12 +11,14 @@ from console_city import alarms, face_alarm, fill_store, incidents
 from console_traffic import make_topics, producer, send_events
 from playwright.sync_api import Page, expect
 
+from bus.notify.notice_plan import ALARMS_A_MINUTE
 from deploy.servers.databus import RunningBroker
 from monitor.accounts.one_time_links import issue_one_time_link
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
 from tests.running_dispatcher import running_dispatcher
 
+WAIT_MS = 60_000
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
@@ -28,7 +30,10 @@ def console(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     make_topics(broker.bootstrap)
     told = [face_alarm(started_ms), *alarms(started_ms)]
     send_events(producer(broker.bootstrap), told, incidents(started_ms))
-    AccountStore(path).add("wang", "only looking", [AccountRole.VIEWER])
+    accounts = AccountStore(path)
+    accounts.add("wang", "only looking", [AccountRole.VIEWER])
+    accounts.add("yu", "my own district", [AccountRole.OPERATOR])
+    accounts.set_unit("yu", "", ["d0"])
     with running_dispatcher(broker.bootstrap, path, alarms=31):
         made = ConsoleProcess(path, broker.bootstrap, started_ms)
         yield made
@@ -176,3 +181,88 @@ def test_sound_and_desktop_notice_are_off_until_somebody_turns_them_on(
     )  # fmt: skip
     page.wait_for_function("() => window.shown.length === 1")
     assert "浙AWL999" in page.evaluate("() => window.shown[0]")
+
+
+# What of the open panel's buttons and links a person does not see whole, or cannot reach by scrolling it down.
+CUT_OFF = """
+() => {
+  const panel = document.querySelector('.q-dialog .detail'), box = panel.getBoundingClientRect(), faults = [];
+  if (box.right > innerWidth + 1 || box.left < -1) faults.push(`panel: ${box.left} to ${box.right} of ${innerWidth}`);
+  if (panel.scrollWidth > panel.clientWidth) faults.push(`panel is ${panel.scrollWidth} wide, shows ${panel.clientWidth}`);
+  for (const one of panel.querySelectorAll('button, a')) {
+    const own = one.getBoundingClientRect();
+    if (!own.width) continue;
+    if (own.right > box.left + panel.clientWidth + 1 || own.left < box.left) faults.push(`${one.innerText}: beside the panel`);
+    if (one.scrollWidth > one.clientWidth + 1) faults.push(`${one.innerText}: cut off`);
+  }
+  for (const line of panel.querySelectorAll('.bar'))
+    if (line.scrollHeight > line.clientHeight + 1) faults.push(`a line of ${line.scrollHeight} px is pressed to ${line.clientHeight}`);
+  panel.scrollTop = panel.scrollHeight;
+  if (box.top > 1 || box.bottom < innerHeight - 1) faults.push(`panel: from ${box.top} to ${box.bottom} of ${innerHeight}`);
+  const last = panel.lastElementChild.getBoundingClientRect();
+  if (last.bottom > innerHeight + 1) faults.push(`its end lies at ${last.bottom} of ${innerHeight}`);
+  return faults;
+}
+"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1440, 500), (1920, 1080), (390, 844)])
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_no_button_of_an_open_alarm_is_cut_off(
+    console: ConsoleProcess, open_page: OpenPage, language: str, width: int, height: int
+) -> None:
+    """What broke: where the panel was longer than the screen, lines of buttons were pressed to one."""
+    page = open_page(width=width)
+    page.set_viewport_size({"width": width, "height": height})
+    page.request.post(f"{console.url}/auth/preferences", form={"language": language}, max_redirects=0)
+    for number, alarm in enumerate(alarms(now_ms())[:2]):
+        page.goto(f"{console.url}/alarms?alarm={alarm.alarm_id}")
+        page.locator(".detail .alarm-ops button").first.wait_for()
+        page.locator(".detail a[download]").wait_for()
+        page.wait_for_function(
+            "() => !document.getAnimations().some(one => one.playState === 'running' && one.effect.getTiming().iterations === 1)"
+        )
+        shoot(page, console, f"alarm-{language}-{width}x{height}-{number}")
+        assert page.evaluate(CUT_OFF) == []
+        shoot(page, console, f"alarm-{language}-{width}x{height}-{number}-end")
+
+
+def test_a_street_of_hits_of_one_rule_is_one_row_that_opens_their_list(
+    console: ConsoleProcess, open_page: OpenPage
+) -> None:
+    """While they come; beyond the limit of a minute. Of a person with districts it has theirs."""
+    page, of_district = open_page(), open_page(log_in=False)
+    page.goto(f"{console.url}/live")
+    of_district.goto(f"{console.url}/login?language=en&next=/live")
+    of_district.fill("#name", "yu")
+    of_district.fill("#password", "my own district")
+    of_district.click("button[type=submit]")
+    rows = ".ag-center-cols-container .ag-row"
+    for one in (page, of_district):
+        expect(one.locator(rows, has_text="浙AWL999").first).to_be_visible(timeout=WAIT_MS)
+    first, at_ms = alarms(now_ms())[1], now_ms() // 60_000 * 60_000 - 30_000
+    flood = [
+        msgspec.structs.replace(
+            first, alarm_id=f"flood:{number}", rule_id="flood", rule_name="taxis", raised_at_ms=at_ms + number,
+            district_id=f"d{number % 2}",
+        )
+        for number in range(ALARMS_A_MINUTE + 40)
+    ]  # fmt: skip
+    send_events(producer(console.bootstrap), flood[:-20])
+    expect(page.locator(rows, has_text="+ 20")).to_be_visible(timeout=WAIT_MS)
+    send_events(producer(console.bootstrap), flood[-20:])
+    expect(page.locator(rows, has_text="+ 40")).to_have_count(1, timeout=WAIT_MS)
+    expect(page.locator(rows, has_text="+ 20")).to_have_count(0, timeout=WAIT_MS)
+    expect(of_district.locator(rows, has_text="+ 20")).to_have_count(1, timeout=WAIT_MS)
+    shoot(page, console, "live-digest")
+    shoot(of_district, console, "live-digest-en")
+    page.reload()
+    digest = page.locator(rows, has_text="+ 40")
+    expect(digest).to_be_visible(timeout=WAIT_MS)
+    digest.locator(".ag-cell").nth(2).click()
+    page.wait_for_url("**/alarms?*rule=flood*", timeout=WAIT_MS)
+    expect(page.locator(rows, has_text="taxis").first).to_be_visible(timeout=WAIT_MS)
+    shoot(page, console, "alarms-of-a-digest")
+    asked = page.evaluate("() => location.search")
+    found = page.request.get(f"{console.url}/api/alarms{asked}&limit=500").json()["rows"]
+    assert {one["alarm_id"] for one in found} == {one.alarm_id for one in flood}

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from console_browser import ConsoleProcess, OpenPage, shoot
+from console_browser import PATIENCE_MS, ConsoleProcess, OpenPage, shoot
 from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 FIELD = "条件表达式"
+EXAMPLES = {
+    "zh": {"plates": "用逗号分隔", "where": FIELD, "shown": [
+        re.compile("形如 \\*345：京A28345"), re.compile("浙A8D345 的误识：.*浙A80345"),
+        re.compile("包含 Y1234：京AY1234"), re.compile("名单“stolen”.*0DOQU"),
+    ]},
+    "en": {"plates": "misread, too; commas", "where": "Expression", "shown": [
+        re.compile("like \\*345: 京A28345"), re.compile("misreadings of 浙A8D345: .*浙A80345"),
+        re.compile("containing Y1234: 京AY1234"), re.compile("the list “stolen” is as tolerant .*0DOQU"),
+    ]},
+}  # fmt: skip
 GOOD = 'plate_number like "浙A*123" and not vehicle_color in (white, 黑色) and speed_kmh > 80'
 
 
@@ -35,6 +47,28 @@ def test_an_expression_is_typed_understood_put_and_listed(
     row.wait_for()
     expect(row).to_contain_text("not vehicle_color in (白色, 白, white, 黑色) and speed_kmh > 80")
     expect(page.get_by_label(FIELD)).to_have_value("")
+
+
+@pytest.mark.parametrize(("language", "width"), [("zh", 390), ("en", 1440)])
+def test_what_a_rule_accepts_is_shown_as_examples_while_it_is_typed(
+    open_page: OpenPage, console: ConsoleProcess, language: str, width: int
+) -> None:
+    """Of a plate that may be misread, of a pattern, a part and a list; none where only whole plates are asked for."""
+    page = open_page(width=width)
+    page.goto(console.url + "/watch")
+    if language == "en":
+        page.click("button:has-text('English')")
+        page.wait_for_selector("h1 >> text=Watch list")
+    words = EXAMPLES[language]
+    examples = page.locator("[data-area=accepted] li")
+    page.get_by_label(words["plates"]).fill("~浙A8D345 *345 沪B00001")
+    page.get_by_label(words["where"]).fill("plate_number contains Y1234 or plate_number on stolen")
+    expect(examples).to_have_text(words["shown"], timeout=PATIENCE_MS)
+    examples.first.scroll_into_view_if_needed()
+    shoot(page, console, f"watch-examples-{language}-{width}")
+    page.get_by_label(words["where"]).fill("")
+    page.get_by_label(words["plates"]).fill("沪B00001")
+    expect(examples).to_have_count(0, timeout=PATIENCE_MS)
 
 
 def test_a_rule_that_no_index_serves_is_warned_of_before_it_is_put(

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from console_browser import ConsoleProcess, OpenPage, now_ms, shoot
+from console_browser import PATIENCE_MS, ConsoleProcess, OpenPage, now_ms, shoot
 from console_city import MINUTE_MS, ZONE, picture, wire_time
 from playwright.sync_api import Browser, Page, expect
 
@@ -20,7 +20,14 @@ from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
-PLATE, MASKED = "浙A0W4T7", "浙A0W4?7"
+PLATE, MASKED, NEAR = "浙A0W4T7", "浙A0W4?7", "浙A0W5T7"
+WORDS = {
+    "zh": {"nothing": "未找到", "tolerance": "容差", "near": "允许一个字符之差", "search": "检索", "whole": "一个完整车牌",
+           "plate": "车牌（* 任意，? 一位）", "watch": "布控此车牌", "rule_plate": "用逗号分隔"},
+    "en": {"nothing": "Nothing found", "tolerance": "Tolerance", "near": "one character may differ", "search": "Search",
+           "whole": "one whole plate", "plate": "Plate (* = anything, ? = one)", "watch": "Watch this plate",
+           "rule_plate": "misread, too; commas"},
+}  # fmt: skip
 WAY = ("330100#0#0#0", "330100#0#1#0", "330100#0#1#0", "330100#1#1#0", "330100#2#1#0")
 KEYS = ("车辆图片地址", "车牌图片地址", "场景图片地址")
 
@@ -52,6 +59,48 @@ def shown_size(page: Page) -> tuple[float, float]:
     box = page.locator(".viewer .frame img").bounding_box()
     assert box is not None
     return box["width"], box["height"]
+
+
+@pytest.mark.parametrize(("language", "width"), [("zh", 1440), ("en", 1920), ("zh", 390)])
+def test_a_plate_that_may_have_been_read_otherwise_is_searched_and_watched_in_two_clicks(
+    open_page: OpenPage, console: ConsoleProcess, language: str, width: int
+) -> None:
+    """All of the question stands in the address: back, reload. From a hit to the rule's form: two clicks."""
+    page = open_page(width=width)
+    if language == "en":
+        page.goto(console.url + "/records")
+        page.click("button:has-text('English')")
+        page.wait_for_selector("h1 >> text=Records")
+    words = WORDS[language]
+    page.goto(f"{console.url}/records?plate={quote(NEAR)}")
+    page.wait_for_selector(f".offer >> text={words['nothing']}")
+    page.get_by_label(words["tolerance"], exact=True).click()
+    page.locator(".q-menu").get_by_text(words["near"], exact=True).click()
+    page.get_by_role("button", name=words["search"], exact=True).click()
+    page.wait_for_url(f"**/records?tolerance=distance+1&plate={quote(NEAR)}")
+    is_wide = width > 700  # a telephone shows cards
+    found = page.locator(".ag-center-cols-container .ag-row [col-id=plate_number]" if is_wide else ".ag-row .card")
+
+    def five_are_shown() -> None:
+        expect(found).to_contain_text([PLATE, MASKED, PLATE, PLATE, PLATE], timeout=PATIENCE_MS)
+
+    five_are_shown()
+    shoot(page, console, f"search-distance-{language}-{width}")
+
+    page.get_by_label(words["plate"], exact=True).fill("*0W4")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"[role=alert]:has-text('{words['whole']}')")
+    shoot(page, console, f"search-refused-{language}-{width}")
+    page.go_back()
+    five_are_shown()
+    page.reload()
+    five_are_shown()
+    expect(page.locator("[role=alert]:visible")).to_have_count(0)
+
+    found.first.click()
+    page.locator(".detail").get_by_text(words["watch"], exact=True).click()
+    page.wait_for_url(f"**/watch?plate={quote(PLATE)}&kind=vehicle")
+    expect(page.get_by_label(words["rule_plate"])).to_have_value(PLATE, timeout=PATIENCE_MS)
 
 
 @pytest.mark.parametrize("width", [1440, 390])

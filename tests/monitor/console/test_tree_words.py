@@ -43,6 +43,18 @@ def test_an_operator_reads_what_was_understood(language: str, words: str) -> Non
     assert "\n".join(f"{'  ' * depth}{line}" for depth, line in lines) == words
 
 
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("zh", ["人脸与人脸库“wanted”中的一张相似（阈值 0.7）", "人脸特征 已识别"]),
+        ("en", ["the face resembles one of the gallery “wanted” (threshold 0.7)", "Face feature was read"]),
+    ],
+)
+def test_an_operator_reads_which_gallery_a_face_is_compared_with(language: str, words: list[str]) -> None:
+    tree = parse("face_feature on wanted threshold 0.7 and face_feature is present", "face")
+    assert [line for _, line in tree_lines(tree, texts(language))][1:] == words
+
+
 def test_a_value_is_typed_in_either_language() -> None:
     """As in the form's other fields: what was typed stays beside what devices write."""
     tree = with_device_values(parse("not vehicle_color in (white, 黑色)", KIND))

@@ -12,6 +12,7 @@ from bus.contracts.alarms import NOT_PRIMARY
 from bus.contracts.commands import DecidedRule
 from bus.domain.visibility import EVERYTHING
 from monitor.cluster.bus_overview import skew_percent
+from monitor.live.alarm_digests import MAX_DIGESTS, MAX_DISTRICTS, AlarmDigests
 from monitor.live.live_record import LiveRecord
 from monitor.live.live_state import ALARM_LIT_MS, MAX_ALARMS, MAX_ROWS_PER_DELTA, LiveState
 from monitor.live.rule_table import RuleTable
@@ -64,7 +65,7 @@ def test_an_alarm_told_twice_is_one_alarm() -> None:
     assert not live.on_alarm(one)
     assert live.delta(NOW).alarms == (one,)
     for i in range(MAX_ALARMS + 5):
-        live.on_alarm(msgspec.structs.replace(one, alarm_id=f"x{i}"))
+        live.on_alarm(msgspec.structs.replace(one, alarm_id=f"x{i}", rule_id=f"r{i % 20}"))
     assert len(live.alarms) == MAX_ALARMS
 
 
@@ -158,3 +159,70 @@ def test_skew_is_the_fullest_partition_against_the_mean() -> None:
     assert skew_percent([30, 10]) == 50
     assert skew_percent([0, 0]) == 0
     assert skew_percent([7]) == 0
+
+
+def test_a_street_of_hits_of_one_rule_is_some_rows_and_one_digest_a_minute() -> None:
+    """Each alarm is in a row or counted, once; another rule's alarms keep their place."""
+    live = LiveState(rows=10, alarms_a_minute=3)
+    other, one = alarms(NOW)[:2]
+    live.on_alarm(msgspec.structs.replace(other, alarm_id="other", rule_id="other"))
+    flood = [
+        msgspec.structs.replace(one, alarm_id=f"f{n}", rule_id="flood", raised_at_ms=NOW + n * 40)
+        for n in range(5_000)
+    ]
+    live.delta(NOW)
+    digests = {}
+    for start in range(0, 5_000, 100):
+        for alarm in flood[start : start + 100]:
+            assert live.on_alarm(alarm)
+            assert not live.on_alarm(alarm), "the topic repeats itself"
+        delta = live.delta(NOW + start * 40)
+        assert len(delta.digests) <= 2
+        assert len(delta.alarms) <= 6
+        digests |= {one.digest_id: one for one in delta.digests}
+    minutes = {alarm.raised_at_ms // 60_000 for alarm in flood}
+    assert len(digests) == len(minutes) == 4
+    assert sum(one.count for one in digests.values()) + 3 * len(minutes) == 5_000
+    assert "other" in {alarm.rule_id for alarm in live.alarms}
+    assert len(live.alarms) == 1 + 3 * len(minutes)
+    newest = live.digests.newest
+    assert [one.minute_ms // 60_000 for one in newest] == sorted(minutes)
+    assert newest[-1].raised_at_ms == flood[-1].raised_at_ms
+
+
+def test_the_memory_of_digests_is_bounded() -> None:
+    """The newest are kept."""
+    live = LiveState(rows=10, alarms_a_minute=1)
+    [one, *_] = alarms(NOW)
+    for rule in range(MAX_DIGESTS + 50):
+        for n in range(2):
+            live.on_alarm(msgspec.structs.replace(one, alarm_id=f"{rule}/{n}", rule_id=f"r{rule}"))
+    newest = live.digests.newest
+    assert [d.rule_id for d in newest] == [f"r{n}" for n in range(50, MAX_DIGESTS + 50)]
+
+
+def test_a_digest_that_was_forgotten_comes_back_with_all_its_alarms() -> None:
+    digests = AlarmDigests(1)
+    [one, *_] = alarms(NOW)
+    for rule in ("first", *(f"r{n}" for n in range(MAX_DIGESTS)), "first"):
+        for _ in range(2):
+            digests.on_alarm(msgspec.structs.replace(one, rule_id=rule))
+    assert digests.newest[-1].rule_id == "first"
+    assert digests.newest[-1].count == 3
+
+
+def test_districts_of_a_digest_are_bounded_and_none_of_its_alarms_is_lost() -> None:
+    """Those of further districts count as of an unknown place, which concerns everybody."""
+    digests = AlarmDigests(0)
+    [one, *_] = alarms(NOW)
+    for number in range(MAX_DISTRICTS + 30):
+        digests.on_alarm(msgspec.structs.replace(one, district_id=f"d{number}"))
+    [digest] = digests.take_changed()
+    assert digest.count == MAX_DISTRICTS + 30
+    assert len(digest.districts) == MAX_DISTRICTS + 1
+    of_one = digest.of_districts(lambda district: district in ("d7", ""))
+    assert of_one is not None
+    assert of_one.count == 31
+    assert of_one.digest_id == digest.digest_id
+    assert digest.of_districts(lambda district: district == "elsewhere") is None
+    assert digests.take_changed() == ()

@@ -24,7 +24,7 @@ from monitor.live.visible_live import VisibleLive
 NOW = 1_800_000_000_000
 UNITS = ("", "a", "b", "*")
 VIEWERS = [Viewer(unit) for unit in UNITS]
-GUARDED = {"rules", "proposals", "alarms", "trajectory", "checkpoint_state", "alarm"}
+GUARDED = {"rules", "proposals", "alarms", "digests", "trajectory", "checkpoint_state", "alarm"}
 """Of `LiveState`: what only some may see."""
 [ALARM, *_] = alarms(NOW)
 RULES = st.lists(
@@ -92,6 +92,24 @@ def test_alarms_states_and_lit_checkpoints_are_those_that_are_seen() -> None:
         assert bool(seen.trajectory("r")) == is_seen
         assert (seen.checkpoint_state("c", NOW, 1) == "alarm") == is_seen
         assert seen.checkpoint_state("d", NOW + ALARM_LIT_MS - 1, 1) == "alarm"
+
+
+def test_digests_and_numbers_of_alarms_are_those_that_are_seen() -> None:
+    """A rule whose units change within a minute has one digest for each of its audiences."""
+    live = LiveState(rows=1, alarms_a_minute=2)
+    for number in range(10):
+        units = ["a"] if number % 2 else []
+        live.on_alarm(msgspec.structs.replace(
+            ALARM, alarm_id=f"r:{number}", rule_id="r", raised_at_ms=NOW, visible_to=units, district_id="d"
+        ))  # fmt: skip
+    delta = live.delta(NOW)
+    for viewer in VIEWERS:
+        seen, is_seen = VisibleLive(live, viewer), viewer.unit in ("a", "*")
+        shown = {((), 3), (("a",), 3)} if is_seen else {((), 3)}
+        assert {(one.visible_to, one.count) for one in seen.digests} == shown
+        assert {(one.visible_to, one.count) for one in seen.visible_delta(delta).digests} == shown
+        assert seen.alarms_since(NOW - 60_000) == seen.hits()["r"] == (10 if is_seen else 5)
+        assert seen.alarms_since(NOW + 60_000) == 0
 
 
 def test_the_memory_of_lit_checkpoints_is_bounded_whatever_units_rules_name() -> None:

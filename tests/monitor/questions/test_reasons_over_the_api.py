@@ -21,6 +21,7 @@ from monitor.questions.question_log import QuestionFilter, QuestionLog
 HOUR_MS = 3_600_000
 NAMING = (
     "/api/records?plate=A12345", "/api/records?text=A12345", "/api/records/count?plate=A12345",
+    "/api/records?plate=浙A12345&tolerance=misread", "/api/records/count?plate=*345&from=2026-01-01",
     "/api/plates?contains=A1", "/api/alarms?plate=A12345", "/api/records.csv?plate=A12345",
     "/api/records.jsonl?plate=A12345", "/api/alarms.csv?plate=A12345", "/api/alarms.jsonl?plate=A12345",
     "/api/evidence/records?plate=A12345", "/api/evidence/records?record=x", "/api/evidence/alarms/x",

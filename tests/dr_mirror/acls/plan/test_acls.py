@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from bus.client.model import AclBinding
-from bus.protocol.acls import Operation, Pattern, Permission, Resource
+from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
 from dr_mirror.acls.plan.acls import AclRules, plan_acls
 from dr_mirror.policy.topic_names import SAME_NAMES, TopicNames
 

@@ -93,7 +93,7 @@ def assert_all_answers_agree(store: SqliteStore) -> None:
             assert all_rows(store, query) == found
             assert store.count(query) == len(found)
     db = store._db
-    marks = sum(2 + (r.kind != "vehicle") for r in rows)
+    marks = sum(3 + (r.kind != "vehicle") for r in rows)
     assert db.execute("SELECT count(*) FROM facets").fetchone()[0] == marks
     hours = {hour for (hour,) in db.execute("SELECT hour FROM hours")}
     assert hours == {int(r.captured_at_ms / 3_600_000) for r in rows}

@@ -149,6 +149,10 @@ def test_plates_of_a_file_of_version_7_are_found_in_the_normal_form_and_forgotte
         rows, _ = opened.query(Query(plate=asked), PageRequest())
         assert [one.plate_number for one in rows] == [plate], asked
         assert rows[0].plate_key == plate_key(plate)
+    found, _ = opened.query(Query(plate="*002"), PageRequest())
+    assert [one.plate_number for one in found] == [written[0]]  # by the index of endings
+    found, _ = opened.query(Query(plate="浙C12346", tolerance="distance 1"), PageRequest())
+    assert [one.plate_number for one in found] == [written[5]]
     with opened._db:
         opened._retention.forget(1 << 50, 100)
     assert opened._db.execute("SELECT count(*) FROM facets").fetchone() == (0,)
