@@ -62,6 +62,9 @@ class Clock(Protocol):
         """Call ``callback`` once after ``delay_s`` seconds, on the same thread. An error it raises
         ends the process."""
 
+    def secret_bytes(self, count: int) -> bytes:
+        """Random bytes that nobody can guess from those drawn before: nonces of logins."""
+
     def new_uuid(self) -> bytes:
         """Sixteen random bytes of a version 4 UUID (topic ids, directory ids, cluster ids)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import uuid
 
 from bus.client.wire.loop_ports import LoopClock
@@ -16,6 +17,8 @@ class RealClock(LoopClock):
         super().__init__(random.Random(seed) if seed is not None else None)
 
     now_ms = staticmethod(wall_clock.now_ms)
+
+    secret_bytes = staticmethod(secrets.token_bytes)
 
     def new_uuid(self) -> bytes:
         return uuid.UUID(int=self.random.getrandbits(128), version=4).bytes

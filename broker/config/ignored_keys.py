@@ -41,10 +41,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "listeners open when the broker is ready": ("early.start.listeners",),
     "a failed directory is reported until the controller has it": ("log.dir.failure.timeout.ms",),
-    "there is no authentication yet": (
-        "connection.failed.authentication.delay.ms",
-        "connections.max.reauth.ms",
-    ),
     "quotas are kept and shown, and not enforced yet": (
         "controller.quota.window.num",
         "controller.quota.window.size.seconds",

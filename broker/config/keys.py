@@ -18,10 +18,12 @@ from broker.config import (
     keys_log,
     keys_network,
     keys_replication,
+    keys_security,
     keys_topic,
     keys_zookeeper,
 )
 from broker.config.key import ConfigError, ConfigKey, ConfigType, Dynamic, Scope
+from broker.config.keys_security import is_read_by_listener
 
 __all__ = [
     "BROKER_KEYS",
@@ -35,6 +37,7 @@ __all__ = [
     "Scope",
     "is_foreign",
     "is_read_by_authorizer",
+    "is_read_by_listener",
     "parse",
     "promises_security",
     "unknown",
@@ -48,6 +51,7 @@ BROKER_KEYS: dict[str, ConfigKey] = {
         keys_replication,
         keys_groups,
         keys_controller,
+        keys_security,
         keys_zookeeper,
     )
     for row in table.KEYS

@@ -23,14 +23,17 @@ from broker.config.keys import (
     ConfigError,
     is_foreign,
     is_read_by_authorizer,
+    is_read_by_listener,
     parse,
     promises_security,
     unknown,
 )
+from broker.config.keys_security import LISTENER_PREFIX
 from bus.records.codecs import Compression
 
 log = logging.getLogger("broker.config")
 
+JAAS = "sasl.jaas.config"
 COMPACT, DELETE = "compact", "delete"
 ALL_DIRECTORIES = "*"
 
@@ -80,8 +83,8 @@ class BrokerConfig:
         """As `from_mapping` for our own settings, where an unknown key is a mistake: ConfigError
         with the nearest known one."""
         for name in static:
-            kept = is_foreign(name) or is_read_by_authorizer(name) or promises_security(name)
-            if name not in BROKER_KEYS and not kept:
+            kept = (is_foreign, is_read_by_authorizer, is_read_by_listener, promises_security)
+            if name not in BROKER_KEYS and not any(knows(name) for knows in kept):
                 raise unknown(name, BROKER_KEYS)
         return cls.from_mapping(static)
 
@@ -110,6 +113,21 @@ class BrokerConfig:
     def authorizer_text(self, name: str) -> str:
         """The value of a key of Kafka's authorizers, of the file; empty where it is not set."""
         return self._texts[Source.STATIC_BROKER].get(name, "").strip()
+
+    def of_listener(self, listener: str, name: str) -> Any:
+        """The value of a key for one listener: its own of the file, else that of all. Raises
+        ConfigError."""
+        own = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
+        text = self._texts[Source.STATIC_BROKER].get(own)
+        return self._values[name] if text is None else parse(name, text)
+
+    def jaas_text(self, listener: str, mechanism: str) -> str | None:
+        """The login settings of one mechanism of a listener, of the file: the most specific ones;
+        None where there are none."""
+        texts, prefix = self._texts[Source.STATIC_BROKER], f"{LISTENER_PREFIX}{listener.lower()}."
+        own = f"{mechanism.lower()}.{JAAS}"
+        found = (texts.get(key) for key in (prefix + own, own, prefix + JAAS, JAAS))
+        return next((text for text in found if text is not None), None)
 
     def __getitem__(self, name: str) -> Any:
         """The effective typed value."""
@@ -168,7 +186,7 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, Any]:
 def _warn_of(name: str) -> None:
     if name in IGNORED_KEYS:
         log.warning("%s has no effect here: %s", name, IGNORED_KEYS[name])
-    elif name in BROKER_KEYS or is_read_by_authorizer(name):
+    elif name in BROKER_KEYS or is_read_by_authorizer(name) or is_read_by_listener(name):
         return
     elif promises_security(name):
         log.warning("%s promises security that is not kept yet: it has no effect here", name)

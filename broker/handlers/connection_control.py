@@ -30,6 +30,12 @@ class ConnectionControl(Protocol):
     def mute(self, throttle_time_ms: int) -> None:
         """Accept no further request for this time, or as long as the listener allows at most."""
 
+    def on_authenticated(self) -> None:
+        """The client has proved who it is: it counts no more among those that have not."""
+
+    def finish(self, reason: str) -> None:
+        """Close the connection after what was answered has left; the reason is logged."""
+
     def abort(self, reason: str) -> None:
         """Close the connection now; the reason is logged."""
 
@@ -52,6 +58,13 @@ class NoConnection:
 
     def mute(self, throttle_time_ms: int) -> None:
         """The next request comes when it comes."""
+
+    def on_authenticated(self) -> None:
+        """It was from the start."""
+
+    def finish(self, reason: str) -> None:
+        """There is nobody to be cut off: the error is the caller's."""
+        raise RuntimeError(reason)
 
     def abort(self, reason: str) -> None:
         """There is nobody to be cut off: the error is the caller's."""

@@ -166,6 +166,13 @@ def _scram_credentials(module: Any, request: Any, error: ErrorCode) -> object:
     )
 
 
+def _altered_credentials(module: Any, request: Any, error: ErrorCode) -> object:
+    users = dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
+    return module.AlterUserScramCredentialsResponse(
+        results=[module.AlterUserScramCredentialsResult(user, error, error.text) for user in users]
+    )
+
+
 _BY_ITEM: dict[int, BuildError] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -175,6 +182,7 @@ _BY_ITEM: dict[int, BuildError] = {
     ApiKey.ALTER_CONFIGS: _configs("AlterConfigsResponse"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs("IncrementalAlterConfigsResponse"),
     ApiKey.ALTER_CLIENT_QUOTAS: _client_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _altered_credentials,
     ApiKey.ELECT_LEADERS: _elections,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _reassignments,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _scram_credentials,

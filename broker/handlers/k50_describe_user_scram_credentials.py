@@ -57,4 +57,4 @@ def _result(
     if name not in held:
         message = f"Attempt to describe a user credential that does not exist: {name}"
         return DescribeUserScramCredentialsResult(name, ErrorCode.RESOURCE_NOT_FOUND, message)
-    return DescribeUserScramCredentialsResult(name, 0, None, held[name])
+    return DescribeUserScramCredentialsResult(name, 0, "", held[name])

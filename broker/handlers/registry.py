@@ -72,6 +72,8 @@ _ANY_BROKER = ListenerType.BROKER | ListenerType.ZOOKEEPER_BROKER
 
 _CONTROLLER_OR_ZOOKEEPER = ListenerType.CONTROLLER | ListenerType.ZOOKEEPER_BROKER
 
+_ANY_LISTENER = _ANY_BROKER | ListenerType.CONTROLLER
+
 DATA, COORDINATORS, CONTROL, NO_PLANE = (
     Plane.DATA, Plane.COORDINATORS, Plane.CONTROL, Plane(0),
 )  # fmt: skip
@@ -101,6 +103,7 @@ SERVED: Mapping[int, Served] = {
     14: Served("k14_sync_group", COORDINATORS, (READ_GROUP,)),
     15: Served("k15_describe_groups", COORDINATORS, (DESCRIBE_GROUP,)),
     16: Served("k16_list_groups", COORDINATORS, (DESCRIBE_CLUSTER, DESCRIBE_GROUP)),
+    17: Served("k17_sasl_handshake", NO_PLANE, (), listeners=_ANY_LISTENER),
     18: Served("k18_api_versions", CONTROL, ()),
     19: Served(
         "k19_create_topics", CONTROL, (CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC_CONFIGS),
@@ -127,6 +130,7 @@ SERVED: Mapping[int, Served] = {
     ),
     34: Served("k34_alter_replica_log_dirs", DATA, (ALTER_CLUSTER,)),
     35: Served("k35_describe_log_dirs", DATA, (DESCRIBE_CLUSTER,)),
+    36: Served("k36_sasl_authenticate", NO_PLANE, (), listeners=_ANY_LISTENER),
     37: Served("k37_create_partitions", CONTROL, (ALTER_TOPIC,), forwarded=True),
     42: Served("k42_delete_groups", COORDINATORS, (DELETE_GROUP,)),
     43: Served("k43_elect_leaders", CONTROL, (ALTER_CLUSTER,), forwarded=True),
@@ -143,6 +147,10 @@ SERVED: Mapping[int, Served] = {
     50: Served(
         "k50_describe_user_scram_credentials", NO_PLANE, (DESCRIBE_CLUSTER,),
         listeners=_ANY_BROKER,
+    ),
+    51: Served(
+        "k51_alter_user_scram_credentials", CONTROL, (ALTER_CLUSTER,),
+        listeners=_ANY_LISTENER, forwarded=True,
     ),
     52: Served("k52_vote", CONTROL, (CLUSTER_ACTION,)),
     53: Served("k53_begin_quorum_epoch", CONTROL, (CLUSTER_ACTION,)),

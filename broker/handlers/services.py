@@ -27,6 +27,7 @@ from broker.metadata.failover_gate import FailoverGate
 from broker.metadata.image import MetadataImage
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer
+from broker.security.logins import Logins
 from broker.security.session import Session
 from bus.errors import ErrorCode
 from bus.protocol.generated.api_versions import ApiVersionsResponse
@@ -177,6 +178,7 @@ class Services:
     forwarding: Forwarding
     topic_creation: TopicCreation
     authorizer: Authorizer
+    logins: Logins
 
     def only(self, needs: Plane) -> Services:
         """The same for a handler that needs only these planes. The others are not there for it, so

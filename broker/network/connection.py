@@ -57,6 +57,9 @@ class ConnectionHost(Protocol):
     def remove(self, connection: Connection) -> None:
         """The connection is closed."""
 
+    def authenticated(self, connection: Connection) -> int:
+        """The client has logged in; how large its requests may be now."""
+
     def log_client(self, text: str, *words: object) -> None:
         """Log a line about a client, at a limited rate."""
 
@@ -104,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_ends = 0.0
         self._unmute_timer: TimerHandle | None = None
         self.host = ""
-        self.last_active = listener.monotonic()
+        self.last_active = self.opened_at = listener.monotonic()
 
     # -- asyncio's side -------------------------------------------------------------
 
@@ -213,6 +216,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
+    def finish(self, reason: str) -> None:
+        """Close after the responses that are ready, with a line in the log at a limited rate."""
+        self._listener.log_client("closing connection from %s: %s", self.host, reason)
+        self._send_ready()
+        self.close()
+
     def abort(self, reason: str) -> None:
         """Close now, with a line in the log at a limited rate."""
         self._listener.log_client("closing connection from %s: %s", self.host, reason)
@@ -251,6 +260,10 @@ class Connection(asyncio.BufferedProtocol):
         self._class = self._turns.brokers
         if broker_id >= 0:
             self._listener.broker_memory.assign(broker_id, self.memory_account, most_bytes)
+
+    def on_authenticated(self) -> None:
+        """The client has logged in: its requests may be as large as anybody's."""
+        self._decoder.limit(self._listener.authenticated(self))
 
     def mute(self, throttle_time_ms: int) -> None:
         """Accept no request for this time, MAX_MUTE_S at most; what was accepted is answered."""

@@ -35,6 +35,10 @@ class FrameDecoder:
         self._at = 0
         self._end = 0
 
+    def limit(self, max_frame_bytes: int) -> None:
+        """Take frames up to this size from now on."""
+        self._max_frame_bytes = max_frame_bytes
+
     @property
     def holds_memory(self) -> bool:
         """Whether a partial frame keeps memory that others may wait for."""

@@ -55,6 +55,14 @@ JOIN_BELOW_BYTES = 32 * 1024
 """Responses smaller than this are joined into one write: copying them is cheaper than passing many
 pieces to the event loop."""
 
+MAX_LOGIN_S = 30.0
+"""The longest time from the accepted connection to the end of its client's login: a client that
+answers at once needs a few round trips, and the time for its password's hash."""
+
+MAX_UNKNOWN_CLIENTS = 1_000
+"""Connections of one listener whose clients have not logged in yet. One more closes the oldest:
+whoever opens connections and is silent keeps nobody out."""
+
 SWEEP_S = 1.0
 """How often idle and stalled connections are closed; checking thousands costs a millisecond."""
 
@@ -68,5 +76,7 @@ class ConnectionLimits:
     max_connections: int
     max_connections_per_ip: int
     receive_memory_bytes: int
+    max_unknown_request_bytes: int = 524_288
+    """Of a client that has yet to log in."""
     max_connections_by_ip: Mapping[str, int] = field(default_factory=dict)
     """Other bounds than `max_connections_per_ip`, by address."""

@@ -15,6 +15,8 @@ from broker.network.client_log import ClientLog
 from broker.network.connection import Connection
 from broker.network.frames import FrameDecoder
 from broker.network.limits import (
+    MAX_LOGIN_S,
+    MAX_UNKNOWN_CLIENTS,
     READ_BUFFER_BYTES,
     RESPONSE_MEMORY_BYTES,
     STALLED_S,
@@ -43,7 +45,11 @@ class SharedResources:
 
 
 class Listener:
-    """One address and all its connections."""
+    """One address and all its connections.
+
+    Invariant: `_unknown` has those whose clients have yet to log in, the oldest first; without SASL
+    there are none.
+    """
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class Listener:
         self.memory_pool = MemoryPool(limits().receive_memory_bytes)
         self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
         self._connections: dict[Connection, None] = {}
+        self._unknown: dict[Connection, None] = {}
         self._on_closed = on_closed
         self.is_open = True
         self._per_ip: Counter[str] = Counter()
@@ -149,11 +156,23 @@ class Listener:
             connection.abort("its answers are not read and their memory is needed")
         return len(unread)
 
+    def close_unknown(self) -> int:
+        """Close connections whose clients took too long to log in; how many were."""
+        oldest = self.monotonic() - MAX_LOGIN_S
+        late = [one for one in self._unknown if one.opened_at < oldest]
+        for connection in late:
+            connection.abort("its client did not log in")
+        return len(late)
+
     # -- the connections' side ------------------------------------------------------
 
     def new_decoder(self) -> FrameDecoder:
         """The receiving side of a new connection."""
-        return FrameDecoder(self._shared, self.memory_pool, self._limits().max_request_bytes)
+        limits = self._limits()
+        most = limits.max_request_bytes
+        if self._protocol.has_sasl:
+            most = min(most, limits.max_unknown_request_bytes)
+        return FrameDecoder(self._shared, self.memory_pool, most)
 
     def new_session(self, host: str) -> Session:
         """What is known of the client that connects from this address."""
@@ -171,12 +190,22 @@ class Listener:
             return False
         self._connections[connection] = None
         self._per_ip[connection.host] += 1
+        if self._protocol.has_sasl:
+            self._unknown[connection] = None
+            if len(self._unknown) > MAX_UNKNOWN_CLIENTS:
+                next(iter(self._unknown)).abort("too many clients have not logged in")
         return True
+
+    def authenticated(self, connection: Connection) -> int:
+        """The client has logged in; how large its requests may be now."""
+        self._unknown.pop(connection, None)
+        return self._limits().max_request_bytes
 
     def remove(self, connection: Connection) -> None:
         """The connection is gone."""
         if connection in self._connections:
             del self._connections[connection]
+            self._unknown.pop(connection, None)
             self.broker_memory.release(connection.memory_account)
             self._per_ip[connection.host] -= 1
             if not self._per_ip[connection.host]:

@@ -20,6 +20,7 @@ from typing import Any
 from broker.clock.port import Clock
 from bus.client.wire.channel import Address, ChannelLimits, Connector, PeerChannel
 from bus.client.wire.errors import PeerError, PeerErrorKind
+from bus.client.wire.sasl import SaslLogin
 from bus.errors import ErrorCode
 
 RETRY_BACKOFF_MS = 50
@@ -68,6 +69,7 @@ class ControllerChannel:
         name: str,
         pipelined: bool = False,
         limits: ChannelLimits | None = None,
+        login: SaslLogin | None = None,
     ) -> None:
         self._network = network
         self._clock = clock
@@ -75,6 +77,7 @@ class ControllerChannel:
         self._name = name
         self._pipelined = pipelined
         self._limits = limits
+        self._login = login
         self._channel: PeerChannel | None = None
         self._channel_to = NO_CONTROLLER
         self._closed = False
@@ -155,6 +158,7 @@ class ControllerChannel:
                 name=f"controller {leader} ({self._name})",
                 limits=self._limits,
                 pipelined=self._pipelined,
+                login=self._login,
             )
             self._channel_to = leader
         return self._channel

@@ -15,6 +15,7 @@ On a listener without SASL a session is AUTHENTICATED from the start. With SASL:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -22,6 +23,7 @@ from enum import Enum
 from broker.security.principal import ANONYMOUS, Principal
 from broker.security.security_protocol import SecurityProtocol
 from bus.protocol.apis import ApiKey
+from bus.security.sasl_server import ServerExchange
 
 
 class AuthenticationState(Enum):
@@ -86,6 +88,14 @@ class Session:
     """The broker that sends heartbeats here, for a probe when the connection is lost."""
     throttled_until: float = 0.0
     """In the broker's monotonic seconds: no request is accepted before."""
+    mechanism: str = ""
+    """Of the newest handshake."""
+    exchange: ServerExchange | None = None
+    """The handshake under way."""
+    renewed_at: float = -math.inf
+    """In the broker's monotonic seconds: when the newest handshake began."""
+    expires_at: float = math.inf
+    """In the broker's monotonic seconds: after it nothing but another handshake is served."""
     state: AuthenticationState = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +105,11 @@ class Session:
         """Whether a request of this API may be answered now."""
         return self.state is _STATE.AUTHENTICATED or api_key in _SERVED[self.state]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the client has proved who it is, or need not."""
+        return self.state in (_STATE.AUTHENTICATED, _STATE.REAUTHENTICATE)
+
     def on_mechanism_chosen(self) -> None:
         """A handshake begins: the first one, or that of a client that renews its authentication."""
         self._advance(_EVENT.MECHANISM_CHOSEN)
@@ -102,12 +117,14 @@ class Session:
     def on_authenticated(self, principal: Principal) -> None:
         """The handshake has succeeded: requests from now on are this principal's."""
         self._advance(_EVENT.SUCCEEDED)
+        self.exchange = None
         if self.state is _STATE.AUTHENTICATED:
             self.principal = principal
 
     def on_failed(self) -> None:
         """The client could not prove who it is."""
         self._advance(_EVENT.FAILED)
+        self.exchange = None
 
     def throttle(self, until: float) -> None:
         """Accept no request before; a shorter throttle never ends a longer one."""

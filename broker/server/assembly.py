@@ -44,16 +44,21 @@ from broker.peer.controller_channel import ControllerChannel
 from broker.purgatory.timer import Timer
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
+from broker.security.logins import Logins
 from broker.server.authorization import make_authorizer
 from broker.server.confirmation_log import ConfirmationLog
 from broker.server.connections import PeerConnections
 from broker.server.control_plane import ControlPlane, Runtime, full_changes
 from broker.server.stored_configs import StoredConfigs
 from broker.server.subscribers import CoordinatorSubscriber, ReplicaSubscriber
+from bus.security.sasl_server import ScramCredential, ScramMechanism
 
 RECEIVE_MEMORY_BYTES = 64 * 1024 * 1024
 """Half-received requests of all clients together, where `queued.max.request.bytes` sets nothing:
 Kafka then sets no limit, which a broker meant for 150 MB cannot afford."""
+
+NONCE_BYTES = 16
+"""Of the server's part of a SCRAM nonce, which is hexadecimal."""
 
 _MINUTE_MS = 60_000
 
@@ -229,6 +234,8 @@ def _peer_connections(
         lambda key, body: dispatchers[runtime.roles.controller_listener_type].call(key, body),
         metadata.failover_gate.on_disconnect,
         metadata.failover_gate.on_connect,
+        runtime.roles.peer_login,
+        runtime.roles.controller_login,
     )
 
 
@@ -264,6 +271,24 @@ def _services(
         authorizer=make_authorizer(
             runtime.config, lambda: metadata.image, runtime.metrics, runtime.clock.monotonic
         ),
+        logins=Logins(
+            runtime.roles.logins,
+            lambda mechanism, user: scram_credential(metadata.image, mechanism, user),
+            lambda: runtime.clock.secret_bytes(NONCE_BYTES).hex(),
+            runtime.config["connection.failed.authentication.delay.ms"],
+        ),
+    )
+
+
+def scram_credential(
+    image: MetadataImage, mechanism: ScramMechanism, user: str
+) -> ScramCredential | None:
+    """What the metadata hold of a user's password."""
+    record = image.scram.get((mechanism, user))
+    if record is None:
+        return None
+    return ScramCredential(
+        bytes(record.salt), bytes(record.stored_key), bytes(record.server_key), record.iterations
     )
 
 
@@ -374,6 +399,7 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
         max_connections_per_ip=config["max.connections.per.ip"],
         max_connections_by_ip=numbers_by_address(config["max.connections.per.ip.overrides"]),
         receive_memory_bytes=RECEIVE_MEMORY_BYTES if queued < 0 else queued,
+        max_unknown_request_bytes=config["sasl.server.max.receive.size"],
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -35,7 +36,7 @@ from broker.network.limits import SWEEP_S, ConnectionLimits
 from broker.network.listener import Dispatch, Listener, SharedResources
 from broker.network.port import Network, Server
 from broker.network.responses import ResponseSlot
-from broker.security.session import NO_BROKER
+from broker.security.session import NO_BROKER, AuthenticationState
 from broker.server.assembly import (
     Components,
     build_components,
@@ -50,6 +51,7 @@ from broker.server.roles import roles_of
 from broker.settings import ProcessSettings
 from bus.errors import BusError, CloseConnection
 from bus.metrics.page import MetricsConnection
+from bus.protocol.apis import ApiKey
 from bus.protocol.frames import request_header
 from bus.protocol.wire import ProtocolError
 
@@ -233,6 +235,8 @@ class Broker:
         self, dispatcher: Dispatcher, side: ListenerType, address: ListenerAddress
     ) -> Listener:
         dispatch = _dispatch(dispatcher)
+        if address.protocol.has_sasl:
+            dispatch = _within_session(dispatch, self.clock.monotonic)
         listener = Listener(
             self.network,
             self._connection_limits,
@@ -311,6 +315,7 @@ class Broker:
                 listener.close_stalled()
                 listener.close_unread()
                 listener.close_idle()
+                listener.close_unknown()
             self._log_requests(requests.isEnabledFor(logging.DEBUG))
 
     def _log_requests(self, wanted: bool) -> None:
@@ -342,6 +347,25 @@ def _logged(dispatch: Dispatch) -> Dispatch:
         dispatch(frame, connection, slot)
 
     return log_and_dispatch
+
+
+def _within_session(dispatch: Dispatch, monotonic: Callable[[], float]) -> Dispatch:
+    """Of a listener with SASL: after the end of its session a client may only renew it
+    (KIP-368)."""
+
+    def dispatch_within_session(
+        frame: memoryview, connection: Connection, slot: ResponseSlot
+    ) -> None:
+        session = connection.session
+        if (
+            monotonic() >= session.expires_at
+            and session.state is AuthenticationState.AUTHENTICATED
+            and request_header(frame)[0].api_key != ApiKey.SASL_HANDSHAKE
+        ):
+            raise CloseConnection("its session has ended, and its client did not renew it")
+        dispatch(frame, connection, slot)
+
+    return dispatch_within_session
 
 
 def _dispatch(dispatcher: Dispatcher) -> Dispatch:

@@ -12,6 +12,7 @@ from broker.peer.controller_channel import ControllerChannel, ControllerLocator,
 from broker.server.control_plane import ControlPlane
 from bus.client.wire.channel import ChannelLimits, PeerChannel
 from bus.client.wire.ports import Address
+from bus.client.wire.sasl import SaslLogin
 
 
 class PeerConnections:
@@ -27,7 +28,10 @@ class PeerConnections:
         local_call: LocalCall,
         broker_lost: Callable[[int], None],
         broker_connected: Callable[[int], None],
+        peer_login: SaslLogin | None = None,
+        controller_login: SaslLogin | None = None,
     ) -> None:
+        """The logins: at the inter-broker listeners of others, and at controllers."""
         self._network = network
         self._clock = clock
         self._config = config
@@ -35,6 +39,7 @@ class PeerConnections:
         self._image = image
         self._broker_lost = broker_lost
         self._broker_connected = broker_connected
+        self._peer_login, self._controller_login = peer_login, controller_login
         self._limits = ChannelLimits(
             setup_timeout_ms=config["socket.connection.setup.timeout.ms"]
         )
@@ -56,6 +61,7 @@ class PeerConnections:
             name=name,
             pipelined=pipelined,
             limits=self._limits,
+            login=self._controller_login,
         )
         self._to_controllers.append(link)
         return link
@@ -69,6 +75,7 @@ class PeerConnections:
             client_id=f"broker-{self._config.node_id}-{name}",
             name=f"broker {broker_id} ({name})",
             limits=self._limits,
+            login=self._peer_login,
         )
         channel.on_lost = lambda: self._broker_lost(broker_id)
         channel.on_connected = lambda: self._broker_connected(broker_id)

@@ -49,6 +49,12 @@ def with_protocols(listeners: Iterable[ListenerAddress], text: str) -> list[List
     return [replace(one, protocol=_protocol(one.name, by_name)) for one in listeners]
 
 
+def protocol_of(text: str, name: str) -> SecurityProtocol:
+    """The protocol of one listener, here or elsewhere, by `listener.security.protocol.map`.
+    ListenerError for one that is not served."""
+    return _protocol(name, protocols_by_listener(text))
+
+
 def _protocol(name: str, by_name: Mapping[str, str]) -> SecurityProtocol:
     wanted = by_name.get(name, SecurityProtocol.PLAINTEXT.name if name == CONTROLLER else name)
     if wanted not in [one.name for one in SERVED_PROTOCOLS]:

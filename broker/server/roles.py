@@ -5,14 +5,24 @@ Raises a ListenerError or ConfigError that names the key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS
 from broker.config.views import BrokerConfig
 from broker.handlers.listener_type import ListenerType
+from broker.security.logins import LoginSettings
 from broker.server.authorization import check_authorizer
-from broker.server.listeners import ListenerAddress, ListenerError, parse_listeners, with_protocols
+from broker.server.listener_logins import controller_login, login_settings, peer_login
+from broker.server.listeners import (
+    ListenerAddress,
+    ListenerError,
+    parse_listeners,
+    protocol_of,
+    with_protocols,
+)
+from bus.client.wire.sasl import SaslLogin
 
 BROKER, CONTROLLER = "broker", "controller"
 MIRROR_LISTENER = "mirror.listener.name"
@@ -35,6 +45,12 @@ class Roles:
     broker_listeners: tuple[ListenerAddress, ...]
     controller_listeners: tuple[ListenerAddress, ...]
     mirror_listener: str | None = None
+    logins: Mapping[str, LoginSettings] = field(default_factory=dict)
+    """Of the listeners with SASL, by name."""
+    peer_login: SaslLogin | None = None
+    """What this process logs in with at the inter-broker listener of others, if it must."""
+    controller_login: SaslLogin | None = None
+    """The same at controllers."""
 
     @property
     def client_listener_type(self) -> ListenerType:
@@ -93,6 +109,8 @@ def roles_of(config: BrokerConfig) -> Roles:
         _check_voter(config, CONTROLLER in wanted)
     if BROKER in wanted:
         _check_mirror(config, clients)
+    logins = login_settings(config, (*clients, *controllers))
+    login = peer_login(config, clients) if BROKER in wanted else None
     return Roles(
         broker=BROKER in wanted,
         controller=CONTROLLER in wanted and not zookeeper,
@@ -102,7 +120,23 @@ def roles_of(config: BrokerConfig) -> Roles:
         broker_listeners=clients if BROKER in wanted else (),
         controller_listeners=controllers if CONTROLLER in wanted else (),
         mirror_listener=config[MIRROR_LISTENER] or None,
+        logins=logins,
+        peer_login=login,
+        controller_login=login if zookeeper else _controller_login(config),
     )
+
+
+def _controller_login(config: BrokerConfig) -> SaslLogin | None:
+    """A broker has no listener of a controller: the first name says how they are reached."""
+    name = next(iter(config["controller.listener.names"] or ()), "").strip()
+    if not name or not (config["controller.quorum.voters"] or _bootstrap(config)):
+        return None
+    protocol = protocol_of(config["listener.security.protocol.map"], name)
+    return controller_login(config, name, protocol)
+
+
+def _bootstrap(config: BrokerConfig) -> tuple[str, ...]:
+    return tuple(config["controller.quorum.bootstrap.servers"] or ())
 
 
 def _check_mirror(config: BrokerConfig, clients: tuple[ListenerAddress, ...]) -> None:

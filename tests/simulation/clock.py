@@ -78,6 +78,10 @@ class SimClock:
         """Starts a timer of this process."""
         return self._loop.call_later(delay_s, callback, context=self._life.context)
 
+    def secret_bytes(self, count: int) -> bytes:
+        """Draws them from the random generator: a seed repeats them."""
+        return self._dice.randbytes(count)
+
     def new_uuid(self) -> bytes:
         """Draws a UUID from the random generator."""
         return uuid.UUID(int=self._dice.getrandbits(128), version=4).bytes

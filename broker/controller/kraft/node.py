@@ -42,6 +42,7 @@ from broker.metadata.image import MetadataImage
 from broker.metadata.versions import METADATA_VERSION, record_version
 from broker.metrics.registry import Metrics
 from bus.client.wire.ports import Address, Connector
+from bus.client.wire.sasl import SaslLogin
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import NoOpRecord
 
@@ -79,7 +80,9 @@ class RaftNode:
         publish: Callable[[Changes], None],
         *,
         metrics: Metrics | None = None,
+        login: SaslLogin | None = None,
     ) -> None:
+        """`login`: what this node logs in with at other controllers."""
         self.config = config
         self.cluster_id = cluster_id
         self.clock = clock
@@ -92,6 +95,7 @@ class RaftNode:
             MetadataImage(cluster_id=cluster_id), publish, self._on_record_left_out
         )
         self._metrics = metrics
+        self._login = login
         self._when_active: list[Callable[[int, MetadataImage], None]] = []
         self._when_inactive: list[Callable[[], None]] = []
         self._when_leader_changes: list[Callable[[int, int], None]] = []
@@ -108,8 +112,9 @@ class RaftNode:
         loaded = load_quorum(self.config, self.clock, self.disk, self._root, self.me)
         self.log = loaded.log
         self.connections = QuorumConnections(
-            self._network, self.clock, f"raft-client-{self.me.id}", loaded.addresses.bootstrap
-        )
+            self._network, self.clock, f"raft-client-{self.me.id}", loaded.addresses.bootstrap,
+            self._login,
+        )  # fmt: skip
         self.raft = Raft(
             self.me,
             self.log,

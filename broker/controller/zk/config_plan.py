@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from broker.controller.zk import acls, znodes
 from broker.controller.zk.port import Create, Delete, Operation, SetData
-from broker.controller.zk.quotas import CLIENTS, encode_node, entity_path
+from broker.controller.zk.quotas import CLIENTS, credential_texts, encode_node, entity_path
 from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import MetadataImage, QuotaEntity, ResourceType
 
@@ -64,9 +64,14 @@ def plan_configs(
 
 
 def add_quotas(
-    plan: ConfigPlan, after: MetadataImage, entities: Iterable[QuotaEntity], nodes: KnownConfigNodes
+    plan: ConfigPlan,
+    after: MetadataImage,
+    entities: Iterable[QuotaEntity],
+    nodes: KnownConfigNodes,
+    changed_credentials: Iterable[tuple[int, str]] = (),
 ) -> None:
-    """Quotas; credentials that stand in the same node stay."""
+    """Quotas, and these credentials (mechanism, user); others that stand in the same node stay."""
+    credentials = credential_texts(after, changed_credentials)
     for entity in entities:
         path = entity_path(entity)
         if f"/{CLIENTS}/" in path:
@@ -76,7 +81,10 @@ def add_quotas(
                     plan.operations.append(Create(f"/config/{folder}"))
                     plan.configs[f"/config/{folder}"] = ConfigNode(0)
         held = nodes.configs.get(f"/config/{path}")
-        other_keys = {} if held is None else held.other_keys
+        changed = credentials.get(path, {})
+        known = {} if held is None else held.other_keys
+        kept = {name: text for name, text in known.items() if name not in changed}
+        other_keys = kept | {name: text for name, text in changed.items() if text is not None}
         data = encode_node(after.client_quotas.get(entity, {}), other_keys)
         _write(plan, nodes, path, data, other_keys)
         plan.notifications.append(_notification(path))

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.controller.decisions.quotas import USER
 from broker.controller.zk import znodes
 from broker.controller.zk.acls import ResourceKey, resource_of
 from broker.controller.zk.config_plan import (
@@ -63,6 +64,7 @@ class _TouchedNodes:
     changed: Counter[tuple[str, int]] = field(default_factory=Counter)
     configs: dict[tuple[ResourceType, str], None] = field(default_factory=dict)
     quotas: dict[QuotaEntity, None] = field(default_factory=dict)
+    credentials: dict[tuple[int, str], None] = field(default_factory=dict)
     acls: dict[ResourceKey, None] = field(default_factory=dict)
     deleted: dict[str, None] = field(default_factory=dict)
     producer_ids: Any = None
@@ -98,7 +100,7 @@ def plan(
     if assigned:
         touched.assignments.clear()
     configs = plan_configs(after, touched.configs, touched.new_topics, nodes)
-    add_quotas(configs, after, touched.quotas, nodes)
+    add_quotas(configs, after, touched.quotas, nodes, touched.credentials)
     add_acls(configs, after, touched.acls, nodes)
     operations = list(configs.operations)
     for topic in touched.assignments:
@@ -155,6 +157,9 @@ def _touch(
         case "ClientQuotaRecord":
             parts = ((part.entity_type, part.entity_name) for part in record.entity)
             touched.quotas[tuple(sorted(parts, key=lambda part: part[0]))] = None
+        case "UserScramCredentialRecord" | "RemoveUserScramCredentialRecord":
+            touched.quotas[(USER, record.name),] = None
+            touched.credentials[record.mechanism, record.name] = None
         case "AccessControlEntryRecord":
             touched.acls[resource_of(after.acls[record.id])] = None
         case "RemoveAccessControlEntryRecord":

@@ -8,7 +8,7 @@ percent-encoded (Sanitizer), `<default>` is the entity that stands for all witho
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
@@ -114,6 +114,27 @@ def _credential(user: str, mechanism: str, text: str) -> UserScramCredentialReco
         server_key=base64.b64decode(parts["server_key"]),
         iterations=int(parts["iterations"]),
     )
+
+
+def credential_texts(
+    image: MetadataImage, changed: Iterable[tuple[int, str]]
+) -> dict[str, dict[str, str | None]]:
+    """By the path of its user, the text of each of these credentials (mechanism, user) by the name
+    of its mechanism; None: it is to be removed."""
+    titles = {number: title for title, number in MECHANISMS.items()}
+    texts: dict[str, dict[str, str | None]] = {}
+    for mechanism, user in changed:
+        held = image.scram.get((mechanism, user))
+        text = None if held is None else _credential_text(held)
+        texts.setdefault(entity_path(((USER, user),)), {})[titles[mechanism]] = text
+    return texts
+
+
+def _credential_text(held: UserScramCredentialRecord) -> str:
+    """As Kafka writes it."""
+    keys = {"salt": held.salt, "stored_key": held.stored_key, "server_key": held.server_key}
+    parts = [f"{name}={base64.b64encode(value).decode()}" for name, value in keys.items()]
+    return ",".join((*parts, f"iterations={held.iterations}"))
 
 
 def encode_node(quotas: Mapping[str, float], other_keys: Mapping[str, str]) -> bytes:

@@ -168,6 +168,7 @@ class KraftControlPlane:
             logs.directory_ids[runtime.config.metadata_log_dir],
             self._publish,
             metrics=runtime.metrics,
+            login=runtime.roles.controller_login,
         )
         self._node.on_active(self._on_active)
         self._node.on_inactive(self._on_inactive)
@@ -376,8 +377,9 @@ class KraftControlPlane:
                 self._attached().local_call,
             )
             self._controller_channel = ControllerChannel(
-                self._runtime.network, self._runtime.clock, route, name="lifecycle", pipelined=True
-            )
+                self._runtime.network, self._runtime.clock, route, name="lifecycle", pipelined=True,
+                login=self._runtime.roles.controller_login,
+            )  # fmt: skip
             self.on_leader_change(self._controller_channel.leader_changed)
         return self._controller_channel
 

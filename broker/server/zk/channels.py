@@ -87,7 +87,10 @@ class BrokerChannels:
             self.address,
             self._local_call,
         )
-        return ControllerChannel(runtime.network, runtime.clock, route, name="farewell")
+        login = runtime.roles.controller_login
+        return ControllerChannel(
+            runtime.network, runtime.clock, route, name="farewell", login=login
+        )
 
     def _channel(self, broker_id: int) -> PeerChannel:
         runtime = self._runtime
@@ -100,6 +103,7 @@ class BrokerChannels:
             limits=ChannelLimits(
                 setup_timeout_ms=runtime.config["socket.connection.setup.timeout.ms"]
             ),
+            login=runtime.roles.peer_login,
         )
         channel.on_lost = lambda: self._on_lost(broker_id)
         return channel

@@ -38,7 +38,13 @@ INTERNAL = {
 }
 """Kafka has them but does not show them; here an operator may see what there is."""
 
-NOT_WHILE_RUNNING = {"listeners", "listener.security.protocol.map"}
+NOT_WHILE_RUNNING = {
+    "listeners",
+    "listener.security.protocol.map",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.mechanism.inter.broker.protocol",
+}
 """Kafka opens and closes listeners while it runs; docs/differences-from-kafka.md says what we do."""
 
 OWN = {

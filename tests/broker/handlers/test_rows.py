@@ -29,9 +29,10 @@ def test_a_row_names_the_permissions_that_its_handler_asks_for_and_no_other(key:
     assert len(set(SERVED[key].asks)) == len(SERVED[key].asks)
 
 
-def test_only_api_versions_is_for_everybody() -> None:
-    """It comes before a client can say who it is."""
-    assert [key for key, row in SERVED.items() if not row.asks] == [ApiKey.API_VERSIONS]
+def test_only_what_comes_before_a_client_can_say_who_it_is_is_for_everybody() -> None:
+    assert [key for key, row in SERVED.items() if not row.asks] == [
+        ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE,
+    ]  # fmt: skip
 
 
 def test_what_nodes_send_to_each_other_asks_for_the_clusters_own_permission() -> None:
@@ -48,6 +49,7 @@ NAMES_THE_PRINCIPAL = {
     "k01_fetch": "whether a session has another one by now",
     "k29_describe_acls": "of an ACL",
     "k30_create_acls": "of an ACL",
+    "k36_sasl_authenticate": "it must stay the same when a session is renewed",
 }
 
 
@@ -75,7 +77,7 @@ def test_the_walk_goes_through_other_files_and_through_what_is_only_passed_on() 
 @pytest.mark.parametrize("needs", [Plane(bits) for bits in range(8)])
 def test_a_plane_that_a_row_does_not_name_is_not_there_for_its_handler(needs: Plane) -> None:
     part: Any = object()
-    given = Services(1, part, part, part, part, part, part, part, part).only(needs)
+    given = Services(1, part, part, part, part, part, part, part, part, part).only(needs)
     for plane, names in PLANES.items():
         for name in names:
             if plane in needs:

@@ -117,6 +117,6 @@ def test_nobody_is_authenticated_without_a_handshake_that_succeeded(
             assert EVENT.FAILED not in seen
 
 
-def test_only_plaintext_is_served_yet() -> None:
+def test_what_needs_tls_is_not_served_yet() -> None:
     """A protocol is added here when its handshake is there; nothing else knows the list."""
-    assert {SecurityProtocol.PLAINTEXT} == SERVED_PROTOCOLS
+    assert {SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT} == SERVED_PROTOCOLS

@@ -11,6 +11,7 @@ from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint
 from bus.client.wire.channel import Address, ChannelLimits, PeerChannel
 from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.client.wire.ports import Connector
+from bus.client.wire.sasl import SaslLogin
 
 BOOTSTRAP = -2
 """Ids of bootstrap servers count down from here, as in Kafka: their node ids are unknown."""
@@ -71,11 +72,18 @@ class QuorumConnections:
     """Channels by (node, purpose): a long fetch must not delay a vote."""
 
     def __init__(
-        self, network: Connector, clock: Clock, name: str, bootstrap: tuple[Address, ...]
+        self,
+        network: Connector,
+        clock: Clock,
+        name: str,
+        bootstrap: tuple[Address, ...],
+        login: SaslLogin | None = None,
     ) -> None:
+        """`login`: what this node logs in with at the others."""
         self._network = network
         self._clock = clock
         self._name = name
+        self._login = login
         self._addresses: dict[int, Address] = {
             BOOTSTRAP - at: address for at, address in enumerate(bootstrap)
         }
@@ -147,6 +155,7 @@ class QuorumConnections:
                 client_id=self._name,
                 name=f"quorum node {to}",
                 limits=QUORUM_LIMITS,
+                login=self._login,
             )
             found.on_lost = lambda: self.on_connection_lost(to)
         return found

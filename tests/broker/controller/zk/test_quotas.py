@@ -4,11 +4,17 @@ writes."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from broker.controller.decisions.quotas import CLIENT_ID, IP, USER, QuotaChange, alter_quotas
+from broker.controller.decisions.scram_credentials import (
+    CredentialDeletion,
+    CredentialUpsertion,
+    alter_credentials,
+)
 from broker.controller.zk import znodes
 from broker.controller.zk.quotas import decode_node, encode_node, entity_of, entity_path
 from broker.metadata.image import QuotaEntity
@@ -111,6 +117,39 @@ def test_quotas_of_clients_stand_in_their_nodes_and_every_broker_learns_them() -
         assert await config(one, "users/u/clients/c") == {}
         await two.read_change_notifications()
         assert both not in two.image.client_quotas
+
+    run_story(story)
+
+
+def test_a_credential_stands_beside_the_quotas_and_every_broker_learns_it() -> None:
+    """In Kafka's text; the other mechanism's and the quotas stay as they were, and so when it
+    goes."""
+
+    async def story(one: SimulatedBroker, two: SimulatedBroker) -> None:
+        await two.session.create("/config/users/cam", RECORDED)
+        await two.note("users/cam")
+        for party in (one, two):
+            await party.read_change_notifications()
+        before = await config(one, "users/cam")
+        added = CredentialUpsertion("cam", 2, 4096, b"salt", b"s" * 64)
+        new = CredentialUpsertion("new", 1, 8192, b"salt", b"s" * 32)
+        results = await one.write(lambda image: alter_credentials(image, [added, new]))
+        assert results == (("cam", None), ("new", None))
+        after = await config(one, "users/cam")
+        text = after.pop("SCRAM-SHA-512")
+        assert after == before
+        assert re.fullmatch(
+            "salt=c2FsdA==,stored_key=[^,]{88},server_key=[^,]{88},iterations=4096", text
+        )
+        assert set(await config(one, "users/new")) == {"SCRAM-SHA-256"}
+        await two.read_change_notifications()
+        assert two.image.scram == one.controller.image.scram
+        assert set(two.image.scram) == {(1, "cam"), (2, "cam"), (1, "new")}
+        gone = CredentialDeletion("cam", 2)
+        await one.write(lambda image: alter_credentials(image, [gone]))
+        assert await config(one, "users/cam") == before
+        await two.read_change_notifications()
+        assert set(two.image.scram) == {(1, "cam"), (1, "new")}
 
     run_story(story)
 

@@ -1,0 +1,77 @@
+"""SaslAuthenticate (36).
+
+Behaviour: one token of the mechanism that SaslHandshake chose, answered with the server's. With
+the last one the client is authenticated, for `connections.max.reauth.ms` if that is set. A client
+that could not prove who it is, or that wants to be another one when it renews its session, gets
+SASL_AUTHENTICATION_FAILED after the delay for failed logins, and its connection is closed.
+
+Versions: 0-2. 1 says how long the session lasts.
+"""
+
+from __future__ import annotations
+
+from broker.handlers.context import RequestContext
+from broker.handlers.failed_login import refuse_login
+from broker.security.principal import Principal
+from broker.security.session import Session
+from bus.errors import ErrorCode
+from bus.protocol.generated.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from bus.security.sasl_server import NotAuthenticated
+
+
+def handle(
+    request: SaslAuthenticateRequest, context: RequestContext
+) -> SaslAuthenticateResponse | None:
+    """Give the token to the exchange under way."""
+    session = context.session
+    exchange = session.exchange
+    if exchange is None:
+        return SaslAuthenticateResponse(
+            ErrorCode.ILLEGAL_SASL_STATE,
+            "SaslAuthenticate request received after successful authentication",
+        )
+    try:
+        token = exchange.answer(bytes(request.auth_bytes))
+        if exchange.user is not None:
+            return _succeed(Principal("User", exchange.user), token, context)
+    except NotAuthenticated as error:
+        response = SaslAuthenticateResponse(
+            ErrorCode.SASL_AUTHENTICATION_FAILED, error.text or _invalid(session)
+        )
+        refuse_login(context, response, str(error))
+        return None
+    return SaslAuthenticateResponse(error_message="", auth_bytes=token)
+
+
+def _invalid(session: Session) -> str:
+    done = "re-authentication" if session.is_known else "authentication"
+    return (
+        f"Authentication failed during {done} due to invalid credentials with SASL mechanism "
+        f"{session.mechanism}"
+    )
+
+
+def _succeed(
+    principal: Principal, token: bytes, context: RequestContext
+) -> SaslAuthenticateResponse:
+    """Raises NotAuthenticated for another principal than before."""
+    session, services = context.session, context.services
+    before = session.principal
+    if session.is_known and principal != before:
+        text = (
+            f"Cannot change principals during re-authentication from {before.kind}.{before.name}: "
+            f"{principal.kind}.{principal.name}"
+        )
+        raise NotAuthenticated("another principal than before", text)
+    session.on_authenticated(principal)
+    context.connection.on_authenticated()
+    settings = services.logins.of(session.listener)
+    lifetime_ms = 0 if settings is None else settings.lifetime_ms
+    if lifetime_ms:
+        session.expires_at = services.clock.monotonic() + lifetime_ms / 1000
+    return SaslAuthenticateResponse(
+        error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
+    )

@@ -1,0 +1,76 @@
+"""How clients of each listener with SASL log in. Pure.
+
+In: the settings of the listeners, the credentials of the newest metadata, nonces. Out: handshakes,
+and how long a session lasts. Never: messages of a mechanism (`bus.security.sasl_server`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bus.errors import CloseConnection
+from bus.security.sasl_server import (
+    PLAIN,
+    SCRAM_BY_TITLE,
+    PlainExchange,
+    ScramCredential,
+    ScramExchange,
+    ScramMechanism,
+    ServerExchange,
+)
+
+LEAST_RENEWAL_S = 1.0
+"""Between two handshakes of one connection, as in Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginSettings:
+    """Of one listener."""
+
+    mechanisms: tuple[str, ...]
+    passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the users of PLAIN."""
+    lifetime_ms: int = 0
+    """Of a session; 0: as long as its connection."""
+
+
+class Logins:
+    """The listeners with SASL of one process, by name."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, LoginSettings],
+        credential_of: Callable[[ScramMechanism, str], ScramCredential | None],
+        new_nonce: Callable[[], str],
+        failed_delay_ms: int,
+    ) -> None:
+        """`failed_delay_ms`: how long a client that is not let in waits for its answer."""
+        self._settings = settings
+        self._credential_of = credential_of
+        self._new_nonce = new_nonce
+        self._secret = new_nonce().encode()
+        self.failed_delay_ms = failed_delay_ms
+
+    def of(self, listener: str) -> LoginSettings | None:
+        """The settings of a listener; None: it has no SASL."""
+        return self._settings.get(listener)
+
+    def begin(self, listener: str, mechanism: str) -> ServerExchange:
+        """A handshake by a mechanism that the listener offers."""
+        if mechanism == PLAIN:
+            return PlainExchange(self._settings[listener].passwords)
+        scram = SCRAM_BY_TITLE[mechanism]
+        return ScramExchange(
+            scram, lambda user: self._credential_of(scram, user), self._new_nonce(), self._secret
+        )
+
+
+class ClosingExchange:
+    """In the place of a handshake that renews a session by another mechanism than before."""
+
+    user: str | None = None
+
+    def answer(self, token: bytes) -> bytes:
+        """Raises CloseConnection, whatever the token: Kafka does not answer it either."""
+        raise CloseConnection("its session was to be renewed by another mechanism than before")

@@ -1,0 +1,290 @@
+"""Who may do what on a cluster where everybody logs in, brokers and controllers included; and a
+broker among clients that never do."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from broker.config.keys_controller import STANDARD_AUTHORIZER, ZOOKEEPER_AUTHORIZER
+from broker.network.limits import MAX_UNKNOWN_CLIENTS
+from bus.client.wire.ports import addresses
+from bus.client.wire.security import WireSecurity, wire_security
+from bus.client.wire.sync_client import SyncConnection
+from bus.errors import BusError, ErrorCode
+from bus.protocol.acls import Operation, Pattern, Permission, Resource
+from bus.protocol.apis import ApiKey
+from bus.protocol.generated.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
+from bus.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
+from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
+from bus.security.sasl_server import PLAIN, ScramMechanism, salted
+from deploy.errors import Unavailable
+from deploy.servers.databus import BrokerStartError, start_broker
+from deploy.servers.databus_cluster import RunningCluster, start_cluster
+from deploy.servers.zookeeper import start_ensemble
+from tests.rotation import drawn
+
+pytestmark = [pytest.mark.slow]
+
+DEADLINE_S = 60.0
+TOPIC = "guarded"
+SCRAM = ScramMechanism.SCRAM_SHA_512
+SALT = b"0123456789abcdef"
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+NODE_PASSWORD, BOB_PASSWORD, ALICE_PASSWORD = "of-the-nodes", "of-bob", "of-alice"
+JAAS = f'{MODULE} username="node" password="{NODE_PASSWORD}" user_node="{NODE_PASSWORD}"'
+LOGINS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "plain.sasl.jaas.config": f'{JAAS} user_bob="{BOB_PASSWORD}";',
+    "super.users": "User:node",
+    "group.initial.rebalance.delay.ms": "0",
+}
+"""The listeners keep their names, so that nothing but these keys differs from other clusters."""
+
+
+@pytest.fixture(scope="module", params=drawn("clusters with logins", ["kraft", "zookeeper"]))
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningCluster]:
+    """Three brokers; nobody reaches one without a login."""
+    folder = tmp_path_factory.mktemp("logins")
+    with ExitStack() as stack:
+        if request.param == "kraft":
+            properties = {**LOGINS, "authorizer.class.name": STANDARD_AUTHORIZER}
+            yield stack.enter_context(start_cluster(folder, 3, properties=properties))
+            return
+        try:
+            ensemble = stack.enter_context(start_ensemble(folder / "ensemble"))
+        except Unavailable as missing:
+            pytest.skip(str(missing))
+        properties = {**LOGINS, "authorizer.class.name": ZOOKEEPER_AUTHORIZER}
+        yield stack.enter_context(start_cluster(
+            folder, 3, "zookeeper", properties, zookeeper_connect=ensemble.address
+        ))  # fmt: skip
+
+
+def security(mechanism: str, user: str, password: str) -> WireSecurity:
+    return wire_security(keys(mechanism, user, password))
+
+
+def keys(mechanism: str, user: str, password: str) -> dict[str, str]:
+    """Of librdkafka."""
+    return {"security.protocol": "sasl_plaintext", "sasl.mechanism": mechanism,
+            "sasl.username": user, "sasl.password": password}  # fmt: skip
+
+
+def connected(bootstrap: str, who: WireSecurity) -> SyncConnection:
+    return SyncConnection(addresses(bootstrap)[0], "test", security=who)
+
+
+def until(what: str, holds: Callable[[], bool]) -> None:
+    """Within the deadline."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < end, f"not within {DEADLINE_S:.0f} s: {what}"
+        time.sleep(0.05)
+
+
+NODE = security(PLAIN, "node", NODE_PASSWORD)
+ALICE = keys(SCRAM.title, "alice", ALICE_PASSWORD)
+BOB = keys(PLAIN, "bob", BOB_PASSWORD)
+
+
+@pytest.mark.timeout(600)
+def test_of_two_users_each_does_what_its_acls_say_on_every_broker(cluster: RunningCluster) -> None:
+    """The topic has a replica everywhere: brokers and controllers let each other in. Whichever
+    broker was asked to make the user, all let her in."""
+    asked = cluster.brokers[-1].bootstrap
+    with closing(connected(asked, NODE)) as admin:
+        topic = CreatableTopic(TOPIC, 1, 3)
+        made = admin.request(ApiKey.CREATE_TOPICS, CreateTopicsRequest([topic], 30_000))
+        assert made.topics[0].error_code == 0, made
+        user = ScramCredentialUpsertion(
+            "alice", SCRAM, 4096, SALT, salted(SCRAM, ALICE_PASSWORD, SALT, 4096)
+        )
+        request = AlterUserScramCredentialsRequest(upsertions=[user])
+        altered = admin.request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request)
+        assert altered.results[0].error_code == 0, altered
+        for kind, name in ((Resource.TOPIC, TOPIC), (Resource.GROUP, "readers")):
+            rule = AclCreation(
+                kind, name, Pattern.LITERAL, "User:alice", "*", Operation.ALL, Permission.ALLOW
+            )
+            assert admin.request(ApiKey.CREATE_ACLS, CreateAclsRequest([rule])).results[0] \
+                .error_code == 0  # fmt: skip
+    for broker in cluster.brokers:
+        until("alice may log in", lambda at=broker.bootstrap: _told(at, ALICE) == 0)  # type: ignore[misc]
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert _told(broker.bootstrap, BOB) == denied
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **ALICE})
+    failures: list[object] = []
+    for number in range(100):
+        producer.produce(TOPIC, str(number).encode(),
+                         on_delivery=lambda error, _: failures.append(error))  # fmt: skip
+    assert producer.flush(DEADLINE_S) == 0
+    assert failures == [None] * 100
+    assert _read(cluster.bootstrap) == {str(number) for number in range(100)}
+
+
+def _told(bootstrap: str, who: dict[str, str]) -> int:
+    """The error of the topic, or that of the login."""
+    try:
+        with closing(connected(bootstrap, wire_security(who))) as client:
+            return int(client.request(ApiKey.METADATA, _metadata()).topics[0].error_code)
+    except BusError as error:
+        return int(error.code)
+
+
+def _metadata() -> MetadataRequest:
+    return MetadataRequest(
+        topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False
+    )
+
+
+def _read(bootstrap: str) -> set[str]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers",
+                         "auto.offset.reset": "earliest", **ALICE})  # fmt: skip
+    found: set[str] = set()
+    end = time.monotonic() + DEADLINE_S
+    with closing(consumer):
+        consumer.subscribe([TOPIC])
+        while len(found) < 100 and time.monotonic() < end:
+            for message in consumer.consume(100, 1.0):
+                assert message.error() is None, message.error()
+                found.add((message.value() or b"").decode())
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one broker; sessions last two seconds."""
+    running = start_broker(tmp_path_factory.mktemp("alone"), {
+        **LOGINS, "listeners": "PLAINTEXT://127.0.0.1:0", "connections.max.reauth.ms": "2000"})
+    try:
+        yield running.bootstrap
+    finally:
+        running.stop()
+
+
+def test_a_session_that_was_not_renewed_ends_with_the_next_request(alone: str) -> None:
+    with closing(connected(alone, NODE)) as client:
+        client.request(ApiKey.METADATA, MetadataRequest())
+        time.sleep(2.5)
+        with pytest.raises(BusError) as ended:
+            client.request(ApiKey.METADATA, MetadataRequest())
+        assert ended.value.code is ErrorCode.NETWORK_EXCEPTION
+
+
+@pytest.mark.timeout(300)
+def test_librdkafka_renews_its_sessions_and_loses_nothing(alone: str) -> None:
+    """It goes on for three sessions."""
+    producer = Producer({"bootstrap.servers": alone, **BOB, "allow.auto.create.topics": True})
+    failures: list[object] = []
+    end = time.monotonic() + 7
+    sent = 0
+    while time.monotonic() < end:
+        producer.produce("open", b"x", on_delivery=lambda error, _: failures.append(error))
+        sent += 1
+        producer.poll(0.05)
+    assert producer.flush(DEADLINE_S) == 0
+    assert failures == [None] * sent
+
+
+def half_open(bootstrap: str, count: int, stack: ExitStack) -> list[socket.socket]:
+    """Connections whose clients send half a request and are silent."""
+    at = addresses(bootstrap)[0]
+    made = []
+    for _ in range(count):
+        one = stack.enter_context(socket.create_connection((at.host, at.port), DEADLINE_S))
+        one.sendall(b"\0\0\0\x20\0\x11")
+        made.append(one)
+    return made
+
+
+@pytest.mark.timeout(300)
+def test_a_thousand_silent_clients_keep_nobody_out(alone: str) -> None:
+    """The oldest of them are closed for the newest; who logs in is let in."""
+    with ExitStack() as stack:
+        silent = half_open(alone, MAX_UNKNOWN_CLIENTS + 20, stack)
+        with closing(connected(alone, NODE)) as client:
+            assert client.request(ApiKey.METADATA, MetadataRequest()).brokers
+        silent[0].settimeout(DEADLINE_S)
+        with suppress(ConnectionResetError):
+            assert silent[0].recv(1) == b""
+
+
+@pytest.mark.timeout(300)
+def test_wrong_logins_in_masses_stop_no_other_client(alone: str) -> None:
+    """Each of them waits for its answer; requests of a client that is in are answered meanwhile."""
+    stop, refused = Event(), []
+
+    def storm() -> None:
+        while not stop.is_set():
+            try:
+                connected(alone, security(SCRAM.title, "nobody", "guess")).close()
+            except BusError as error:
+                refused.append(error.code)
+
+    threads = [Thread(target=storm, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    try:
+        until("logins are refused", lambda: len(refused) > 20)
+        slowest = 0.0
+        for _ in range(50):
+            began = time.monotonic()
+            with closing(connected(alone, NODE)) as client:
+                client.request(ApiKey.METADATA, MetadataRequest())
+            slowest = max(slowest, time.monotonic() - began)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(DEADLINE_S)
+    assert set(refused) == {ErrorCode.SASL_AUTHENTICATION_FAILED}
+    print(f"the slowest login and request among {len(refused)} refused ones: {slowest:.3f} s")
+    assert slowest < DEADLINE_S
+
+
+def test_a_token_that_is_too_large_closes_its_connection(alone: str) -> None:
+    """Before a login no client may send what it may afterwards."""
+    at = addresses(alone)[0]
+    with closing(socket.create_connection((at.host, at.port), DEADLINE_S)) as client:
+        client.sendall((600_000).to_bytes(4, "big"))
+        client.settimeout(DEADLINE_S)
+        with suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "names GSSAPI; served are PLAIN"),
+        ({"plain.sasl.jaas.config": f"{MODULE};"}, "but no user is named; set listener.name.plain"),
+        ({"plain.sasl.jaas.config": "planted-secret"}, "must stand one of required"),
+        ({"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}, "asks for a login by PLAIN or"),
+        ({"plain.sasl.jaas.config": f'{MODULE} user_a="planted-secret";'}, "must have username="),
+        ({"listener.security.protocol.map": "PLAINTEXT:SASL_SSL"}, "PLAINTEXT asks for SASL_SSL;"),
+    ],
+)
+def test_a_listener_that_asks_for_what_is_not_served_does_not_start(
+    properties: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    """In a sentence that names the key, and no secret."""
+    given = {**LOGINS, "listeners": "PLAINTEXT://127.0.0.1:0", **properties}
+    with pytest.raises(BrokerStartError) as refused:
+        start_broker(tmp_path, given).stop()
+    assert said in str(refused.value)
+    assert "planted-secret" not in str(refused.value)
