@@ -18,6 +18,8 @@ from rich.table import Table
 from alarm.alarm_life_cli import FILTERS, SINCE_HELP, STATE_HELP, add_life_commands
 from alarm.asked_answer import fail
 from alarm.command_request import CLIENT_ID, print_lines, request_answer
+from alarm.confusion_cli import confusion_commands
+from alarm.confusion_file import source_of
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
@@ -41,6 +43,7 @@ from bus.contracts.expressions import Resemblance, Substring, Wildcard
 from bus.contracts.plate_lists import LIST_RULE
 from bus.domain.accepted_examples import accepted_examples
 from bus.domain.alarm_life import no_state
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import WIRE_KEYS
@@ -105,6 +108,7 @@ def watch_commands() -> typer.Typer:
     watch.command("explain")(explain_rule)
     watch.command("proposed")(list_proposed)
     watch.command("withdraw")(withdraw)
+    watch.add_typer(confusion_commands(), name="confusion")
     return watch
 
 
@@ -161,7 +165,7 @@ def add(
     else:
         typer.echo(f"{command.rule_id} is in force")
     if not as_json:
-        for line in example_lines(command):
+        for line in example_lines(command, source_of(ctx.obj.site).read()):
             typer.echo(line)
 
 
@@ -250,7 +254,8 @@ def explain_rule(
     rule = rules.rules.get(rule_id)
     if rule is None:
         raise typer.BadParameter(f"no rule {rule_id} is in force; see: databus watch list")
-    for line in explanation(rule, record_of(plate, record), ctx.obj.site.zone, rules.references):
+    message, zone = record_of(plate, record), ctx.obj.site.zone
+    for line in explanation(rule, message, zone, rules.references, wall_clock.now_ms()):
         typer.echo(line)
 
 
@@ -331,11 +336,13 @@ def conditions(
     return found
 
 
-def example_lines(command: WatchCommand) -> list[str]:
+def example_lines(
+    command: WatchCommand, confusion: ConfusionTable = PACKAGED
+) -> list[str]:
     """What its fuzzy plates and its patterns are met by, a line each."""
     tree = tree_of(command)
     lines = []
-    for leaf, plates in accepted_examples(tree) if tree else ():
+    for leaf, plates in accepted_examples(tree, confusion) if tree else ():
         if isinstance(leaf, Resemblance):
             lines.append(f"{leaf.plate} is also met by readings like {', '.join(plates)}")
         elif isinstance(leaf, Wildcard | Substring):
@@ -378,7 +385,9 @@ def _read_rules(
 ) -> RuleSet:
     """See `WatchlistReader`."""
     try:
-        watchlist = WatchlistReader(ctx.obj.bus, CLIENT_ID, folder, register, timeout_s=READ_S)
+        watchlist = WatchlistReader(
+            ctx.obj.bus, CLIENT_ID, folder, register, source_of(ctx.obj.site), timeout_s=READ_S
+        )
         watchlist.catch_up()
     except CatchUpTimeout as error:
         fail(f"the watch list cannot be read: {error}")
@@ -399,11 +408,17 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
     )
 
 
+def _overdue(alarm: Alarm) -> str:
+    """A mark where its list had not been renewed in time."""
+    found = alarm.listed or alarm.resembled
+    return f", list {found.list_id} is overdue" if found and found.is_overdue else ""
+
+
 def _target(alarm: Alarm) -> str:
     """The plate, or the face of a gallery."""
     if alarm.resembled is not None:
-        return f"{alarm.resembled.entry}, score {alarm.resembled.score:.3f}"
-    return plate_text(alarm.plate_number) + _meant(alarm)
+        return f"{alarm.resembled.entry}, score {alarm.resembled.score:.3f}" + _overdue(alarm)
+    return plate_text(alarm.plate_number) + _meant(alarm) + _overdue(alarm)
 
 
 def _meant(alarm: Alarm) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 import typer
@@ -20,6 +22,7 @@ from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.to_text import to_text
 from bus.domain.expressions.tree import ExpressionError
 from bus.domain.kinds import WIRE_KEYS
+from bus.domain.list_in_force import due_ms, is_overdue
 from bus.domain.rule_values import PLATE
 from bus.domain.times import BadTime, LocalTime
 
@@ -49,8 +52,9 @@ def record_of(plate: str, file: Path | None) -> Message:
 
 
 def explanation(
-    rule: Rule, message: Message, zone: str, references: References = NO_REFERENCES
-) -> Iterator[str]:
+    rule: Rule, message: Message, zone: str, references: References = NO_REFERENCES,
+    now_ms: int = 0,
+) -> Iterator[str]:  # fmt: skip
     """A line per node of the rule, then the whole."""
     kind, where = rule.command.kind, rule.command.where
     attributes, times_ms = attributes_of(kind, message), _captured_ms(kind, message, zone)
@@ -65,7 +69,7 @@ def explanation(
         yield f"the rule is met by no record, and should be put again: {error}"
         return
     for one in explain(tree, attributes, times_ms, references):
-        yield _line(one, zone)
+        yield _line(one, zone, now_ms)
     met = rule.condition.is_met(attributes, times_ms)
     yield f"a {kind} record like this {'meets' if met else 'does not meet'} the rule"
 
@@ -78,7 +82,7 @@ def _captured_ms(kind: str, message: Message, zone: str) -> tuple[int, ...]:
         return ()
 
 
-def _line(one: ExplainedNode, zone: str) -> str:
+def _line(one: ExplainedNode, zone: str, now_ms: int) -> str:
     word = _GROUPS.get(type(one.node))
     text = word or to_text(one.node, zone)
     if one.is_missing:
@@ -86,7 +90,8 @@ def _line(one: ExplainedNode, zone: str) -> str:
     if one.face is not None:
         nearest = f"the nearest is {one.face.line.entry}, score {one.face.score:.3f}"
         return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}   ({nearest})"
-    value = f"   ({one.value}{_price(one)})" if one.value else ""
+    parts = [one.value, _price(one), _candidate(one), *_listed(one, zone, now_ms)]
+    value = f"   ({', '.join(filter(None, parts))})" if any(parts) else ""
     return f"{_ANSWERS[one.answer]:>8}  {'  ' * one.depth}{text}{value}"
 
 
@@ -100,5 +105,32 @@ def _price(one: ExplainedNode) -> str:
     if not isinstance(one.node, Resemblance):
         return ""
     if one.price is None:
-        return ", more than two edits away"
-    return f", price {one.price:.2f} of at most {number_text(one.node.highest_price)}"
+        return "more than two edits away" if one.value else ""
+    return f"price {one.price:.2f} of at most {number_text(one.node.highest_price)}"
+
+
+def _candidate(one: ExplainedNode) -> str:
+    """What the reader holds possible beside what it wrote, where that decides."""
+    found = one.candidate
+    return f"by its candidate {found.plate}, {found.weight:.0%}" if found else ""
+
+
+def _listed(one: ExplainedNode, zone: str, now_ms: int) -> Iterator[str]:
+    """The line of the list that means the plate, and how old the list is."""
+    if one.line is not None:
+        by_hand = "a line that was added"
+        yield f"line {one.line.number}: {one.line.plate}" if one.line.number else by_hand
+    if one.plate_list is None:
+        return
+    record = one.plate_list.record
+    if record.date:
+        yield f"list of {record.date}"
+    if record.renewed_at_ms:
+        yield f"imported {_day(record.renewed_at_ms, zone)}"
+    if record.renewal_days:
+        late = "overdue since" if is_overdue(record, now_ms) else "due"
+        yield f"{late} {_day(due_ms(record), zone)}"
+
+
+def _day(at_ms: int, zone: str) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, ZoneInfo(zone)):%Y-%m-%d}"

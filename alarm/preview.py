@@ -15,6 +15,7 @@ import msgspec
 from alarm.rules.condition import RuleCondition, condition_of
 from alarm.rules.references import References
 from bus.contracts.commands import WatchCommand
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.kinds import WIRE_KEYS
 from bus.domain.plate_search import fits
@@ -33,6 +34,7 @@ def preview_piece(
     rule: WatchCommand,
     asked: PreviewRequest,
     places: RegisteredPlaces = NO_PLACES,
+    confusion: ConfusionTable = PACKAGED,
 ) -> PreviewPiece:
     """The next piece; no list is known. Raises `InvalidWindow`, `InvalidCursor`, `StoreError`."""
     check_window(asked)
@@ -41,7 +43,7 @@ def preview_piece(
     rows, following = reader.query(questions[at], PageRequest(limit=PIECE_ROWS, cursor=cursor))
     earlier = [one.plate for one in questions[:at]]
     new = (row for row in rows if not _is_of_any(row, earlier))
-    condition = condition_of(rule, References(places=places))
+    condition = condition_of(rule, References(places=places, confusion=confusion))
     hits = Counter(row.checkpoint_id for row in _met(condition, rule.kind, new))
     return PreviewPiece(hits=dict(hits), read=len(rows), cursor=_next(at, following, questions))
 

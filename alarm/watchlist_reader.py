@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from alarm.confusion_file import ConfusionSource
 from alarm.lists.reader import ListReader
 from alarm.rules import RuleSet
 from alarm.rules.references import References
@@ -70,13 +71,15 @@ class WatchlistReader:
         client_id: str,
         folder: Path | None = None,
         register: RegisterSource | None = None,
+        confusion: ConfusionSource | None = None,
         *,
         timeout_s: float = CATCH_UP_TIMEOUT_S,
         stopping: threading.Event | None = None,
     ) -> None:
         """`folder`: where this machine keeps tables of lists (`BaseTables`); without it no list is
         read, and none is in force. `register`: what places are taken from; without it rules that
-        name places are met by no record. Raises `CatchUpTimeout`, BusError."""
+        name places are met by no record. `confusion`: the site's table of misreadings; without it
+        the packaged one. Raises `CatchUpTimeout`, BusError."""
         _wait_until_taken_over(bus, client_id, timeout_s, stopping or threading.Event())
         self._topic = CompactedTopic(
             bus, STATE_WATCHLIST, _WatchRules,
@@ -87,6 +90,7 @@ class WatchlistReader:
             bus, f"{client_id}-lists", folder, timeout_s=timeout_s, stopping=stopping
         )
         self._register = register
+        self._confusion = confusion or ConfusionSource(None)
         self._register_version: int | None = None
         self._places = NO_PLACES
         self.version = 0
@@ -104,7 +108,7 @@ class WatchlistReader:
 
     def catch_up(self) -> list[DecidedRule]:
         """Apply every command that was on the topic when this was called, and return the new ones;
-        every change of a list, too.
+        every change of a list and of the table of misreadings, too.
 
         Raises `CatchUpTimeout`, also when `stopping` is set meanwhile, BusError.
         """
@@ -120,10 +124,10 @@ class WatchlistReader:
         return new
 
     def _read_references(self) -> References:
-        places = self._read_places()
+        places, confusion = self._read_places(), self._confusion.read()
         if not self._lists:
-            return References(places=places)
-        return References(self._lists.catch_up(), places, self._lists.galleries)
+            return References(places=places, confusion=confusion)
+        return References(self._lists.catch_up(), places, self._lists.galleries, confusion)
 
     def _read_places(self) -> RegisteredPlaces:
         """Of the register as it is; the same ones until it is another."""

@@ -58,6 +58,9 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     clock_behind_seconds: NotNegative = 30
     # A capture older than this is a clock fault too; 0: what the store says it keeps.
     keep_days: NotNegative = 0
+    # A table of misreadings of the site's own (`./databus watch confusion fit`), in the data
+    # directory or anywhere; empty: the packaged one.
+    confusion_table: str = ""
 
     def __post_init__(self) -> None:
         """Refuse an unknown zone: every time of the site would be wrong by hours."""
@@ -72,6 +75,11 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def data_path(self) -> Path:
         """The data directory as an absolute path."""
         return Path(self.data_dir).absolute()
+
+    @property
+    def confusion_path(self) -> Path | None:
+        """The file of the site's own table of misreadings, if it has one."""
+        return self.data_path / self.confusion_table if self.confusion_table else None
 
     @property
     def tz(self) -> ZoneInfo:

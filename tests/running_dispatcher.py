@@ -25,11 +25,12 @@ READY_S, POLL_S = 60.0, 0.05
 def running_dispatcher(
     bootstrap: str, folder: Path, *, alarms: int = 0, notices: NoticeSettings = NoticeSettings(),
     policy: PolicySettings = NO_POLICY, metrics_port: int = DispatcherSettings().metrics_port,
+    confusion_table: str = "",
 ) -> Iterator[Path]:
     """For as long as the block lasts; the operations store, once it has so many alarms and commands
     are decided: whoever asks waits a few seconds only, which a group's first member may need beside
     other tests."""
-    site = SiteSettings(data_dir=str(folder))
+    site = SiteSettings(data_dir=str(folder), confusion_table=confusion_table)
     dispatcher = AlarmDispatcher(
         site, BusSettings(bootstrap_servers=bootstrap), DispatcherSettings(metrics_port=metrics_port),
         notices, policy=policy,

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from alarm.confusion_file import source_of
 from alarm.dispatch.alarm_topic import AlarmTopic
 from alarm.dispatch.commit_lease import CommitLease
 from alarm.dispatch.decide import decide
@@ -137,7 +138,7 @@ class AlarmWorker:
             closing(
                 WatchlistReader(
                     self._bus, f"{DISPATCHER}-commands", tables_folder(self._site), register,
-                    stopping=self._stopping,
+                    source_of(self._site), stopping=self._stopping,
                 )
             ) as self._watchlist,
             closing(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from alarm.lists.reader import ListReader
 from alarm.rules.face_gallery import FaceGallery
-from alarm.rules.plate_lists import PlateList, is_overdue
+from alarm.rules.plate_lists import PlateList
 from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import FaceLine, ListLine
-from bus.domain.list_in_force import ListInForce
+from bus.domain.list_in_force import ListInForce, is_overdue
 from bus.domain.rule_values import PLATE, wanted
 from bus.settings import BusSettings
 

@@ -17,6 +17,7 @@ from alarm.rules.index_cells import IndexCells, Signature, Values, cells_of_valu
 from alarm.rules.plate_fragments import fragment_of
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.commands import WatchCommand
+from bus.domain.confusion_table import ConfusionTable
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.indexing import is_indexed
 from bus.domain.expressions.tree import ExpressionError
@@ -125,7 +126,7 @@ def condition_of(
 ) -> RuleCondition:
     """The condition of a command, in whichever form it is; unread values are dropped. A tree that
     may not be put is met by no record: it comes from a program that does not check."""
-    match = _of_match(command.match)
+    match = _of_match(command.match, references.confusion)
     if command.where is None:
         return match
     try:
@@ -136,8 +137,8 @@ def condition_of(
     return MatchAndTree(match, tree) if command.match else tree
 
 
-def _of_match(match: Mapping[str, list[str]]) -> RuleCondition:
-    fuzzy, whole = fuzzy_plates(match.get(PLATE, ()))
+def _of_match(match: Mapping[str, list[str]], confusion: ConfusionTable) -> RuleCondition:
+    fuzzy, whole = fuzzy_plates(match.get(PLATE, ()), confusion)
     patterns = tuple(dict.fromkeys(filter(None, map(plate_pattern, filter(is_pattern, whole)))))
     accepted = {
         name: frozenset(

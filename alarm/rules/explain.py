@@ -13,7 +13,7 @@ from typing import NamedTuple
 from alarm.rules.face_gallery import FaceGallery, FaceMatch
 from alarm.rules.fuzzy_plates import FuzzyPlates, resembled
 from alarm.rules.leaf_predicates import predicate_of
-from alarm.rules.plate_lists import PlateList
+from alarm.rules.plate_lists import ListedReading, PlateList
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
     AtPlace,
@@ -26,8 +26,10 @@ from bus.contracts.expressions import (
     Resemblance,
 )
 from bus.contracts.plate_lists import ListLine
+from bus.domain.confusion_table import ConfusionTable
 from bus.domain.expressions.to_text import to_text
-from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE, values_of
+from bus.domain.plate_candidates import PlateCandidate
+from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE
 
 _ABOVE_ALL = 100.0
 """No two edits cost as much."""
@@ -46,6 +48,12 @@ class ExplainedNode(NamedTuple):
     is_missing: bool = False
     """It refers to something that is not in force."""
     face: FaceMatch | None = None
+    candidate: PlateCandidate | None = None
+    """The further candidate of the reader that has the price, or stands on the list."""
+    plate_list: PlateList | None = None
+    """That it asks for, where it is in force."""
+    line: ListLine | None = None
+    """Of the list, that means the plate."""
 
 
 def explain(
@@ -66,35 +74,30 @@ def explain(
         return ExplainedNode(tree, depth, answer), *(one for part in parts for one in part)
     answer = predicate_of(tree, references).holds(attributes, times_ms)
     value = attributes.get(getattr(tree, "attribute", ""), "")
-    price = _price(tree, attributes) if isinstance(tree, Resemblance) else None
-    face = None
+    if isinstance(tree, OnList):
+        node = ExplainedNode(tree, depth, answer, value)
+        explained = _in_gallery if tree.attribute == FEATURE else _on_list
+        return (explained(node, tree, attributes, references),)
+    if isinstance(tree, Resemblance):
+        node = ExplainedNode(tree, depth, answer, value)
+        return (_priced(node, tree, attributes, references.confusion),)
     is_missing = False
-    if isinstance(tree, OnList) and tree.attribute == FEATURE:
-        gallery = references.galleries.get(tree.list_id)
-        is_missing = gallery is None
-        value = ""
-        if gallery is not None and gallery.compares(attributes):
-            face = gallery.find(attributes)
-    elif isinstance(tree, OnList):
-        is_missing = tree.list_id not in references.lists
     if isinstance(tree, AtPlace | InArea):
         places = references.places
         value = places.describe(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
         is_missing = bool(places.find(tree).missing)
-    return (ExplainedNode(tree, depth, answer, value, price, is_missing, face),)
+    return (ExplainedNode(tree, depth, answer, value, is_missing=is_missing),)
 
 
 def listed_plate(
     tree: Expression, attributes: Mapping[str, str], references: References
-) -> tuple[PlateList, ListLine] | None:
-    """The first list that a tree asks for and that means the plate, and its line."""
+) -> tuple[PlateList, ListedReading] | None:
+    """The first list that a tree asks for and that means the plate, and by what."""
     for leaf in _lists_asked_for(tree):
         plate_list = references.lists.get(leaf.list_id) if leaf.attribute == PLATE else None
-        if plate_list is not None:
-            for plate in values_of(PLATE, attributes.get(PLATE, "")):
-                line = plate_list.find(plate)
-                if line is not None:
-                    return plate_list, line
+        found = plate_list.find_read(attributes) if plate_list is not None else None
+        if plate_list is not None and found is not None:
+            return plate_list, found
     return None
 
 
@@ -133,14 +136,40 @@ def _lists_asked_for(tree: Expression, *, negated: bool = False) -> Iterator[OnL
             yield from _lists_asked_for(part, negated=negated)
 
 
-def _price(leaf: Resemblance, attributes: Mapping[str, str]) -> float | None:
-    """Also one that is too high."""
-    plates = resembled(leaf)
-    price = plates.price(attributes)
-    if price is not None:
-        return price
+def _in_gallery(
+    node: ExplainedNode, leaf: OnList, attributes: Mapping[str, str], references: References
+) -> ExplainedNode:
+    gallery = references.galleries.get(leaf.list_id)
+    is_compared = gallery is not None and gallery.compares(attributes)
+    face = gallery.find(attributes) if gallery is not None and is_compared else None
+    return node._replace(value="", is_missing=gallery is None, face=face)
+
+
+def _on_list(
+    node: ExplainedNode, leaf: OnList, attributes: Mapping[str, str], references: References
+) -> ExplainedNode:
+    plate_list = references.lists.get(leaf.list_id)
+    if plate_list is None:
+        return node._replace(is_missing=True)
+    found = plate_list.find_read(attributes)
+    if found is None:
+        return node._replace(plate_list=plate_list)
+    candidate = PlateCandidate(found.read, found.weight) if found.weight else None
+    return node._replace(plate_list=plate_list, line=found.line, candidate=candidate)
+
+
+def _priced(
+    node: ExplainedNode, leaf: Resemblance, attributes: Mapping[str, str],
+    confusion: ConfusionTable,
+) -> ExplainedNode:  # fmt: skip
+    """Also with a price that is too high."""
+    plates = resembled(leaf, confusion)
     unlimited = tuple(one._replace(highest=_ABOVE_ALL) for one in plates.plates)
-    return FuzzyPlates(unlimited).price(attributes)
+    found = plates.cheapest(attributes) or FuzzyPlates(unlimited, confusion).cheapest(attributes)
+    if found is None:
+        return node
+    candidate = PlateCandidate(found.read, found.weight) if found.weight else None
+    return node._replace(price=found.price, candidate=candidate)
 
 
 def _together(answers: list[bool | None], needs_all: bool) -> bool | None:

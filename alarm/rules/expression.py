@@ -27,7 +27,15 @@ from bus.contracts.expressions import (
     Resemblance,
 )
 from bus.domain.expressions.tree import attributes_of_tree, nodes_of
-from bus.domain.rule_values import CHECKPOINT, CONFIDENCES, DEVICE, FEATURE, FEATURE_MODEL
+from bus.domain.rule_values import (
+    CANDIDATES,
+    CHECKPOINT,
+    CONFIDENCES,
+    DEVICE,
+    FEATURE,
+    FEATURE_MODEL,
+    PLATE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +95,18 @@ def expression_condition(
 
 
 def _attributes_read(tree: Expression) -> tuple[str, ...]:
-    """Those that it names, those by which a place is known, whose a feature is, and what a reader
-    says of each character where that has a price."""
+    """Those that it names, those by which a place is known, whose a feature is, what a reader says
+    of each character where that has a price, and its further candidates where they count."""
     named = attributes_of_tree(tree)
     nodes = [node for node, _ in nodes_of(tree)]
     if any(isinstance(node, AtPlace | InArea) for node in nodes):
         named = tuple(dict.fromkeys((*named, CHECKPOINT, DEVICE)))
-    if any(isinstance(node, OnList) and node.attribute == FEATURE for node in nodes):
+    lists = {node.attribute for node in nodes if isinstance(node, OnList)}
+    if FEATURE in lists:
         named = (*named, FEATURE_MODEL)
-    is_priced = any(isinstance(node, Resemblance) for node in nodes)
-    return (*named, CONFIDENCES) if is_priced else named
+    if any(isinstance(node, Resemblance) for node in nodes):
+        return (*named, CONFIDENCES, CANDIDATES)
+    return (*named, CANDIDATES) if PLATE in lists else named
 
 
 def _compiled(node: Expression, references: References, *, negated: bool) -> CompiledTree:

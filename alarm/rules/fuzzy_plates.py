@@ -1,8 +1,8 @@
 """Plates that are met by their misreadings, up to a price. Pure.
 
-In: plates, each with the highest price of a reading; a record's plate and what its reader says of
-each character. Out: whether a reading is cheap enough, and where an index finds it. Never: a
-reading that a walk over all rules would find and the index does not.
+In: plates, each with the highest price of a reading; a record's plate, what its reader says of each
+character, and its further candidates. Out: whether a reading is cheap enough, and where an index
+finds it. Never: a reading that a walk over all rules would find and the index does not.
 
 The index is that of `reading_parts`. Rules with a price above `NARROW` would need nearly every
 plate to be looked up: they stand at the parts that lack up to two characters, which finds too much.
@@ -21,6 +21,7 @@ from alarm.rules.index_cells import IndexCells, Values
 from alarm.rules.reading_parts import PlateTexts, ReadingParts, texts_of_plate
 from bus.contracts.alarms import ReadingPrice
 from bus.contracts.expressions import Resemblance
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.fuzzy_plate import (
     USUAL_HIGHEST,
     FuzzyPlate,
@@ -28,13 +29,24 @@ from bus.domain.fuzzy_plate import (
     is_fuzzy,
     plate_up_to,
 )
-from bus.domain.misreading_prices import measured_prices
+from bus.domain.misreading_prices import UNSAID
+from bus.domain.plate_candidates import candidates_of
 from bus.domain.plates import readings
 from bus.domain.reading_price import MOST_EDITS, Bands, confidence_bands, reading_price
-from bus.domain.rule_values import CONFIDENCES, PLATE
+from bus.domain.rule_values import CANDIDATES, CONFIDENCES, PLATE
 
 NARROW = USUAL_HIGHEST
 """The highest price of rules whose index finds hardly more than meets them."""
+
+
+class TriedReading(NamedTuple):
+    """What a plate may be, with how sure the reader is of its characters. Of a further candidate
+    its `weight` and the `price` of taking it; of what was written both are 0."""
+
+    text: str
+    bands: Bands
+    price: float = 0.0
+    weight: float = 0.0
 
 
 class PlateParts(NamedTuple):
@@ -42,17 +54,15 @@ class PlateParts(NamedTuple):
     whole or lack a character; or, of plates with a high price, parts that lack up to two."""
 
     form: Literal["whole", "lacking", "wide"]
+    confusion: ConfusionTable
 
     def of(self, attributes: Mapping[str, str]) -> Iterable[object]:
         """What to look up for a record."""
-        seen, confidences = attributes.get(PLATE, ""), attributes.get(CONFIDENCES, "")
+        written = _plate_attributes(attributes)
         if self.form == "wide":
-            return _plain_parts(seen, confidences)
-        texts = _texts(seen, confidences)
+            return _plain_parts(self.confusion, *written)
+        texts = _texts(self.confusion, *written)
         return texts.whole if self.form == "whole" else texts.lacking
-
-
-_WHOLE, _LACKING, _WIDE = PlateParts("whole"), PlateParts("lacking"), PlateParts("wide")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +70,23 @@ class FuzzyPlates:
     """A reading of the plate is cheap enough for one of these."""
 
     plates: tuple[FuzzyPlate, ...]
+    confusion: ConfusionTable = PACKAGED
 
     @property
     def attributes(self) -> tuple[str, ...]:
         """See `RuleCondition.attributes`."""
-        return (PLATE, CONFIDENCES)
+        return (PLATE, CONFIDENCES, CANDIDATES)
 
     def index_cells(self) -> tuple[IndexCells, ...]:
         """By texts of each plate: some 17 of a usual one, 29 or 37 of one with a high price."""
         cells: dict[PlateParts, dict[Values, None]] = {}
         for plate, highest in self.plates:
             if highest > NARROW:
-                _put(cells, _WIDE, parts_of(plate))
+                _put(cells, PlateParts("wide", self.confusion), parts_of(plate))
                 continue
             whole, lacking = texts_of_plate(plate)
-            _put(cells, _WHOLE, whole)
-            _put(cells, _LACKING, lacking)
+            _put(cells, PlateParts("whole", self.confusion), whole)
+            _put(cells, PlateParts("lacking", self.confusion), lacking)
         return tuple(IndexCells((parts,), tuple(own)) for parts, own in cells.items())
 
     def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
@@ -91,37 +102,46 @@ class FuzzyPlates:
         found = min(self._priced(attributes), key=itemgetter(0), default=None)
         if found is None:
             return None
-        price, read, (plate, highest) = found
-        return ReadingPrice(plate=plate, read=read, price=round(price, 3), highest=highest)
+        price, reading, (plate, highest) = found
+        return ReadingPrice(
+            plate=plate, read=reading.text, price=round(price, 3), highest=highest,
+            weight=reading.weight, table=self.confusion.version,
+        )  # fmt: skip
 
-    def _priced(self, attributes: Mapping[str, str]) -> Iterator[tuple[float, str, FuzzyPlate]]:
+    def _priced(
+        self, attributes: Mapping[str, str]
+    ) -> Iterator[tuple[float, TriedReading, FuzzyPlate]]:
         """Each reading that is cheap enough for one of the plates."""
-        prices = measured_prices()
-        for read, bands in _readings(attributes.get(PLATE, ""), attributes.get(CONFIDENCES, "")):
+        prices = self.confusion.prices
+        for reading in _readings(self.confusion, *_plate_attributes(attributes)):
             for wanted in self.plates:
-                price = reading_price(wanted.plate, read, prices, wanted.highest, bands)
-                if price is not None:
-                    yield price, read, wanted
+                left = wanted.highest - reading.price
+                price = reading_price(wanted.plate, reading.text, prices, left, reading.bands)
+                if price is not None and left >= 0:
+                    yield reading.price + price, reading, wanted
 
 
-def fuzzy_plates(written: Iterable[str]) -> tuple[FuzzyPlates, list[str]]:
+def fuzzy_plates(
+    written: Iterable[str], confusion: ConfusionTable = PACKAGED
+) -> tuple[FuzzyPlates, list[str]]:
     """Of a rule's plates those that are met by their misreadings, and all that are not meant so."""
     plates: list[str] = []
     others: list[str] = []
     for text in written:
         (plates if is_fuzzy(text) else others).append(text)
-    return FuzzyPlates(tuple(dict.fromkeys(filter(None, map(fuzzy_plate, plates))))), others
+    found = tuple(dict.fromkeys(filter(None, map(fuzzy_plate, plates))))
+    return FuzzyPlates(found, confusion), others
 
 
-def resembled(leaf: Resemblance) -> FuzzyPlates:
+def resembled(leaf: Resemblance, confusion: ConfusionTable = PACKAGED) -> FuzzyPlates:
     """The plate of a leaf that was checked."""
     found = plate_up_to(leaf.plate, leaf.highest_price)
-    return FuzzyPlates((found,) if found else ())
+    return FuzzyPlates((found,) if found else (), confusion)
 
 
-@lru_cache(maxsize=1)
-def _reading_parts() -> ReadingParts:
-    return ReadingParts(measured_prices(), NARROW)
+@lru_cache(maxsize=2)  # while a site's table is replaced by its next one
+def _reading_parts(confusion: ConfusionTable) -> ReadingParts:
+    return ReadingParts(confusion.prices, NARROW)
 
 
 def parts_of(text: str) -> list[str]:
@@ -132,18 +152,18 @@ def parts_of(text: str) -> list[str]:
     return found
 
 
-def _plain_parts(seen: str, confidences: str) -> tuple[str, ...]:
-    read = (reading for reading, _ in _readings(seen, confidences))
-    return tuple({part for reading in read for part in parts_of(reading)})
+def _plain_parts(confusion: ConfusionTable, *written: str) -> tuple[str, ...]:
+    tried = _readings(confusion, *written)
+    return tuple({part for reading in tried for part in parts_of(reading.text)})
 
 
 @lru_cache(maxsize=1)  # two indexes, and the matcher looks twice at a record that may meet a rule
-def _texts(seen: str, confidences: str) -> PlateTexts:
+def _texts(confusion: ConfusionTable, *written: str) -> PlateTexts:
     """No text for an edit that would cost too much, as sure as the reader is of the character."""
-    readings_of_form = _readings(seen, confidences)
-    if len(readings_of_form) == 1:
-        return _reading_parts().of(*readings_of_form[0])
-    found = [_reading_parts().of(read, bands) for read, bands in readings_of_form]
+    parts = _reading_parts(confusion)
+    found = [parts.of(one.text, one.bands) for one in _readings(confusion, *written)]
+    if len(found) == 1:
+        return found[0]
     whole = {text for texts in found for text in texts.whole}
     return PlateTexts(whole, {text for texts in found for text in texts.lacking})
 
@@ -155,8 +175,27 @@ def _put(
 
 
 @lru_cache(maxsize=2)  # all rules that an index finds look at one record after the other
-def _readings(seen: str, confidences: str) -> tuple[tuple[str, Bands], ...]:
-    """What a form of a plate may mean, and how sure the reader is of its characters."""
+def _readings(
+    confusion: ConfusionTable, seen: str, confidences: str, candidates: str
+) -> tuple[TriedReading, ...]:
+    """What a form of a plate may mean, then the further candidates: those that are something else.
+    Of a plate that was not read at all nothing is known, whatever stands beside it."""
     if not seen:
         return ()
-    return tuple((read, confidence_bands(confidences, read)) for read in readings(seen))
+    written = readings(seen)
+    found = [TriedReading(read, confidence_bands(confidences, read)) for read in written]
+    if candidates:
+        found += [
+            TriedReading(
+                plate, (UNSAID,) * len(plate), confusion.prices.candidate(weight), weight
+            )
+            for plate, weight in candidates_of(candidates)
+            if plate not in written
+        ]
+    return tuple(found)
+
+
+def _plate_attributes(attributes: Mapping[str, str]) -> tuple[str, str, str]:
+    """The plate, and what its reader says beside it."""
+    get = attributes.get
+    return get(PLATE, ""), get(CONFIDENCES, ""), get(CANDIDATES, "")

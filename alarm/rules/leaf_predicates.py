@@ -29,6 +29,7 @@ from bus.contracts.expressions import (
     TimeWindow,
     Wildcard,
 )
+from bus.domain.confusion_table import ConfusionTable
 from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard_form
 from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import is_within
@@ -95,8 +96,8 @@ class RangePredicate:
 class ResemblancePredicate:
     """Of a plate, also of one that was read in part: what was not read has its price, too."""
 
-    def __init__(self, leaf: Resemblance) -> None:
-        self._plates = resembled(leaf)
+    def __init__(self, leaf: Resemblance, confusion: ConfusionTable) -> None:
+        self._plates = resembled(leaf, confusion)
 
     def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
         """See `LeafPredicate.holds`."""
@@ -111,10 +112,11 @@ class ListPredicate:
 
     def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
         """See `LeafPredicate.holds`."""
-        plates = values_of(PLATE, attributes.get(PLATE, ""))
-        if not plates or self._list is None:
+        if self._list is None:
             return None
-        return any(self._list.find(plate) is not None for plate in plates)
+        if self._list.find_read(attributes) is not None:
+            return True
+        return False if values_of(PLATE, attributes.get(PLATE, "")) else None
 
 
 class GalleryPredicate:
@@ -180,7 +182,7 @@ def predicate_of(leaf: Leaf, references: References = NO_REFERENCES) -> LeafPred
         case NumericRange():
             return RangePredicate(leaf)
         case Resemblance():
-            return ResemblancePredicate(leaf)
+            return ResemblancePredicate(leaf, references.confusion)
         case Presence():
             return PresencePredicate(leaf)
         case TimeWindow():

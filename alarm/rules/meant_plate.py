@@ -13,6 +13,7 @@ from alarm.rules.fuzzy_plates import resembled
 from bus.contracts.alarms import ReadingPrice
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import Expression, Leaf, Negation, OneOf, Resemblance
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.tree import parts_of
 from bus.domain.rule_values import PLATE, values_of, wanted
@@ -26,7 +27,9 @@ class TargetPlate(NamedTuple):
     misread: ReadingPrice | None = None
 
 
-def meant_plate(command: WatchCommand, attributes: Mapping[str, str]) -> TargetPlate:
+def meant_plate(
+    command: WatchCommand, attributes: Mapping[str, str], confusion: ConfusionTable = PACKAGED
+) -> TargetPlate:
     """Of a record that meets the rule."""
     form = attributes.get(PLATE, "")
     tree = tree_of(command) if form else None
@@ -39,20 +42,29 @@ def meant_plate(command: WatchCommand, attributes: Mapping[str, str]) -> TargetP
             for plate in filter(None, (wanted(PLATE, one) for one in leaf.values)):
                 if plate in known:
                     return TargetPlate(plate)
-    return _resembled(leaves, attributes)
+    return _resembled(leaves, attributes, confusion)
 
 
-def _resembled(leaves: list[Leaf], attributes: Mapping[str, str]) -> TargetPlate:
+def _resembled(
+    leaves: list[Leaf], attributes: Mapping[str, str], confusion: ConfusionTable
+) -> TargetPlate:
     """The plate whose misreading is the cheapest, the first by name of several; one that was read
     as it is before all."""
     asked = (
-        resembled(leaf).cheapest(attributes) for leaf in leaves if isinstance(leaf, Resemblance)
+        resembled(leaf, confusion).cheapest(attributes)
+        for leaf in leaves
+        if isinstance(leaf, Resemblance)
     )
     found = list(filter(None, asked))
     if not found:
         return TargetPlate()
-    best = min(found, key=lambda one: (one.read != one.plate, one.price, one.plate))
-    return TargetPlate(best.plate, best if best.read != best.plate else None)
+    best = min(found, key=lambda one: (_is_misread(one), one.price, one.plate))
+    return TargetPlate(best.plate, best if _is_misread(best) else None)
+
+
+def _is_misread(one: ReadingPrice) -> bool:
+    """Whether something else was written, by what the reader took for the likeliest."""
+    return bool(one.weight) or one.read != one.plate
 
 
 def _asked(tree: Expression) -> Iterator[Leaf]:

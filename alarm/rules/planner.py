@@ -78,11 +78,7 @@ class PlateOnList(NamedTuple):
 
     def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
         """One value where it is, none where it is not."""
-        find = self.plate_list.find
-        for plate in values_of(PLATE, attributes.get(PLATE, "")):
-            if find(plate) is not None:
-                return _ON_LIST
-        return ()
+        return () if self.plate_list.find_read(attributes) is None else _ON_LIST
 
 
 class FaceInGallery(NamedTuple):
@@ -134,7 +130,7 @@ def _plan(node: Expression, references: References, *, negated: bool) -> IndexPl
         return _of_list(references.lists.get(node.list_id), negated=negated)
     if isinstance(node, AtPlace | InArea):
         return _UNSERVED if negated else _of_place(references.places.find(node))
-    return _UNSERVED if negated else _of_leaf(node)
+    return _UNSERVED if negated else _of_leaf(node, references)
 
 
 def _of_any(parts: list[IndexPlan]) -> IndexPlan:
@@ -160,13 +156,13 @@ def _of_values_together(parts: tuple[Expression, ...]) -> IndexPlan:
     return IndexPlan(reduce(mul, shares), (found,))
 
 
-def _of_leaf(leaf: Leaf) -> IndexPlan:
+def _of_leaf(leaf: Leaf, references: References) -> IndexPlan:
     if isinstance(leaf, OneOf):
         return _of_values_together((leaf,))
     if isinstance(leaf, Resemblance):
         is_narrow = leaf.highest_price <= NARROW
         share = _SHARE_OF_RESEMBLANCE if is_narrow else _SHARE_OF_WIDE_RESEMBLANCE
-        return IndexPlan(share, resembled(leaf).index_cells())
+        return IndexPlan(share, resembled(leaf, references.confusion).index_cells())
     if is_plate_pattern(leaf):
         pattern = PlatePattern(wildcard_form(PLATE, leaf.pattern))
         fragment, value = fragment_of(pattern)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bus.contracts.commands import DecidedRule
 from bus.contracts.expressions import OnList
 from bus.contracts.plate_lists import LIST_RULE, ListLine, ListRecord, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
-from bus.domain.rule_values import FEATURE, PLATE, wanted
+from bus.domain.plate_candidates import candidates_of
+from bus.domain.rule_values import CANDIDATES, FEATURE, PLATE, values_of, wanted
 
-_DAY_MS = 86_400_000
+LEAST_WEIGHT = 0.1
+"""Of a further candidate for a tolerant list: lists are long, and less likely ones would meet them
+by chance. As a price it is a quarter of an edit without evidence."""
 
 
 def rule_of_list(record: ListRecord) -> DecidedRule:
@@ -32,10 +35,13 @@ def rule_of_list(record: ListRecord) -> DecidedRule:
     )  # fmt: skip
 
 
-def is_overdue(record: ListRecord, now_ms: int) -> bool:
-    """Whether it was not imported again in its interval; a list without one never is."""
-    interval_ms = record.renewal_days * _DAY_MS
-    return 0 < interval_ms < now_ms - record.renewed_at_ms
+class ListedReading(NamedTuple):
+    """By which line a list means a record, and the reading that stands there: what was written, or
+    a further candidate with its weight."""
+
+    line: ListLine
+    read: str
+    weight: float = 0.0
 
 
 class BaseTable(Protocol):
@@ -106,6 +112,24 @@ class PlateList:
         if len(found) < 2:
             return found[0] if found else None
         return min(found, key=lambda line: (wanted(PLATE, line.plate) != plate, line.number))
+
+    def find_read(self, attributes: Mapping[str, str]) -> ListedReading | None:
+        """Of a record: by its plate, or, where the list is tolerant at all, by a further candidate
+        of the reader that is likely enough, which has to stand there as it is. Raises
+        `TableError`."""
+        form = attributes.get(PLATE, "")
+        for plate in values_of(PLATE, form):
+            line = self.find(plate)
+            if line is not None:
+                return ListedReading(line, plate)
+        further = attributes.get(CANDIDATES, "")
+        if not form or not further or self.record.tolerance == "exact":
+            return None
+        for plate, weight in candidates_of(further):
+            line = self.find(plate) if weight >= LEAST_WEIGHT else None
+            if line is not None and wanted(PLATE, line.plate) == plate:
+                return ListedReading(line, plate, weight)
+        return None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PlateList) and self.record == other.record

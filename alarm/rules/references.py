@@ -12,20 +12,26 @@ from typing import Literal, NamedTuple
 
 from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
-from bus.contracts.expressions import AtPlace, Expression, InArea, OnList
+from bus.contracts.commands import WatchCommand
+from bus.contracts.expressions import AtPlace, Expression, InArea, OnList, Resemblance
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.tree import nodes_of
+from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
+from bus.domain.rule_values import PLATE
 
 
 class Reference(NamedTuple):
     """To one thing, by its id."""
 
-    what: Literal["list", "places"]
+    what: Literal["list", "places", "confusion"]
     id: str
 
 
 PLACES = Reference("places", "")
 """To the register: a change of it concerns every rule that names a place."""
+CONFUSION = Reference("confusion", "")
+"""To the table of misreadings: of every rule whose plates may be misread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ class References:
     places: RegisteredPlaces = field(default_factory=lambda: NO_PLACES)
     galleries: Mapping[str, FaceGallery] = field(default_factory=dict)
     """By theirs, which no list of plates has."""
+    confusion: ConfusionTable = PACKAGED
 
     def changed_since(self, before: References) -> frozenset[Reference]:
         """What is there now and was not, is not any more, or is otherwise."""
@@ -44,7 +51,11 @@ class References:
         changed = {
             Reference("list", one) for one in ids if self.find(one) != before.find(one)
         }
-        return frozenset(changed if self.places == before.places else changed | {PLACES})
+        if self.places != before.places:
+            changed.add(PLACES)
+        if self.confusion != before.confusion:
+            changed.add(CONFUSION)
+        return frozenset(changed)
 
     def find(self, list_id: str) -> PlateList | FaceGallery | None:
         """The list or gallery of this id."""
@@ -62,7 +73,8 @@ class References:
         lists = {one: self.lists[one] for one in ids if one in self.lists}
         galleries = {one: self.galleries[one] for one in ids if one in self.galleries}
         places = self.places if PLACES in named else NO_PLACES
-        return References(lists, places, galleries)
+        confusion = self.confusion if CONFUSION in named else PACKAGED
+        return References(lists, places, galleries, confusion)
 
 
 NO_REFERENCES = References()
@@ -78,4 +90,12 @@ def references_of(tree: Expression | None) -> frozenset[Reference]:
             found.add(Reference("list", node.list_id))
         elif isinstance(node, AtPlace | InArea):
             found.add(PLACES)
+        elif isinstance(node, Resemblance):
+            found.add(CONFUSION)
     return frozenset(found)
+
+
+def references_of_rule(command: WatchCommand) -> frozenset[Reference]:
+    """All that its tree refers to, and what its plates do."""
+    found = references_of(command.where)
+    return found | {CONFUSION} if any(map(is_fuzzy, command.match.get(PLATE, ()))) else found

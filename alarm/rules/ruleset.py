@@ -14,7 +14,7 @@ from alarm.rules.condition import condition_of
 from alarm.rules.matcher import Matcher, Rule
 from alarm.rules.newest import accepted
 from alarm.rules.plate_lists import rule_of_list
-from alarm.rules.references import NO_REFERENCES, Reference, References, references_of
+from alarm.rules.references import NO_REFERENCES, Reference, References, references_of_rule
 from alarm.rules.uncompared_faces import uncompared_faces
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import TimeWindow
@@ -30,7 +30,7 @@ def rule_of(command: WatchCommand, references: References = NO_REFERENCES) -> Ru
     nodes = nodes_of(command.where) if command.where is not None else ()
     asks_times = any(isinstance(node, TimeWindow) for node, _ in nodes)
     condition = condition_of(command, references)
-    return Rule(command, condition, asks_times, references_of(command.where))
+    return Rule(command, condition, asks_times, references_of_rule(command))
 
 
 @dataclass(slots=True)

@@ -11,7 +11,6 @@ import msgspec
 from alarm.rules.explain import listed_plate, resembled_face, true_branch
 from alarm.rules.matcher import Rule
 from alarm.rules.meant_plate import meant_plate
-from alarm.rules.plate_lists import is_overdue
 from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import (
@@ -23,6 +22,8 @@ from bus.contracts.alarms import (
     ListedPlate,
 )
 from bus.contracts.plate_lists import LIST_RULE
+from bus.domain.confusion_table import ConfusionTable
+from bus.domain.list_in_force import is_overdue
 from bus.domain.plates import is_doubtful
 from bus.domain.rule_values import FEATURE, PLATE, attributes_of
 from bus.domain.targets import target_of_reading
@@ -48,7 +49,7 @@ def verdict(rules: RuleSet, candidate: Candidate, now_ms: int) -> Alarm | None:
         return None
     listed = _listed(rule, attributes, references, now_ms)
     face = _face(rule, attributes, references, now_ms)
-    alarm = _alarm(rule, candidate, message, attributes, listed, face, now_ms)
+    alarm = _alarm(rule, candidate, message, attributes, listed, face, references.confusion, now_ms)
     branch = "" if where is None else true_branch(where, attributes, times_ms, references)
     return msgspec.structs.replace(
         alarm,
@@ -65,12 +66,12 @@ def _listed(
     found = listed_plate(rule.command.where, attributes, references)
     if found is None:
         return None
-    plate_list, line = found
+    plate_list, (line, read, weight) = found
     record = plate_list.record
     return ListedPlate(
         list_id=record.list_id, name=record.name, version=record.version, list_date=record.date,
         line=line.number, plate=line.plate, note=line.note, date=line.date,
-        is_overdue=is_overdue(record, now_ms),
+        is_overdue=is_overdue(record, now_ms), candidate=read if weight else "", weight=weight,
     )  # fmt: skip
 
 
@@ -113,10 +114,11 @@ def _alarm(
     attributes: dict[str, str],
     listed: ListedPlate | None,
     face: ListedFace | None,
+    confusion: ConfusionTable,
     now_ms: int,
 ) -> Alarm:
     asked = rule.condition.attributes
-    meant = meant_plate(rule.command, attributes)
+    meant = meant_plate(rule.command, attributes, confusion)
     on_list = listed.plate if listed is not None else ""
     return Alarm(
         alarm_id=f"{candidate.rule_id}:{candidate.record_id}",

@@ -45,7 +45,8 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By which line of which list a plate was meant, as both were then. `is_overdue`: the list had
-    not been renewed in its interval."""
+    not been renewed in its interval. `candidate`: where not the plate that was written stands there
+    but a further candidate of the reader, that one; `weight`: how sure it is of it, to 1."""
 
     list_id: str
     name: str
@@ -56,6 +57,8 @@ class ListedPlate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     note: str = ""
     date: str = ""
     is_overdue: bool = False
+    candidate: str = ""
+    weight: float = 0.0
 
 
 class ListedFace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,12 +83,16 @@ class ListedFace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ReadingPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was read where another plate was meant: `plate` is that of the rule, `read` what was
     taken for it (`?`: a character that was not read), `price` what that costs, of at most
-    `highest`, in units of a misreading without evidence."""
+    `highest`, in units of a misreading without evidence. `weight`: where `read` is a further
+    candidate of the reader, how sure it is of that one, to 1; else 0. `table`: the version of the
+    site's own table of misreadings by which it costs that; empty: the packaged one."""
 
     plate: str
     read: str
     price: float
     highest: float
+    weight: float = 0.0
+    table: str = ""
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +179,7 @@ IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch
     "away", "standing", "filling", "silence", "curve", "lost", "missing", "differs",
-    "uncovered", "unconfirmed", "refused",
+    "uncovered", "unconfirmed", "refused", "overdue",
 ]  # fmt: skip
 
 

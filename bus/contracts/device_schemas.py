@@ -35,6 +35,19 @@ def _free(english: str, chinese: str) -> Schema:
     return {"description": f"{english} / {chinese}"}
 
 
+def _candidates(english: str, chinese: str) -> Schema:
+    """The first five count; of those any that is not understood is ignored."""
+    return {
+        "type": ["array", "null"],
+        "description": f"{english} / {chinese}",
+        "items": {"type": "object", "properties": {
+            "车牌号码": _text("plate, whole", "完整车牌"),
+            "权重": {**_number("weight above 0, to 1 or to 100", "权重，大于 0", 0, 100),
+                   "type": "number"},
+        }, "required": ["车牌号码", "权重"]},
+    }  # fmt: skip
+
+
 _READ = {
     "卡口编号": _text(
         "checkpoint id, opaque",
@@ -68,6 +81,7 @@ _READ = {
     "车速": _number("speed, km/h", "车速（公里/小时）", 0, 400),
     "车牌置信度": _number("confidence of the plate, 0-1 or 0-100", "车牌置信度", 0, 100),
     "车牌逐字置信度": _free("confidence per character", "车牌逐字置信度"),
+    "车牌候选": _candidates("further plates that the reader holds possible", "车牌识别的其他候选"),
     "车辆图片地址": _text("URL of the vehicle's picture", "车辆图片地址"),
     "车牌图片地址": _text("URL of the plate's picture", "车牌图片地址"),
     "场景图片地址": _text("URL of the scene's picture", "场景图片地址"),

@@ -40,6 +40,7 @@ VEHICLE: dict[str, str] = {
     "车速": "speed_kmh",
     "车牌置信度": "plate_confidence",
     "车牌逐字置信度": "plate_character_confidences",
+    "车牌候选": "plate_candidates",
     "车辆图片地址": "vehicle_picture_url",
     "车牌图片地址": "plate_picture_url",
     "场景图片地址": "scene_picture_url",

@@ -20,6 +20,7 @@ from bus.contracts.expressions import (
     Wildcard,
 )
 from bus.domain.accepted_readings import accepted_readings
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.tree import parts_of
 from bus.domain.fuzzy_plate import plate_up_to
 from bus.domain.look_alikes import GROUPS
@@ -40,9 +41,12 @@ class AcceptedExamples(NamedTuple):
     plates: tuple[str, ...]
 
 
-def accepted_examples(tree: Expression) -> list[AcceptedExamples]:
+def accepted_examples(
+    tree: Expression, confusion: ConfusionTable = PACKAGED
+) -> list[AcceptedExamples]:
     """Each condition once, in the order in which they are written."""
-    found = (AcceptedExamples(leaf, tuple(_examples_of(leaf))) for leaf in _asked_for(tree))
+    leaves = _asked_for(tree)
+    found = (AcceptedExamples(leaf, tuple(_examples_of(leaf, confusion))) for leaf in leaves)
     return list(dict.fromkeys(one for one in found if one.plates))
 
 
@@ -61,11 +65,11 @@ def _asked_for(tree: Expression, *, negated: bool = False) -> Iterator[Leaf]:
         yield from _asked_for(part, negated=negated is not isinstance(tree, Negation))
 
 
-def _examples_of(leaf: Leaf) -> list[str]:
+def _examples_of(leaf: Leaf, confusion: ConfusionTable) -> list[str]:
     match leaf:
         case Resemblance(plate=plate, highest_price=highest):
             wanted = plate_up_to(plate, highest)
-            return accepted_readings(wanted) if wanted else []
+            return accepted_readings(wanted, confusion=confusion) if wanted else []
         case Wildcard(attribute=attribute, pattern=text) if attribute == PLATE:
             return _examples_of_pattern(text)
         case Substring(attribute=attribute, text=text) if attribute == PLATE:

@@ -16,6 +16,7 @@ _HIDDEN = {
     "feature_model",
     "plate_confidence",
     "plate_character_confidences",
+    "plate_candidates",
 }
 
 

@@ -50,6 +50,8 @@ class MisreadingPrices:
     unread: Mapping[str, float]
     dropped: Mapping[str, float]
     inserted: Mapping[str, float]
+    unit: float
+    """Logarithms that a price of 1 is."""
 
     def substitution(self, true: str, read: str, band: int) -> float:
         """For a character read as itself, as another, or as unread."""
@@ -68,6 +70,11 @@ class MisreadingPrices:
     def insertion(self, read: str) -> float:
         """For a character that was read where the plate has none."""
         return self.inserted.get(read, UNKNOWN)
+
+    def candidate(self, weight: float) -> float:
+        """For taking a further candidate of the reader instead of what it wrote: how much less than
+        sure it is of that one, and no less than the cheapest misreading."""
+        return max(LEAST, -log(weight) / self.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +145,8 @@ def prices_of(counts: ConfusionCounts) -> MisreadingPrices:
         for read, count in counts.inserted.items()
     }
     unknown = tuple(UNKNOWN + max(0.0, -log(more) / shares.unit) for more in shares.wrong_to_right)
-    return MisreadingPrices(tuple(taken_for), tuple(right), unknown, unread, dropped, inserted)
+    tables = tuple(taken_for), tuple(right), unknown, unread, dropped, inserted
+    return MisreadingPrices(*tables, shares.unit)
 
 
 @lru_cache(maxsize=1)

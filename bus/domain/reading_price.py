@@ -12,10 +12,12 @@ from functools import lru_cache
 from math import inf
 
 from bus.domain.misreading_prices import LEAST_OF_PLACE, UNSAID, MisreadingPrices, price_band
-from bus.domain.plates import HYPHEN
+from bus.domain.plates import HYPHEN, MAX_PLATE_CHARACTERS
 
 MOST_EDITS = 2
 _FULL_SURE = 100.0
+_LONGEST_PART = 24
+"""A character, a hyphen and a number with all its digits."""
 _KEPT = 8_192
 """What readers say of a character: a hundred numbers of some seventy characters."""
 _TWO_OF_PLACE = 2 * LEAST_OF_PLACE
@@ -106,6 +108,22 @@ def confidence_bands(text: str, read: str) -> Bands:
     if not all(0 <= number <= scale for number in numbers):
         return unsaid
     return tuple([_band(number, scale) for number in numbers])
+
+
+def confidences_text(written: Sequence[object]) -> str:
+    """Of a JSON list, one number or `浙-80` per character, the text that `confidence_bands` reads;
+    empty where one of them is neither, and of more characters than a plate has."""
+    if len(written) > MAX_PLATE_CHARACTERS:
+        return ""
+    parts = [_list_part(one) for one in written]
+    return ",".join(parts) if all(parts) else ""
+
+
+def _list_part(one: object) -> str:
+    if isinstance(one, str):
+        return one if len(one) <= _LONGEST_PART else ""
+    is_number = isinstance(one, int | float) and not isinstance(one, bool)
+    return str(one) if is_number and 0 <= one <= _FULL_SURE else ""  # type: ignore[operator]
 
 
 @lru_cache(maxsize=_KEPT)

@@ -17,11 +17,15 @@ from functools import lru_cache
 from bus.contracts.keys import NO_PLATE, UNREADABLE
 from bus.domain.ignorable import is_ignorable
 from bus.domain.kinds import WIRE_KEYS
+from bus.domain.plate_candidates import candidates_text
 from bus.domain.plates import plate_form, vehicles_of, wanted_vehicle
+from bus.domain.reading_price import confidences_text
 
 PLATE = "plate_number"
 CONFIDENCES = "plate_character_confidences"
-"""What a reader says of each character of the plate; no rule compares it."""
+CANDIDATES = "plate_candidates"
+"""What a reader says of each character of the plate, and which plates it holds possible beside the
+one that it wrote; no rule compares either by itself."""
 
 FEATURE, FEATURE_MODEL = "face_feature", "feature_model"
 """Of a face: base64, which is compared by `bus.domain.feature_models` only, and whose it is."""
@@ -29,6 +33,7 @@ FEATURE, FEATURE_MODEL = "face_feature", "feature_model"
 CHECKPOINT, DEVICE = "checkpoint_id", "camera_ip"
 """By which the register knows where a record was made."""
 
+_AS_THEY_ARE = frozenset({CONFIDENCES, CANDIDATES})
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
 
@@ -51,7 +56,7 @@ def normal_as(attribute: str, value: str) -> str:
     if attribute == FEATURE:
         text = value.strip()
         return "" if text in _NOT_READ else text
-    return value if attribute == CONFIDENCES else normal(value)
+    return value if attribute in _AS_THEY_ARE else normal(value)
 
 
 def wanted(attribute: str, value: str) -> str:
@@ -74,6 +79,10 @@ def attributes_from(values: Iterable[tuple[str, object]]) -> dict[str, str]:
     """The comparable ones of some (English name, value as the device wrote it)."""
     found = {}
     for name, raw in values:
+        if name == CANDIDATES:
+            raw = candidates_text(raw)
+        elif name == CONFIDENCES and isinstance(raw, list):
+            raw = confidences_text(raw)
         if not isinstance(raw, str):
             if not isinstance(raw, int | float) or isinstance(raw, bool):
                 continue

@@ -12,7 +12,14 @@ from typing import Literal
 
 import msgspec
 
-from bus.contracts.alarms import Alarm, Incident, ListedFace, NoticeDigest, ReadingPrice
+from bus.contracts.alarms import (
+    Alarm,
+    Incident,
+    ListedFace,
+    ListedPlate,
+    NoticeDigest,
+    ReadingPrice,
+)
 from bus.domain.plates import plate_text
 
 Language = Literal["zh", "en"]
@@ -28,7 +35,7 @@ _KINDS = {
         "standing": "停滞", "filling": "空间不足", "silence": "无数据", "curve": "质量曲线偏离",
         "lost": "记录丢失", "missing": "记录缺失", "differs": "镜像内容不一致",
         "uncovered": "仅存于一个站点", "unconfirmed": "主站点待确认",
-        "refused": "请求被拒绝",
+        "refused": "请求被拒绝", "overdue": "名单逾期未更新",
     },
     "en": {
         "latency": "latency too high", "quality": "quality has fallen", "backlog": "backlog",
@@ -36,7 +43,7 @@ _KINDS = {
         "silence": "sends nothing", "curve": "quality curve", "lost": "records lost",
         "missing": "records missing", "differs": "the mirror differs",
         "uncovered": "at one site only", "unconfirmed": "primary site not confirmed",
-        "refused": "requests refused",
+        "refused": "requests refused", "overdue": "a list is overdue",
     },
 }  # fmt: skip
 _WORDS = {
@@ -49,6 +56,7 @@ _WORDS = {
            "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑", "misread": "误读",
            "resembled": "相似人脸", "score": "相似度 {score:.3f}（阈值 {threshold:g}，{model}）",
            "meant": "目标为 {plate}，代价 {price:.2f}（上限 {highest:.2f}）",
+           "list": "名单", "overdue": "逾期未更新",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
     "en": {"emergency": "emergency alarm",
            "alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
@@ -61,6 +69,7 @@ _WORDS = {
            "plate": "doubtful plate", "misread": "misread",
            "resembled": "resembles", "score": "score {score:.3f}, threshold {threshold:g}, {model}",
            "meant": "{plate} is meant, price {price:.2f} of at most {highest:.2f}",
+           "list": "list", "overdue": "not renewed in time",
            "doubtful": "its hyphen may separate or stand for an unread character"},
 }  # fmt: skip
 
@@ -98,6 +107,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["id"], alarm.alarm_id),
         (words["plate"], words["doubtful"] if alarm.plate_is_doubtful else ""),
         (words["misread"], _meant(alarm.misread, words["meant"])),
+        (words["list"], _listed(alarm.listed, words["overdue"])),
         (words["resembled"], _face(alarm.resembled, words["score"])),
         (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
@@ -106,6 +116,12 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
 
 def _meant(misread: ReadingPrice | None, text: str) -> str:
     return text.format_map(msgspec.structs.asdict(misread)) if misread else ""
+
+
+def _listed(listed: ListedPlate | None, overdue: str) -> str:
+    if listed is None:
+        return ""
+    return f"{listed.name} ({overdue})" if listed.is_overdue else listed.name
 
 
 def _face(face: ListedFace | None, text: str) -> str:

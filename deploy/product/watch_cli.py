@@ -7,7 +7,9 @@ counts.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -25,19 +27,19 @@ from alarm.cli import (
     watch_commands,
 )
 from alarm.command_request import CLIENT_ID
+from alarm.confusion_file import source_of
 from alarm.preview import preview_piece
 from alarm.shell_asker import CaseOption, ReasonOption
 from alarm.site_register import places_of
 from bus.cli.show import AsJson, print_json, screen
-from bus.contracts.commands import USUAL_KIND, WatchCommand
-from bus.domain.registered_places import RegisteredPlaces
-from bus.domain.rule_preview import PreviewTotals, days_back
+from bus.contracts.commands import USUAL_KIND
+from bus.domain.rule_preview import PreviewPiece, PreviewRequest, PreviewTotals, days_back
 from bus.domain.rule_targets import names_somebody
 from bus.runtime import wall_clock
 from deploy.open_stores import open_records
 from deploy.product import approval_cli
 from deploy.product.shell_question import note_question
-from ingest.store.port import RecordReader, StoreError
+from ingest.store.port import StoreError
 from monitor.questions.question import rule_sentence
 
 MOST_DAYS = 366
@@ -84,7 +86,9 @@ def preview(
     try:
         with closing(open_records(ctx.obj)) as reader:
             places = places_of(ctx, rule, CLIENT_ID)
-            _count(reader, rule, places, ctx.obj.site.tz, days, most, counts)
+            confusion = source_of(ctx.obj.site).read()
+            look = partial(preview_piece, reader, rule, places=places, confusion=confusion)
+            _count(look, ctx.obj.site.tz, days, most, counts)
     except KeyboardInterrupt:
         counts.is_partial = True
     except StoreError as error:
@@ -106,16 +110,15 @@ def preview(
 
 
 def _count(
-    reader: RecordReader, rule: WatchCommand, places: RegisteredPlaces, zone: ZoneInfo, days: int,
-    most: int, counts: PreviewCounts,
+    look: Callable[[PreviewRequest], PreviewPiece], zone: ZoneInfo, days: int, most: int,
+    counts: PreviewCounts,
 ) -> None:  # fmt: skip
     for back, (day, asked) in enumerate(days_back(wall_clock.now_ms(), zone, days), 1):
-        piece = preview_piece(reader, rule, asked, places)
+        piece = look(asked)
         counts.add(day, piece)
         while piece.cursor and counts.read < most:
             _progress(counts)
-            following = msgspec.structs.replace(asked, cursor=piece.cursor)
-            piece = preview_piece(reader, rule, following, places)
+            piece = look(msgspec.structs.replace(asked, cursor=piece.cursor))
             counts.add(day, piece)
         _progress(counts)
         if counts.read >= most and (piece.cursor or back < days):

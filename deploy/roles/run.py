@@ -173,6 +173,7 @@ def _dispatcher(settings: Settings) -> int:
 
 
 def _console(settings: Settings) -> int:
+    from alarm.confusion_file import source_of
     from alarm.lists.base_tables import tables_folder
     from alarm.lists.stored_list_reader import StoredListReader
     from alarm.lists.uploaded_list import import_uploaded
@@ -183,6 +184,7 @@ def _console(settings: Settings) -> int:
     from monitor.watch.incident_reader import newest_in_file
 
     _topics_in_the_background(settings)
+    confusion = source_of(settings.site)
     console = console_settings(settings)
     read_picture = picture_reader(console.pictures)
     if console.other_site_pictures:
@@ -196,7 +198,9 @@ def _console(settings: Settings) -> int:
             open_records=lambda: open_records(settings),
             open_alarms=lambda: open_operations(settings),
             read_picture=read_picture,
-            preview_rule=preview_piece,
+            preview_rule=lambda reader, rule, asked, places: preview_piece(
+                reader, rule, asked, places, confusion.read()
+            ),
             open_lists=partial(StoredListReader, settings.bus, tables_folder(settings.site)),
             import_list=partial(import_uploaded, settings.site, settings.bus),
             read_processes=lambda: supervised(settings.site.data_path),

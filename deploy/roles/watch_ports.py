@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from alarm.lists.records_reader import ListRecordsReader
 from bus.contracts.groups import DECIDER as DECIDERS
 from bus.contracts.groups import DISPATCHER as DISPATCHERS
 from bus.contracts.topics import (
@@ -115,5 +116,6 @@ def watch_ports(settings: Settings) -> WatchPorts:
         edge_status_urls={n: _status_url(url) for n, url in health.items() if is_edge(n)},
         spool_max_bytes=settings.edge.spool_max_bytes,
         folders=[folder / name for name in FOLDERS],
+        lists=ListRecordsReader(settings.bus, settings.watch.probe_timeout_s),
         mirror_url=mirror_url(settings, STATUS),
     )

@@ -24,7 +24,11 @@ from msgspec import Meta
 from bus.contracts import keys
 from bus.domain.device_message import Unreadable, as_text
 from bus.domain.kinds import KEYS_OF_KIND
+from bus.domain.misreading_prices import UNSAID
 from bus.domain.parsed_message import ParsedMessage
+from bus.domain.plate_candidates import MOST_CANDIDATES, read_candidates
+from bus.domain.plates import MAX_PLATE_CHARACTERS
+from bus.domain.reading_price import confidence_bands, confidences_text
 from bus.domain.times import BadTime, local_time
 
 MAX_TEXT = 256  # characters; the longest names of series and models have some forty
@@ -43,7 +47,8 @@ _NUMBERS = {
 }
 _WHOLE_OR_TEXT = frozenset({"设备流水号", "目标编号", "车道编号"})
 _TIMES = frozenset({"入库时间", "出现时间", "消失时间"})
-_LISTS = frozenset({"目标框", "车牌逐字置信度"})
+_CONFIDENCES, _CANDIDATES = "车牌逐字置信度", "车牌候选"
+_LISTS = frozenset({"目标框", _CONFIDENCES})
 _ADDRESSES = frozenset({"抓拍设备地址", "后端图片识别服务器地址"})
 _UNBOUNDED = frozenset({"人脸特征", *keys.INLINE_PICTURES})  # bounded with the record
 _LENGTHS = {"车牌号码": MAX_PLATE, **dict.fromkeys(_ADDRESSES, MAX_ADDRESS)}
@@ -95,7 +100,7 @@ def field_faults(found: Mapping[str, object], kind: str) -> list[FieldFault]:
     return faults
 
 
-_CHECKED = frozenset(_NUMBERS) | _ADDRESSES | _TIMES
+_CHECKED = frozenset(_NUMBERS) | _ADDRESSES | _TIMES | {_CANDIDATES}
 
 
 def _value_faults(key: str, value: object) -> Iterator[FieldFault]:
@@ -103,6 +108,8 @@ def _value_faults(key: str, value: object) -> Iterator[FieldFault]:
         return
     if key in _NUMBERS:
         yield from _number(key, value)
+    elif key == _CANDIDATES:
+        yield from _candidates(key, value)
     elif isinstance(value, str):
         most = _most(key)
         if most and len(value) > most:
@@ -129,6 +136,36 @@ def _value_faults(key: str, value: object) -> Iterator[FieldFault]:
             key,
             f"Should be text; {'read as ' + repr(read) if read else 'ignored'}.",
             f"应为文本；{'按 ' + read + ' 读取' if read else '被忽略'}。",
+        )
+    elif key == _CONFIDENCES and isinstance(value, list) and not _are_confidences(value):
+        yield FieldFault(
+            key,
+            "Should have a number per character, to 1 or to 100; ignored.",
+            "每个字符应有一个不超过 1 或 100 的数字；被忽略。",
+        )
+
+
+def _are_confidences(written: list[object]) -> bool:
+    return UNSAID not in confidence_bands(confidences_text(written), " " * len(written))
+
+
+def _candidates(key: str, value: object) -> Iterator[FieldFault]:
+    """Of further plates that a reader holds possible, those that no rule will try."""
+    if not isinstance(value, list):
+        yield FieldFault(
+            key,
+            "Should be a list of objects with 车牌号码 and 权重; ignored.",
+            "应为包含“车牌号码”和“权重”的对象列表；被忽略。",
+        )
+        return
+    ignored = read_candidates(value).ignored
+    if ignored:
+        yield FieldFault(
+            key,
+            f"{ignored} of {len(value)} are ignored: the first {MOST_CANDIDATES} count, each once,"
+            " with a whole plate and a weight above 0, to 1 or to 100.",
+            f"{len(value)} 个中有 {ignored} 个被忽略：仅取前 {MOST_CANDIDATES} 个，每个车牌计一次，"
+            "须为完整车牌，权重大于 0，不超过 1 或 100。",
         )
 
 
@@ -201,6 +238,11 @@ def _sound_type(key: str) -> Any:
         text = Annotated[str, Meta(pattern=rf"\A(({_OCTET}\.){{3}}{_OCTET})?\Z")]
     elif key in _TIMES:
         text = Annotated[str, Meta(pattern=_SOUND_TIME)]
+    elif key == _CANDIDATES:
+        return None  # few send them, and those are looked at
+    elif key == _CONFIDENCES:
+        one = Annotated[int, Meta(ge=0, le=100)] | Annotated[float, Meta(ge=0, le=100)]
+        return text | Annotated[list[one], Meta(max_length=MAX_PLATE_CHARACTERS)] | None
     elif key in _LISTS:
         return text | list[Any] | None
     elif key in _WHOLE_OR_TEXT:

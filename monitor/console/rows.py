@@ -190,6 +190,7 @@ def listed_facts(listed: Row | None, t: Texts) -> list[tuple[str, str]]:
         (t("detail.listed"), t("list.comma").join((named, line))),
         (t("column.list_date"), listed.get("list_date", "")),
         (t("column.line_date"), listed.get("date", "")),
+        (t("reading.candidate"), candidate_text(listed.get("candidate", ""), listed, t)),
         (t("detail.listed_note"), listed.get("note", "")),
         (t("detail.listed_version"), str(listed["version"])),
         (t("column.overdue"), t("detail.listed_overdue") if listed.get("is_overdue") else ""),
@@ -223,7 +224,14 @@ def misread_facts(misread: Row | None, t: Texts) -> list[tuple[str, str]]:
 def misread_text(misread: Row, t: Texts) -> str:
     """As one sentence."""
     prices = {name: f"{misread[name]:.2f}" for name in ("price", "highest")}
-    return t("reading.misread", plate=misread["plate"], read=misread["read"], **prices)
+    read = candidate_text(misread["read"], misread, t) or misread["read"]
+    return t("reading.misread", plate=misread["plate"], read=read, **prices)
+
+
+def candidate_text(plate: str, row: Row, t: Texts) -> str:
+    """A further candidate of the reader with its weight; empty where the plate is none."""
+    weight = row.get("weight", 0)
+    return t("reading.weighed", plate=plate, weight=f"{weight:.0%}") if weight else ""
 
 
 def key_text(key: str, t: Texts) -> str:

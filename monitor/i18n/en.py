@@ -163,6 +163,7 @@ TEXTS: dict[str, str] = {
     "incident.uncovered": "At one site only",
     "incident.unconfirmed": "Primary site not confirmed",
     "incident.refused": "Requests refused",
+    "incident.overdue": "List not renewed in time",
     "fact.class": "class",
     "fact.scope": "scope",
     "fact.sent": "sent",

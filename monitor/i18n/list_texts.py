@@ -107,6 +107,11 @@ ZH: dict[str, str] = {
     "measure.inner product": "内积",
     "measure.euclid": "欧氏距离，越小越像",
     "detail.listed_overdue": "该名单逾期未更新",
+    "fact.name": "名称",
+    "fact.owner": "负责人",
+    "fact.source": "来源",
+    "fact.renewed": "上次导入",
+    "fact.due": "应更新于",
 }
 EN: dict[str, str] = {
     "nav.lists": "Lists",
@@ -215,4 +220,9 @@ EN: dict[str, str] = {
     "measure.inner product": "inner product",
     "measure.euclid": "Euclidean distance, smaller is nearer",
     "detail.listed_overdue": "This list has not been renewed in time",
+    "fact.name": "name",
+    "fact.owner": "owner",
+    "fact.source": "source",
+    "fact.renewed": "imported last",
+    "fact.due": "was due",
 }

@@ -15,6 +15,7 @@ import msgspec
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import BY_WATCH, Incident, IncidentKind
 from bus.contracts.mirror_status import MirrorReport
+from bus.contracts.plate_lists import ListRecord
 from bus.contracts.register import Register
 from bus.contracts.sender_faults import RefusedGroup
 from monitor.ports import ProcessStatus
@@ -26,6 +27,7 @@ from monitor.watch.driver_pages import DriverPages, StageTopics
 from monitor.watch.losses import LossJudge
 from monitor.watch.mirror import MirrorJudge
 from monitor.watch.missing import MissingJudge, MissingRecords
+from monitor.watch.overdue_lists import OverdueJudge
 from monitor.watch.progress import ProgressBounds, StageOffsets, StageProgress
 from monitor.watch.refused import RefusedJudge
 from monitor.watch.silence import SilenceBounds, SilenceJudge
@@ -89,6 +91,7 @@ class WatchJudge:
         self._losses = LossJudge(stages)
         self._pids: dict[str, int | None] = {}
         self._refused = RefusedJudge()
+        self._overdue = OverdueJudge(zone)
         self._away: dict[str, bool] = {}
         self._blind = True
 
@@ -194,6 +197,10 @@ class WatchJudge:
     def on_refused(self, edge: str, groups: Sequence[RefusedGroup]) -> None:
         """What an edge says of requests that it refuses; edges that say the same are one."""
         self._keep("refused", self._refused.observe(edge, groups, self._clock.seen_ms))
+
+    def on_lists(self, lists: Sequence[ListRecord]) -> None:
+        """The lists of plates in force: which of them were not renewed in time."""
+        self._keep("lists", self._overdue.observe(lists, self._clock.now_ms))
 
     def on_minutes(self, totals: Iterable[MinuteTotal]) -> None:
         """Settled minutes of the quality curves; while ingest stands, they say nothing new."""

@@ -8,11 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+from bus.contracts.plate_lists import ListRecord
 from bus.notify.notice_plan import NoticePlan
 from bus.notify.notifiers import Notifier
 from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses
 from monitor.watch.driver_pages import StageTopics
+
+
+class ListRecords(Protocol):
+    """The lists of plates in force, for any thread."""
+
+    def read(self) -> Sequence[ListRecord]:
+        """May raise anything."""
+
+    def close(self) -> None:
+        """Ask no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,7 @@ class WatchPorts:
     edge_status_urls: Mapping[str, str]  # where each edge tells of its spool
     spool_max_bytes: int
     folders: Sequence[Path]  # whose disks are watched
+    lists: ListRecords
     mirror_url: str = ""  # where the mirror shows its status; empty: there is none
 
     @property

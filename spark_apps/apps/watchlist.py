@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
+from alarm.confusion_file import source_of
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
 from alarm.rules.verdict import proofs_of
@@ -69,7 +70,7 @@ class Watchlist:
         self.trigger_ms = context.settings.streams.watchlist_trigger_ms
         self._watchlist = WatchlistReader(
             context.settings.bus, "streams-commands", tables_folder(context.settings.site),
-            context.register,
+            context.register, source_of(context.settings.site),
         )
         self._watchlist.catch_up()
         self._group = context.group_positions(self.name, self.topics)

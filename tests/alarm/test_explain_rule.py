@@ -5,15 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from alarm.cli import watch_commands
+from alarm.explain_rule import explanation
 from alarm.rules import compile_rules
+from alarm.rules.plate_lists import PlateList
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import RegularExpression
 from bus.domain.rule_check import parsed_where
+from tests.alarm.lists.made_lists import made_list
+from tests.alarm.rules.test_plate_lists import lists_of
 
 ZONE = "Asia/Shanghai"
 TEXT = "plate_number like 浙A*123 and not vehicle_color in (白色, 黑色) or during mon 11:00-13:00 and speed_kmh > 80"
@@ -76,6 +81,30 @@ def test_of_a_plate_that_may_be_misread_the_price_is_said(monkeypatch: pytest.Mo
     ):  # fmt: skip
         status, text = explain(monkeypatch, "f", plate, rules=rules)
         assert (status, text.splitlines()[1]) == (0, f"{answer:>8}    {asked}   ({plate}, {why})")
+
+
+def test_a_candidate_of_the_reader_that_decides_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "record.json"
+    file.write_text('{"车牌号码": "沪B00000", "车牌候选": [{"车牌号码": "浙A8D345", "权重": 25}]}')
+    rules = (WatchCommand(rule_id="f", op="put", version=1, match={"plate_number": ["~浙A8D345"]}),)
+    status, text = explain(monkeypatch, "f", "--record", str(file), rules=rules)
+    asked = 'plate_number resembles "浙A8D345"   (沪B00000, price 0.15 of at most 1, by its candidate 浙A8D345, 25%)'
+    assert (status, text.splitlines()[0]) == (0, f"     yes  {asked}")
+
+
+def test_of_a_list_its_line_and_its_age_are_said(tmp_path: Path) -> None:
+    """Also where it does not mean the plate."""
+    own = made_list(tmp_path, "stolen", ["浙A8D345"], tolerance="look-alikes")
+    record = msgspec.structs.replace(own.record, renewal_days=7, renewed_at_ms=1_772_400_000_000)
+    rules = compile_rules([], lists_of(PlateList(record, own.table, {}, frozenset())))
+    rule = rules.rules["list/stolen"]
+    aged = "list of 2026-03-01, imported 2026-03-02"
+    for plate, now_ms, answer, why in (
+        ("浙A80345", 1_772_500_000_000, "yes", f"line 2: 浙A8D345, {aged}, due 2026-03-09"),
+        ("浙A99999", 1_773_100_000_000, "no", f"{aged}, overdue since 2026-03-09"),
+    ):  # fmt: skip
+        found = explanation(rule, {"车牌号码": plate}, ZONE, rules.references, now_ms)
+        assert next(found) == f"{answer:>8}  plate_number on stolen   ({plate}, {why})"
 
 
 def test_a_rule_of_a_program_that_does_not_check_says_that_it_meets_nothing(

@@ -24,7 +24,7 @@ FLEET, READINGS, TARGETS, SEEDS = 2_000_000, 1_000_000, 1_000, 5
 FALSE_ALARMS_PER_MILLION = 10
 _REGION = "浙A"
 _PLAIN = MisreadingPrices(
-    ({},) * (UNSAID + 1), ({},) * (UNSAID + 1), (UNKNOWN,) * (UNSAID + 1), {}, {}, {}
+    ({},) * (UNSAID + 1), ({},) * (UNSAID + 1), (UNKNOWN,) * (UNSAID + 1), {}, {}, {}, 1.0
 )
 """Every edit costs the same."""
 

@@ -13,9 +13,9 @@ from unicodedata import east_asian_width
 import cv2
 import numpy as np
 
+from bus.domain.plate_alignment import ConfusionTally
 from bus.domain.plate_confusion import DROPPED, ConfusionCounts, is_misreading, text_of
 from bus.domain.plates import UNREAD
-from deploy.bench.plates.alignment import ConfusionTally
 from deploy.bench.plates.degrading import degraded
 from deploy.bench.plates.drawing import drawn_plate, picture_of
 from deploy.bench.plates.reader import PlateReader

@@ -17,12 +17,14 @@ from bus.client.model import KeyedValue
 from bus.contracts.plate_lists import ListCommand, ListLine, base_key
 from bus.domain.list_chunks import base_chunks
 from ingest.senders.simulator import names
-from ingest.senders.simulator.record_builder import Message
+from ingest.senders.simulator.record_builder import Message, further_candidates
 
 LINES = 3_000
 _GROUPS = ("0DOQU", "1I", "5S", "6G", "8B", "MNW")
 _FOLDED = str.maketrans({sign: group[0] for group in _GROUPS for sign in group})
 _DATE = "2026-03-01"
+_LEAST_WEIGHT = 0.1
+"""Of a further candidate that such a list takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,15 @@ class ListedCarsRule:
         )  # fmt: skip
 
     def matches(self, message: Message) -> bool:
-        """Whether this record must raise the alarm; of a part of a plate nobody is sure."""
+        """Whether this record must raise the alarm; of a part of a plate nobody is sure, unless the
+        camera holds one of the list possible."""
         plate = message.get("车牌号码")
-        return isinstance(plate, str) and plate.isalnum() and _folded(plate) in self._forms
+        if isinstance(plate, str) and plate.isalnum() and _folded(plate) in self._forms:
+            return True
+        return any(
+            weight >= _LEAST_WEIGHT and one in self.plates
+            for one, weight in further_candidates(message)
+        )
 
     @property
     def _base(self) -> str:

@@ -1,23 +1,29 @@
 """Misreads plates as a measured reader does: by the half of its counts that no price rests on.
 
-In: a plate. Out: what a camera writes of it, and how sure it says it is of each character.
-Deterministic for the generator it is given.
+In: a plate. Out: what a camera writes of it, how sure it says it is of each character, and which
+plates it holds possible beside it. Deterministic for the generator it is given.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from heapq import nlargest
 from itertools import accumulate
 from typing import NamedTuple
 
+from bus.domain.plate_candidates import PlateCandidate
 from bus.domain.plate_confusion import DROPPED, ConfusionCounts
 from bus.domain.plate_confusion_tables import HELD_OUT
-from bus.domain.plates import UNREAD
+from bus.domain.plates import PROVINCES, UNREAD, is_whole
 
 _PER_CENT = ((40, 59), (60, 79), (80, 89), (90, 94), (95, 98), (99, 100))
 """What a reader says of a character, by band of `plate_confusion`."""
 _UNREAD_PER_CENT = (10, 39)
+UNSURE_BELOW = 80
+"""Per cent. Of a character of which it is less sure a camera says what else it may be."""
+_MOST_CANDIDATES = 3
+_LEAST_WEIGHT = 0.01
 _TRIES = 100  # a plate of characters that are never misread has no misreading
 
 
@@ -38,6 +44,7 @@ class PlateMisreader:
         self._wrong = list(accumulate(counts.wrong))
         self._inserted = _weighted(counts.inserted)
         self._insertion_share = sum(counts.inserted.values()) / counts.letters
+        self._shares = _shares_of_truths(counts)
 
     def read(self, plate: str) -> MisreadPlate:
         """A reading, which is right in most cases."""
@@ -59,6 +66,21 @@ class PlateMisreader:
                 break
         return found
 
+    def candidates(self, read: MisreadPlate) -> tuple[PlateCandidate, ...]:
+        """What else the plate may be by one character, the likeliest first: its doubt of the
+        character, shared among those that are read so. Of characters of which it is sure none."""
+        text, sure = read
+        found = [
+            PlateCandidate(f"{text[:at]}{true}{text[at + 1 :]}", round(doubt * share, 3))
+            for at, (seen, doubt) in enumerate(
+                zip(text, [1 - own / 100 for own in sure], strict=True)
+            )
+            if sure[at] < UNSURE_BELOW
+            for true, share in self._shares[not at].get(seen, ())
+        ]
+        likely = [one for one in found if one.weight >= _LEAST_WEIGHT and is_whole(one.plate)]
+        return tuple(nlargest(_MOST_CANDIDATES, likely, key=lambda one: one.weight))
+
     def _add(self, seen: str, is_right: bool, text: list[str], sure: list[int]) -> None:
         rng = self._rng
         bands = self._right if is_right else self._wrong
@@ -74,3 +96,25 @@ class PlateMisreader:
 
 def _weighted(row: Mapping[str, int]) -> tuple[list[str], list[int]]:
     return list(row), list(accumulate(row.values()))
+
+
+_SharesOfTruths = dict[str, tuple[tuple[str, float], ...]]
+"""Character that was read -> characters of plates that are read so, each with its share of them."""
+
+
+def _shares_of_truths(counts: ConfusionCounts) -> tuple[_SharesOfTruths, _SharesOfTruths]:
+    """Behind the first character, and at it."""
+    found: tuple[dict[str, dict[str, float]], ...] = ({}, {})
+    for true, row in counts.rows.items():
+        total = sum(row.values())
+        for seen, count in row.items():
+            if seen != true:
+                found[true in PROVINCES].setdefault(seen, {})[true] = count / total
+    inside, first = (
+        {
+            seen: tuple((true, share / sum(row.values())) for true, share in row.items())
+            for seen, row in rows.items()
+        }
+        for rows in found
+    )
+    return inside, first

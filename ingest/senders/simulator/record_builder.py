@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from bus.contracts.keys import NO_PLATE, UNREADABLE
+from bus.domain.plate_candidates import PLATE_KEY, WEIGHT_KEY, PlateCandidate, read_candidates
 from ingest.senders.simulator import names
 from ingest.senders.simulator.plate_misreader import MisreadPlate, PlateMisreader
 from ingest.senders.simulator.population import Vehicle, captured_feature, make_person
@@ -23,7 +24,7 @@ UNREADABLE_SHARE = 0.02
 SCRIPTED_SHARE = 0.5  # of the passes of a car that is misread by script
 NO_PLATE_SHARE = 0.008
 FIELD_UNREAD_SHARE = 0.03  # one of the lesser fields cannot be read
-CONFIDENCES_KEY = "车牌逐字置信度"
+CONFIDENCES_KEY, CANDIDATES_KEY = "车牌逐字置信度", "车牌候选"
 UNSURE, SURE = 50, 99
 """What a camera says of a character that it misreads by script, and of the others."""
 DEVICE_KEY = "设备型号"  # a key of the vendor's own: unknown keys must survive the whole way
@@ -110,6 +111,11 @@ class RecordBuilder:
             message[CONFIDENCES_KEY] = ",".join(
                 f"{sign}-{own}" for sign, own in zip(read.text, read.sure, strict=True)
             )
+            candidates = self._misreader.candidates(read)
+            if candidates:
+                message[CANDIDATES_KEY] = [
+                    {PLATE_KEY: plate, WEIGHT_KEY: weight} for plate, weight in candidates
+                ]
         if draw > 1 - FIELD_UNREAD_SHARE:
             message[self._rng.choice(("车系", "纸巾盒", "副驾驶位是否系安全带"))] = UNREADABLE
 
@@ -138,6 +144,13 @@ class RecordBuilder:
             "人脸特征": base64.b64encode(feature.tobytes()).decode("ascii"),
             "特征模型": names.FEATURE_MODEL,
         }
+
+
+def further_candidates(message: Message) -> tuple[PlateCandidate, ...]:
+    """That count for a rule: none of a plate that was not read at all."""
+    if message.get("车牌号码") in (None, "", UNREADABLE, NO_PLATE):
+        return ()
+    return read_candidates(message.get(CANDIDATES_KEY)).candidates
 
 
 def _yes(value: bool) -> str:

@@ -18,7 +18,11 @@ from bus.domain.reading_price import confidence_bands
 from ingest.senders.simulator import area_car, described_car, listed_car, names
 from ingest.senders.simulator.city_command import put_command
 from ingest.senders.simulator.population import Vehicle, make_vehicle
-from ingest.senders.simulator.record_builder import CONFIDENCES_KEY, Message
+from ingest.senders.simulator.record_builder import (
+    CONFIDENCES_KEY,
+    Message,
+    further_candidates,
+)
 from ingest.senders.simulator.traffic import Traffic
 from ingest.senders.simulator.world import CityWorld
 
@@ -85,7 +89,10 @@ class WatchRule:
         """Whether this record must raise the alarm; of a part of a plate nobody is sure."""
         plate = message.get("车牌号码")
         if self.highest and isinstance(plate, str):
-            return self._is_misreading(plate, str(message.get(CONFIDENCES_KEY, "")))
+            return self._is_misreading(plate, str(message.get(CONFIDENCES_KEY, ""))) or any(
+                self._is_misreading(one.plate, "", measured_prices().candidate(one.weight))
+                for one in further_candidates(message)
+            )
         return (
             isinstance(plate, str)
             and plate.isalnum()
@@ -93,15 +100,15 @@ class WatchRule:
             and all(message.get(key) == value for _, key, value in self.appearance)
         )
 
-    def _is_misreading(self, read: str, confidences: str) -> bool:
+    def _is_misreading(self, read: str, confidences: str, price: float = 0.0) -> bool:
         """Of as many characters, at most two of them others, which cost no more together: at such a
-        price none is missing and none too many."""
+        price none is missing and none too many. `price`: of trying it at all."""
         if read == self.plate or len(read) != len(self.plate):
-            return read == self.plate
+            return read == self.plate and price <= self.highest
         pairs = list(zip(self.plate, read, confidence_bands(confidences, read), strict=True))
         prices = measured_prices()
         return sum(true != seen for true, seen, _ in pairs) <= 2 and (
-            sum(prices.substitution(*pair) for pair in pairs) <= self.highest
+            price + sum(prices.substitution(*pair) for pair in pairs) <= self.highest
         )
 
 

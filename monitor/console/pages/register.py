@@ -124,7 +124,8 @@ class RegisterImportForm:
                 here = f'<div class="q-uploader__title">{escape(t("register.file"))}</div>'
                 self._upload.add_slot("header", here + _INPUT)
                 choose = ui.button(t("register.choose"), color=None).classes("header-button")
-                choose.on("click", js_handler=f"() => getElement({self._upload.id}).pickFiles()")
+                pick = f"() => getElement({self._upload.id}).$refs.qRef.pickFiles()"
+                choose.on("click", js_handler=pick)
                 self._replace = ui.checkbox(t("register.replace"), on_change=self._try)
             self._tried = ui.element("div").style("display: grid; gap: 8px")
 

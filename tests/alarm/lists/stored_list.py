@@ -25,6 +25,8 @@ def records_of_list(
     added: Sequence[str] = (),
     version: int = 1,
     tolerance: Tolerance = "exact",
+    renewal_days: int = 0,
+    renewed_at_ms: int = 0,
 ) -> Iterator[tuple[str, bytes]]:
     """Key and value of each; `added`: by a change. Lines of the base are numbered from 2."""
     lines = [ListLine(at, plate, f"note {at}") for at, plate in enumerate(plates, 2)]
@@ -40,6 +42,7 @@ def records_of_list(
     record = ListRecord(
         list_id=list_id, op="put", version=version, name=list_id, base=base, date="2026-03-01",
         tolerance=tolerance, chunks=tuple(chunks), changes=tuple(changes),
+        renewal_days=renewal_days, renewed_at_ms=renewed_at_ms,
     )  # fmt: skip
     yield list_id, msgspec.json.encode(record)
 

@@ -231,7 +231,8 @@ def test_a_plate_that_may_be_misread_stands_in_a_tree() -> None:
     assert met(rules, 车牌号码="浙A87345", 车辆颜色="白色") == ["r"]
     assert met(rules, 车牌号码="浙A87345", 车辆颜色="黑色") == []
     named = ("plate_number", "vehicle_color")
-    assert rules.rules["r"].condition.attributes == (*named, "plate_character_confidences")
+    said = ("plate_character_confidences", "plate_candidates")
+    assert rules.rules["r"].condition.attributes == (*named, *said)
     sure = ",".join(["99"] * 7)
     assert met(rules, 车牌号码="浙A87345", 车辆颜色="白色", 车牌逐字置信度=sure) == []
     wide = compile_rules([put_text("plate_number resembles 浙A8X345 up to 1.5")])

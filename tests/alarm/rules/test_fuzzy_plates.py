@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import pytest
@@ -13,6 +14,8 @@ from alarm.rules.fuzzy_plates import FuzzyPlates, parts_of
 from bus.contracts.commands import WatchCommand
 from bus.domain.fuzzy_plate import FuzzyPlate
 from bus.domain.misreading_prices import UNSAID, measured_prices
+from bus.domain.plates import plate_form, plate_key, readings
+from bus.domain.reading_price import confidence_bands, reading_price
 
 
 def put(rule_id: str, *plates: str, **others: list[str]) -> WatchCommand:
@@ -20,8 +23,10 @@ def put(rule_id: str, *plates: str, **others: list[str]) -> WatchCommand:
     return WatchCommand(rule_id=rule_id, op="put", version=1, match=match)
 
 
-def met(rules: list[WatchCommand], plate: str, confidences: str = "", **others: str) -> list[str]:
-    message = {"车牌号码": plate, "车牌逐字置信度": confidences}
+def met(
+    rules: list[WatchCommand], plate: str, confidences: str | list[int] = "", further: object = None, **others: str
+) -> list[str]:
+    message = {"车牌号码": plate, "车牌逐字置信度": confidences, "车牌候选": further}
     attributes = attributes_of("vehicle", message) | others
     return [rule.rule_id for rule in compile_rules(rules).match("vehicle", attributes)]
 
@@ -42,6 +47,7 @@ def test_a_reader_that_is_sure_of_another_character_has_not_misread() -> None:
     sure = "99,99,99,99,99,99,99"
     assert met([put("r", "~浙A8X345")], "浙A87345") == ["r"]
     assert met([put("r", "~浙A8X345")], "浙A87345", sure) == []
+    assert met([put("r", "~浙A8X345")], "浙A87345", [99] * 7) == []
     assert met([put("r", "~浙A8X345")], "浙A8X345", sure) == ["r"]
 
 
@@ -49,6 +55,25 @@ def test_a_reader_that_is_sure_of_another_character_has_not_misread() -> None:
 def test_a_character_that_was_not_read_may_be_any(read: str) -> None:
     assert met([put("r", "~浙A8D345")], read) == ["r"]
     assert met([put("r", "浙A8D345")], "浙A8?345") == []
+
+
+def test_a_further_candidate_of_the_reader_is_tried_at_the_price_of_its_weight() -> None:
+    """As less sure as the reader is of it, in the units of misread characters; the reading itself
+    has nothing to do with the plate."""
+    for weight, highest, expected in ((30, 0.5, ["r"]), (0.3, 0.5, ["r"]), (0.001, 0.5, []), (0.001, 0.8, ["r"])):
+        further = [{"车牌号码": "浙a·8D345", "权重": weight}, {"车牌号码": "沪C77777", "权重": 0.0001}]
+        assert met([put("r", f"~{highest}:浙A8D345")], "苏B99999", further=further) == expected
+    near = [{"车牌号码": "浙A80345", "权重": 40}]
+    assert met([put("r", "~浙A8D345")], "苏B99999", further=near) == ["r"]
+    assert met([put("r", "~0.5:浙A8D345")], "苏B99999", further=near) == ["r"]
+    assert met([put("r", "浙A80345", "浙A8?345")], "苏B99999", further=near) == []
+
+
+def test_of_a_plate_that_was_not_read_no_candidate_counts() -> None:
+    further = [{"车牌号码": "浙A8D345", "权重": 99}]
+    for read in ("识别异常", "无车牌", ""):
+        assert met([put("r", "~浙A8D345")], read, further=further) == []
+    assert met([put("r", "~浙A8D345")], "???????", further=further) == []
 
 
 def test_three_edits_are_another_plate_at_any_price() -> None:
@@ -78,6 +103,7 @@ def test_parts_lack_up_to_two_characters() -> None:
 _known = sorted(measured_prices().taken_for[UNSAID])
 inside = st.sampled_from([one for one in _known if one < "一"])
 characters = st.sampled_from([*_known, "?", "I", "港"])
+weights = st.one_of(st.floats(0.0001, 1), st.integers(1, 100))
 highest = st.sampled_from((0.5, 0.7, 1.0, 1.3, 2.0))
 
 
@@ -97,20 +123,47 @@ def rules_and_readings(draw: st.DrawFn) -> tuple[str, float, str, str]:
     return plate, draw(highest), "".join(read), ",".join(map(str, sure)) * draw(st.booleans())
 
 
-@given(st.lists(rules_and_readings(), min_size=1, max_size=8))
+@given(st.lists(rules_and_readings(), min_size=1, max_size=8), st.data())
 def test_the_index_finds_every_rule_that_a_reading_meets(
-    drawn: list[tuple[str, float, str, str]],
+    drawn: list[tuple[str, float, str, str]], data: st.DataObject
 ) -> None:
     commands = [
         put(f"r{number}", f"~{price}:{plate}") for number, (plate, price, _, _) in enumerate(drawn)
     ]
     rules = pickle.loads(pickle.dumps(compile_rules(commands)))
+    further = st.builds(lambda one, weight: {"车牌号码": one[2], "权重": weight}, st.sampled_from(drawn), weights)
     for _, _, read, confidences in drawn:
-        message = {"车牌号码": read, "车牌逐字置信度": confidences}
+        message = {"车牌号码": read, "车牌逐字置信度": confidences, "车牌候选": data.draw(st.lists(further, max_size=3))}
         attributes = attributes_of("vehicle", message)
         plain = {one.rule_id for one in rules.rules.values() if one.matches("vehicle", attributes, ())}
         assert plain <= rules.matcher.candidates("vehicle", attributes)
         assert [one.rule_id for one in rules.match("vehicle", attributes)] == sorted(plain)
+
+
+@given(rules_and_readings(), st.lists(st.tuples(rules_and_readings(), st.floats(0.0001, 1)), max_size=7))
+def test_with_candidates_the_cheapest_of_all_that_may_stand_there_counts(
+    drawn: tuple[str, float, str, str], others: list[tuple[tuple[str, float, str, str], float]]
+) -> None:
+    """As a walk over what was written and the first five of the candidates finds it, those whole."""
+    plate, highest, read, confidences = drawn
+    further = [(one[2], weight) for one, weight in others]
+    message = {"车牌号码": read, "车牌逐字置信度": confidences,
+               "车牌候选": [{"车牌号码": one, "权重": weight} for one, weight in further]}  # fmt: skip
+    prices = measured_prices()
+    form = plate_form(read)
+    tried = [(0.0, one, confidence_bands(confidences, one)) for one in readings(form)]
+    known = {"", *readings(form)}
+    for other, weight in further[:5]:
+        key = plate_key(other)
+        if form and key not in known:
+            known.add(key)
+            tried.append((max(0.05, -math.log(weight) / prices.unit), key, (UNSAID,) * len(key)))
+    costs = [(price, reading_price(plate, one, prices, highest - price, bands)) for price, one, bands in tried]
+    all_in = [price + cost for price, cost in costs if cost is not None and price <= highest]
+    found = FuzzyPlates((FuzzyPlate(plate, highest),)).price(attributes_of("vehicle", message))
+    assert found == (pytest.approx(min(all_in), abs=1e-4) if all_in else None) or any(
+        abs(cost - highest) < 1e-4 for cost in all_in
+    )
 
 
 @given(rules_and_readings())

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from alarm.rules import attributes_of, compile_rules, verdict
-from alarm.rules.plate_lists import PlateList, is_overdue
+from alarm.rules.plate_lists import PlateList
 from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
 from bus.contracts.alarms import Candidate
 from bus.contracts.commands import WatchCommand
 from bus.contracts.plate_lists import TOLERANCES, ListLine, Tolerance
 from bus.domain.expressions.parse import parse
+from bus.domain.list_in_force import is_overdue
 from tests.alarm.lists.made_lists import VERSION, made_list
 from tests.alarm.lists.test_table import is_meant
 
@@ -159,11 +160,39 @@ def test_the_alarm_names_list_line_version_and_date(tmp_path: Path) -> None:
     assert msgspec.structs.asdict(alarm.listed) == {
         "list_id": "stolen", "name": "List stolen", "version": VERSION, "list_date": "2026-03-01",
         "line": 3, "plate": "浙A8D345", "note": "note 3", "date": "2026-02-01", "is_overdue": False,
+        "candidate": "", "weight": 0.0,
     }  # fmt: skip
     by_hand = verdict(rules, candidate("list/stolen", "浙C00009"), VERSION)
     assert by_hand is not None
     assert by_hand.listed is not None
     assert by_hand.listed.note == "by hand"
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "weight", "expected"),
+    [("exact", 90, []), ("look-alikes", 9, []), ("look-alikes", 10, ["list/l"]), ("distance 1", 90, ["list/l"])],
+)
+def test_a_tolerant_list_takes_a_likely_candidate_of_the_reader(
+    tmp_path: Path, tolerance: Tolerance, weight: int, expected: list[str]
+) -> None:
+    """One that stands there as it is: what is unsure already is not taken for something else too."""
+    rules = compile_rules([], lists_of(made_list(tmp_path, "l", PLATES, tolerance=tolerance)))
+    further = [{"车牌号码": "苏C77777", "权重": 3}, {"车牌号码": "浙A8D345", "权重": weight}]
+    assert met(rules, "沪C99999", 车牌候选=further) == expected
+    assert met(rules, "沪C9999?", 车牌候选=further) == expected
+    assert met(rules, "识别异常", 车牌候选=further) == []
+    assert met(rules, "沪C99999", 车牌候选=[{"车牌号码": "浙A80345", "权重": 90}]) == []
+
+
+def test_the_alarm_of_a_list_names_the_candidate_that_stands_there(tmp_path: Path) -> None:
+    rules = compile_rules([], lists_of(made_list(tmp_path, "l", PLATES, tolerance="look-alikes")))
+    written = {"车牌号码": "沪C99999", "车牌候选": [{"车牌号码": "浙A8D345", "权重": 0.25}]}
+    asked = candidate("list/l", "沪C99999")
+    alarm = verdict(rules, msgspec.structs.replace(asked, record=msgspec.json.encode(written).decode()), VERSION)
+    assert alarm is not None
+    assert alarm.listed is not None
+    assert (alarm.listed.plate, alarm.listed.candidate, alarm.listed.weight) == ("浙A8D345", "浙A8D345", 0.25)
+    assert alarm.target == "浙A8D345"
 
 
 def test_the_last_word_is_that_of_the_list_in_force(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 import pytest
 
@@ -18,7 +20,7 @@ RULE = WatchCommand(rule_id="r", op="put", version=5, name="被盗", severity="c
                     match={"plate_number": ["浙AWL999"], "vehicle_color": ["白色"]})  # fmt: skip
 
 
-def candidate(record: dict[str, str] = RECORD, version: int = 5) -> Candidate:
+def candidate(record: Mapping[str, object] = RECORD, version: int = 5) -> Candidate:
     return Candidate(rule_id="r", rule_version=version, record_id="id-1", kind="vehicle",
                      received_at_ms=200, captured_at_ms=100,
                      record=msgspec.json.encode(record).decode())  # fmt: skip
@@ -88,9 +90,9 @@ def test_a_candidate_without_a_record_is_an_error_of_the_message(text: str) -> N
         verdict(compile_rules([RULE]), broken, 300)
 
 
-def misread(text: str, read: str, confidences: str = "") -> ReadingPrice | None:
+def misread(text: str, read: str, confidences: str = "", further: object = None) -> ReadingPrice | None:
     rule = msgspec.structs.replace(RULE, match={}, where=parsed_where("vehicle", text, "Asia/Shanghai"))
-    record = {**RECORD, "车牌号码": read, "车牌逐字置信度": confidences}
+    record = {**RECORD, "车牌号码": read, "车牌逐字置信度": confidences, "车牌候选": further}
     alarm = verdict(compile_rules([rule]), candidate(record), 300)
     assert alarm is not None
     assert alarm.target == (alarm.misread.plate if alarm.misread else "浙A8D345")
@@ -108,6 +110,12 @@ def test_an_alarm_of_a_misread_plate_says_what_was_read_and_what_that_costs() ->
     assert misread(text, "浙A8?345") == ReadingPrice(
         plate="浙A8D345", read="浙A8?345", price=unread_price("D"), highest=1.5
     )
+
+
+def test_an_alarm_by_a_further_candidate_says_which_one_and_how_sure_the_reader_is() -> None:
+    found = misread('plate_number resembles "浙A8D345"', "沪B00000", "", [{"车牌号码": "浙A8D345", "权重": 25}])
+    price = round(measured_prices().candidate(0.25), 3)
+    assert found == ReadingPrice(plate="浙A8D345", read="浙A8D345", price=price, highest=1.0, weight=0.25)
 
 
 def test_a_plate_that_was_read_as_it_is_is_not_misread_though_it_resembles_another() -> None:

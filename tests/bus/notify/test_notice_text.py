@@ -8,7 +8,14 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from bus.contracts.alarms import Alarm, Incident, IncidentKind, ListedFace, ReadingPrice
+from bus.contracts.alarms import (
+    Alarm,
+    Incident,
+    IncidentKind,
+    ListedFace,
+    ListedPlate,
+    ReadingPrice,
+)
 from bus.notify.notice_text import MAX_LINE, Language, notice_text
 
 ZONE = ZoneInfo("Asia/Shanghai")
@@ -33,6 +40,16 @@ def test_an_alarm_of_an_emergency_rule_is_named_so() -> None:
     alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, is_emergency=True))
     lines = [notice_text(alarm, language, ZONE).line for language in get_args(Language)]
     assert lines == ["[严重] 紧急布控告警: 被盗车辆 浙AWL999", "[critical] emergency alarm: 被盗车辆 浙AWL999"]
+
+
+def test_an_alarm_of_a_list_names_it_and_says_when_it_was_not_renewed_in_time() -> None:
+    listed = ListedPlate(list_id="stolen", name="被盗车辆", version=1)
+    for is_overdue, en, zh in ((False, "list: 被盗车辆", "名单: 被盗车辆"),
+                               (True, "list: 被盗车辆 (not renewed in time)", "名单: 被盗车辆 (逾期未更新)")):  # fmt: skip
+        found = msgspec.structs.replace(ALARM, listed=msgspec.structs.replace(listed, is_overdue=is_overdue))
+        body = msgspec.json.encode(found)
+        assert en in notice_text(body, "en", ZONE).text.splitlines()
+        assert zh in notice_text(body, "zh", ZONE).text.splitlines()
 
 
 def test_an_alarm_of_a_gallery_says_whom_the_face_resembles_and_how_much() -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bus.domain.plate_alignment import ConfusionTally, aligned
 from bus.domain.plate_confusion import BANDS, ConfusionCounts
 from bus.domain.plate_confusion_tables import FIT, HELD_OUT
 from bus.domain.plates import plate_key
 from deploy.bench.plates import measure
-from deploy.bench.plates.alignment import ConfusionTally, aligned
 from deploy.bench.plates.degrading import degraded
 from deploy.bench.plates.drawing import drawn_plate, picture_of
 from deploy.bench.plates.reader import PACKAGES, PlateReader

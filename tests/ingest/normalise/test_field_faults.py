@@ -108,7 +108,7 @@ values = st.one_of(
     st.text(max_size=40), st.text("0123456789.:- T", max_size=24),
     st.sampled_from(["10.0.0.1", "256.0.0.1", "2026-02-30 00:00:00", "2026-02-28 23:59:59.5",
                      "识别异常", "52", "400", "x" * 300, "识别异常\n", "10.0.0.1\n"]),
-    st.lists(st.integers(), max_size=2),
+    st.lists(st.integers(-1, 101) | st.floats(-0.1, 101) | st.booleans(), max_size=18),
 )  # fmt: skip
 
 
@@ -119,6 +119,22 @@ def test_the_quick_look_passes_nothing_that_has_a_fault(kind: str, data: st.Data
     names = st.sampled_from([*KEYS_OF_KIND[kind], *keys.INLINE_PICTURES, "别的", "车牌号", "plate"])
     found = data.draw(st.dictionaries(names, values, max_size=8))
     assert faults_of(ParsedMessage(msgspec.json.encode(found), kind)) == field_faults(found, kind)
+
+
+def test_further_candidates_that_no_rule_will_try_are_counted() -> None:
+    """The others count, and a record whose candidates are all sound is told nothing."""
+    sound = [{"车牌号码": "浙A8D345", "权重": 30}]
+    assert told({"车牌候选": sound}, "vehicle") == set()
+    [fault] = field_faults({"车牌候选": [*sound, {"车牌号码": "浙A?"}, "浙A80345"]}, "vehicle")
+    assert fault.message.startswith("2 of 3 are ignored")
+
+
+def test_confidences_as_a_list_are_a_number_per_character() -> None:
+    """As rules read them."""
+    for sound in ([99, 98, 7], [0.99, 0.5, 1], ["浙-80", "A-90"], [], [100] * 16):
+        assert told({"车牌逐字置信度": sound}, "vehicle") == set()
+    for wrong in ([99, "sure"], [[99]], [True], [101], [-1], [99, None], [0.5] * 17, [10**400], [{"浙": 80}]):
+        assert told({"车牌逐字置信度": wrong}, "vehicle") == {"车牌逐字置信度"}
 
 
 def test_a_thousand_unknown_keys_cost_no_more_than_fifty() -> None:

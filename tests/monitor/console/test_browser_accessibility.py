@@ -40,7 +40,7 @@ def _may_see(role: AccountRole, name: str) -> bool:
 MEMBERS = [
     (role.value, language, name)
     for role, language, name in product(AccountRole, ("zh", "en"), AT_PAGES)
-    if _may_see(role, name)
+    if _may_see(role, name) and (name in PAGES or role is AccountRole.OPERATOR)
 ]
 BESIDE = """
 () => {

@@ -137,12 +137,16 @@ def test_the_page_shows_all_of_it_and_runs_nothing_of_a_device(language: str) ->
 
 
 @pytest.mark.parametrize(
-    ("language", "text"),
-    [("zh", "识别为 浙A12345，目标为 浙A1Z345，代价 0.51（上限 1.00）"),
-     ("en", "read 浙A12345, meant 浙A1Z345, price 0.51 of at most 1.00")],
+    ("language", "weight", "text"),
+    [("zh", 0.0, "识别为 浙A12345，目标为 浙A1Z345，代价 0.51（上限 1.00）"),
+     ("en", 0.0, "read 浙A12345, meant 浙A1Z345, price 0.51 of at most 1.00"),
+     ("zh", 0.25, "识别为 候选 浙A12345（25 %），目标为 浙A1Z345，代价 0.51（上限 1.00）"),
+     ("en", 0.25, "read candidate 浙A12345 (25 %), meant 浙A1Z345, price 0.51 of at most 1.00")],
 )  # fmt: skip
-def test_of_a_misread_plate_page_and_manifest_say_which_one_is_meant(language: str, text: str) -> None:
-    reading = ReadingPrice(plate="浙A1Z345", read="浙A12345", price=0.512, highest=1.0)
+def test_of_a_misread_plate_page_and_manifest_say_which_one_is_meant(
+    language: str, weight: float, text: str
+) -> None:
+    reading = ReadingPrice(plate="浙A1Z345", read="浙A12345", price=0.512, highest=1.0, weight=weight)
     found = alarm(misread=reading)
     manifest, files = pack([of_alarm(found, row(1), REGISTER, ZONE)], found, language)
     assert manifest.alarm is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from watch_world import BOUND_S, QUICK, WatchWorld, until
+from watch_world import BOUND_S, DAY_MS, QUICK, WatchWorld, until
 
 from alarm.dispatch.operations import BatchChanges
 from bus.client.kafka.admin import Admin
@@ -103,6 +103,23 @@ async def test_a_process_that_its_supervisor_restarts_again_and_again_is_away(
         await asyncio.sleep(1)
         world.processes = [ProcessStatus(role="streams", state="restarting")]
         await until(lambda: world.subjects() == ["away:streams:open"])
+
+
+async def test_a_list_that_is_not_renewed_in_time_is_told_until_it_is(world: WatchWorld) -> None:
+    """As the topic of lists has it; one that was ended is no incident any more."""
+    long_ago_ms = now_ms() - 3 * DAY_MS
+    world.put_list("stolen", renewal_days=2, renewed_at_ms=long_ago_ms)
+    world.put_list("wanted", renewal_days=2, renewed_at_ms=long_ago_ms)
+    world.put_list("own-cars", renewal_days=7, renewed_at_ms=long_ago_ms)
+    async with world.watched():
+        await until(lambda: {"overdue:stolen:open", "overdue:wanted:open"} <= set(world.subjects()))
+        world.put_list("stolen", version=2, renewal_days=2, renewed_at_ms=now_ms())
+        world.end_list("wanted", version=2)
+        await until(lambda: {"overdue:stolen:closed", "overdue:wanted:closed"} <= set(world.subjects()))
+        assert not [one for one in world.subjects() if "own-cars" in one]
+    opened = next(one for one in world.on_topic() if one.detail["subject"] == "stolen")
+    assert (opened.kind, opened.severity, opened.detail["name"]) == ("overdue", "warning", "stolen")
+    assert opened.detail["renewed"] < opened.detail["due"]
 
 
 async def test_a_stage_whose_position_does_not_move_stands_still(world: WatchWorld) -> None:

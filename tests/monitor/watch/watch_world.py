@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +15,14 @@ import msgspec
 
 from alarm.dispatch.operations import OperationsStore
 from alarm.dispatch.reader import OperationsReader
+from alarm.lists.records_reader import ListRecordsReader
 from bus.client.kafka.admin import Admin
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
 from bus.contracts.alarms import Incident
-from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_INCIDENT, TOPICS
+from bus.contracts.plate_lists import ListRecord
+from bus.contracts.topics import DATA_VEHICLE, EVENT_ALARM, EVENT_INCIDENT, STATE_LISTS, TOPICS
 from bus.notify.notice_plan import NoticePlan
 from bus.settings import BusSettings, SiteSettings
 from deploy.roles.stages import STAGES
@@ -31,6 +33,7 @@ from monitor.ports import ProcessStatus
 from monitor.settings import WatchSettings
 from monitor.watch.ports import WatchPorts
 from monitor.watch.service import WatchService
+from tests.alarm.lists.stored_list import records_of_list
 
 BOUND_S = 2.0
 DAY_MS = 24 * 3_600_000
@@ -90,6 +93,7 @@ class WatchWorld:
             edge_status_urls={},
             spool_max_bytes=1,
             folders=[self.folder],
+            lists=ListRecordsReader(self.bus, QUICK.probe_timeout_s),
         )
 
     def close(self) -> None:
@@ -101,6 +105,22 @@ class WatchWorld:
         producer = Producer(self.bus, client_id="test")
         for _ in range(count):
             producer.send(topic, json.dumps(RECORD, ensure_ascii=False), partition=0)
+        assert producer.close() == 0
+
+    def put_list(self, list_id: str, *, version: int = 1, renewal_days: int, renewed_at_ms: int) -> None:
+        """As the site's decider does."""
+        self._send_lists(records_of_list(
+            list_id, ["浙A12345"], version=version, renewal_days=renewal_days, renewed_at_ms=renewed_at_ms,
+        ))  # fmt: skip
+
+    def end_list(self, list_id: str, *, version: int) -> None:
+        ended = ListRecord(list_id=list_id, op="remove", version=version)
+        self._send_lists([(list_id, msgspec.json.encode(ended))])
+
+    def _send_lists(self, records: Iterable[tuple[str, bytes]]) -> None:
+        producer = Producer(self.bus, client_id="test")
+        for key, value in records:
+            producer.send(STATE_LISTS, value, key=key)
         assert producer.close() == 0
 
     def position(self, application: str, topic: str, end_offset: int) -> Position:

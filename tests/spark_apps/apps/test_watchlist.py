@@ -84,6 +84,19 @@ def test_a_misread_or_partly_read_plate_is_a_candidate_and_an_alarm_of_a_fuzzy_r
             assert alarm.plate_number == plate
 
 
+def test_a_further_candidate_of_the_reader_raises_the_alarm_of_a_fuzzy_rule() -> None:
+    """Whatever else stands under that key costs the record nothing."""
+    fuzzy = WatchCommand(rule_id="f", op="put", version=1, match={"plate_number": ["~浙A8D345"]})
+    rules = compile_rules([fuzzy])
+    sound = {"车牌号码": "浙A8D345", "权重": 30}
+    for further, is_met in (([sound], True), ([7, sound], True), ("浙A8D345", False), ([{}], False), ({}, False)):
+        record = RECORD | {"车牌号码": "沪C00001", "车牌候选": further}
+        found = list(candidates(rules, [message(record, record_id="id-1")], ZONE))
+        assert [one.rule_id for one in found] == ["f"] * is_met, further
+        alarms = [verdict(rules, candidate, now_ms=1) for candidate in found]
+        assert [alarm.misread.weight for alarm in alarms if alarm and alarm.misread] == [0.3] * is_met
+
+
 def test_without_rules_nothing_is_even_decoded() -> None:
     """An empty watch list costs nothing."""
     assert list(candidates(RuleSet(), [message()], ZONE)) == []
