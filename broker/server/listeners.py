@@ -59,7 +59,7 @@ def _protocol(name: str, by_name: Mapping[str, str]) -> SecurityProtocol:
     wanted = by_name.get(name, SecurityProtocol.PLAINTEXT.name if name == CONTROLLER else name)
     if wanted not in [one.name for one in SERVED_PROTOCOLS]:
         served = ", ".join(one.name for one in sorted(SERVED_PROTOCOLS))
-        raise ListenerError(f"listener {name} asks for {wanted}; only {served} is served yet")
+        raise ListenerError(f"listener {name} asks for {wanted}; only {served} are served yet")
     return SecurityProtocol[wanted]
 
 
