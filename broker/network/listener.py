@@ -193,7 +193,9 @@ class Listener:
         if self._protocol.has_sasl:
             self._unknown[connection] = None
             if len(self._unknown) > MAX_UNKNOWN_CLIENTS:
-                next(iter(self._unknown)).abort("too many clients have not logged in")
+                oldest = next(iter(self._unknown))
+                del self._unknown[oldest]
+                oldest.abort("too many clients have not logged in")
         return True
 
     def authenticated(self, connection: Connection) -> int:

@@ -136,6 +136,8 @@ OF_ZOOKEEPER_NODES = (
 )  # fmt: skip
 ELSEWHERE = {
     ApiKey.API_VERSIONS: "asks for nothing",
+    ApiKey.SASL_HANDSHAKE: "the same; tests/conformance/test_logins.py",
+    ApiKey.SASL_AUTHENTICATE: "the same",
     ApiKey.MIRROR_APPEND: "ours: tests/simulation/test_denied_requests.py",
     ApiKey.MIRROR_DIGEST: "the same",
     ApiKey.MIRROR_TRUNCATE: "the same",
@@ -200,6 +202,8 @@ def requests(topic_id: bytes, group: str) -> Iterator[Sent]:
         {"entity": [{"entity_type": "user", "entity_name": "u"}],
          "ops": [{"key": "producer_byte_rate", "value": 1000.0}]}]}
     yield ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {"users": [{"name": "nobody"}]}
+    yield ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, {
+        "deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []}
     yield ApiKey.DESCRIBE_QUORUM, 2, {"topics": [
         {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
     yield ApiKey.UPDATE_FEATURES, 1, {"validate_only": True, "feature_updates": [

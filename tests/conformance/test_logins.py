@@ -52,7 +52,7 @@ DEADLINE_S = 60.0
 SERVERS = ("ours", "kafka")
 
 
-class Server(NamedTuple):
+class NamedServer(NamedTuple):
     """One that serves at this address."""
 
     name: str
@@ -80,18 +80,18 @@ def settings(listener: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamedServer]:
     running = start_broker(tmp_path_factory.mktemp("ours"), {
         **settings("SASL_PLAINTEXT"), "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
         "group.initial.rebalance.delay.ms": "0"})  # fmt: skip
     try:
-        yield with_users(Server("ours", running.bootstrap))
+        yield with_users(NamedServer("ours", running.bootstrap))
     finally:
         running.stop()
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamedServer]:
     try:
         server = start_kafka(
             tmp_path_factory.mktemp("kafka"), settings=settings("SASL_PLAINTEXT"), heap="512m",
@@ -100,14 +100,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     except Unavailable as missing:
         pytest.skip(f"Apache Kafka 4.4: {missing}")
     with server:
-        yield with_users(Server("kafka", server.address))
+        yield with_users(NamedServer("kafka", server.address))
 
 
 class Wire:
     """One connection to a server, request by request; what the server answers, or that it hangs
     up."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: NamedServer) -> None:
         self._socket = FrameSocket(server.address)
 
     def ask(self, key: int, version: int, body: object) -> Any:
@@ -154,7 +154,7 @@ class Wire:
         self._socket.close()
 
 
-def with_users(server: Server) -> Server:
+def with_users(server: NamedServer) -> NamedServer:
     """Each user of SCRAM has one mechanism's credential, or both."""
     until = time.monotonic() + DEADLINE_S
     with closing(Wire(server)) as wire:
@@ -180,10 +180,10 @@ def plain(user: str, password: str = PASSWORD, authorization: str = "") -> bytes
     return f"{authorization}\0{user}\0{password}".encode()
 
 
-def tell(*steps: Callable[[Wire], str]) -> Callable[[Server], list[str]]:
+def tell(*steps: Callable[[Wire], str]) -> Callable[[NamedServer], list[str]]:
     """Steps of one connection."""
 
-    def told(server: Server) -> list[str]:
+    def told(server: NamedServer) -> list[str]:
         with closing(Wire(server)) as wire:
             return [step(wire) for step in steps]
 
@@ -195,7 +195,7 @@ def logged_in(mechanism: str, user: str = "city", password: str = "") -> Callabl
     return lambda wire: wire.log_in(mechanism, user, known)
 
 
-STORIES: dict[str, Callable[[Server], list[str]]] = {
+STORIES: dict[str, Callable[[NamedServer], list[str]]] = {
     "nothing is served before": tell(lambda wire: wire.metadata()),
     "a mechanism that is not enabled": tell(
         lambda wire: wire.handshake("GSSAPI"), lambda wire: wire.metadata()
@@ -288,7 +288,7 @@ CHANGES: dict[str, AlterUserScramCredentialsRequest] = {
 
 
 @pytest.mark.timeout(300)
-def test_each_step_of_a_login_is_answered_as_kafka_answers_it(ours: Server, kafka: Server) -> None:
+def test_each_step_of_a_login_is_answered_as_kafka_answers_it(ours: NamedServer, kafka: NamedServer) -> None:
     said = {
         server.name: {name: story(server) for name, story in STORIES.items()}
         for server in (ours, kafka)
@@ -298,7 +298,7 @@ def test_each_step_of_a_login_is_answered_as_kafka_answers_it(ours: Server, kafk
 
 @pytest.mark.timeout(300)
 def test_changes_of_credentials_are_answered_as_kafka_answers_them(
-    ours: Server, kafka: Server
+    ours: NamedServer, kafka: NamedServer
 ) -> None:
     """And described as Kafka describes them, afterwards."""
     said: dict[str, dict[str, object]] = {one: {} for one in SERVERS}
@@ -330,7 +330,7 @@ def _described(wire: Wire, request: DescribeUserScramCredentialsRequest) -> obje
         assert time.monotonic() < until, f"no credential of new: {answer}"
 
 
-class Attempt(NamedTuple):
+class LoginAttempt(NamedTuple):
     """One login of a client."""
 
     mechanism: str
@@ -339,15 +339,15 @@ class Attempt(NamedTuple):
 
 
 ATTEMPTS = [
-    *(Attempt(one, "city", PASSWORD if one == PLAIN else SCRAM_PASSWORD) for one in MECHANISMS),
-    *(Attempt(one, "city", "wrong") for one in MECHANISMS),
-    *(Attempt(one, "nobody", "wrong") for one in MECHANISMS),
-    Attempt("GSSAPI", "city", PASSWORD),
+    *(LoginAttempt(one, "city", PASSWORD if one == PLAIN else SCRAM_PASSWORD) for one in MECHANISMS),
+    *(LoginAttempt(one, "city", "wrong") for one in MECHANISMS),
+    *(LoginAttempt(one, "nobody", "wrong") for one in MECHANISMS),
+    LoginAttempt("GSSAPI", "city", PASSWORD),
 ]
 LET_IN = "let in"
 
 
-def by_librdkafka(server: Server, attempt: Attempt, folder: Path) -> str:
+def by_librdkafka(server: NamedServer, attempt: LoginAttempt, folder: Path) -> str:
     if attempt.mechanism == "GSSAPI":
         return "not asked: it wants a keytab first"
     errors: list[KafkaError] = []
@@ -376,7 +376,7 @@ def _silent() -> Any:
     return quiet
 
 
-def by_kafka_python(server: Server, attempt: Attempt, folder: Path) -> str:
+def by_kafka_python(server: NamedServer, attempt: LoginAttempt, folder: Path) -> str:
     if attempt.mechanism == "GSSAPI":
         return "not asked: it wants a library first"
     try:
@@ -391,7 +391,7 @@ def by_kafka_python(server: Server, attempt: Attempt, folder: Path) -> str:
         return LET_IN
 
 
-def by_kcat(server: Server, attempt: Attempt, folder: Path) -> str:
+def by_kcat(server: NamedServer, attempt: LoginAttempt, folder: Path) -> str:
     keys = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": attempt.mechanism,
             "sasl.username": attempt.user, "sasl.password": attempt.password}  # fmt: skip
     file = folder / "kcat.conf"
@@ -409,7 +409,7 @@ def by_kcat(server: Server, attempt: Attempt, folder: Path) -> str:
     return said[0].rpartition("bootstrap: ")[2].partition(" (after")[0] if said else "refused"
 
 
-def by_java(server: Server, attempt: Attempt, folder: Path) -> str:
+def by_java(server: NamedServer, attempt: LoginAttempt, folder: Path) -> str:
     module = "plain.Plain" if attempt.mechanism == PLAIN else "scram.Scram"
     password = attempt.password.replace("\\", "\\\\").replace('"', '\\"')
     jaas = (
@@ -442,9 +442,10 @@ CLIENTS = {
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("client", drawn("clients that log in", list(CLIENTS)))
 def test_a_client_gets_in_or_is_told_what_it_is_told_by_kafka(
-    ours: Server, kafka: Server, client: str, tmp_path: Path
+    ours: NamedServer, kafka: NamedServer, client: str, tmp_path: Path
 ) -> None:
-    """Right and wrong passwords, users that there are not, a mechanism that is not offered."""
+    """Right and wrong passwords, users that there are not, a mechanism that is not offered. A kcat
+    with librdkafka before 2.6.1 sends its nonce of SCRAM twice, which both servers refuse."""
     attempts = ATTEMPTS
     if client == "java":  # seconds each
         attempts = [one for one in ATTEMPTS if one.mechanism != "GSSAPI"][::2]
@@ -452,12 +453,13 @@ def test_a_client_gets_in_or_is_told_what_it_is_told_by_kafka(
         told = [CLIENTS[client](server, attempt, tmp_path) for server in (ours, kafka)]
         assert told[0] == told[1], attempt
         is_right = attempt.user == "city" and attempt.password != "wrong"
-        if is_right and attempt.mechanism in MECHANISMS:
+        can = client != "kcat" or attempt.mechanism == PLAIN
+        if is_right and can and attempt.mechanism in MECHANISMS:
             assert told[0].startswith(LET_IN), attempt
 
 
 @pytest.mark.timeout(300)
-def test_kafkas_own_tool_makes_a_user_who_can_log_in(ours: Server, tmp_path: Path) -> None:
+def test_kafkas_own_tool_makes_a_user_who_can_log_in(ours: NamedServer, tmp_path: Path) -> None:
     """`kafka-configs` with the words of Kafka's documentation, and takes the user away again."""
     file = tmp_path / "admin.properties"
     password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')

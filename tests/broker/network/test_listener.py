@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from broker.network.connection import Connection
-from broker.network.limits import MAX_MUTE_S, READ_BUFFER_BYTES, ConnectionLimits
+from broker.network.limits import MAX_LOGIN_S, MAX_MUTE_S, READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
 from broker.network.port import ListenError, SocketBuffers
 from broker.network.real import RealNetwork, set_buffers
@@ -35,15 +35,18 @@ class ListenerWorld:
     """A listener whose dispatcher echoes; `w...` waits until released, `x...` is refused, `t...`
     mutes its connection."""
 
-    def __init__(self, limits: ConnectionLimits) -> None:
+    def __init__(
+        self, limits: ConnectionLimits, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    ) -> None:
         self.limits = limits
         self.now = 0.0
         self.waiting: list[tuple[ResponseSlot, bytes]] = []
         self.seen = 0
         self.cost_s = 0.0
         self.listener = Listener(
-            RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later
-        )
+            RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later,
+            protocol=protocol,
+        )  # fmt: skip
         self.port = 0
         self.mute_ms = 0
         self.timers: list[Callable[[], None]] = []
@@ -104,10 +107,11 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def play(
-    story: Story, limits: ConnectionLimits = LIMITS, *, held: bool = False, run: Run = asyncio.run
-) -> None:
+    story: Story, limits: ConnectionLimits = LIMITS, *, held: bool = False, run: Run = asyncio.run,
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+) -> None:  # fmt: skip
     async def main() -> None:
-        world = ListenerWorld(limits)
+        world = ListenerWorld(limits, protocol)
         world.port = await world.listener.start("127.0.0.1", 0, held=held)
         try:
             await story(world)
@@ -471,6 +475,40 @@ def test_a_session_is_made_when_a_connection_is_accepted() -> None:
         assert connection.session == Session("127.0.0.1", "PLAINTEXT", SecurityProtocol.PLAINTEXT)
 
     play(story)
+
+
+def test_a_client_has_so_long_to_log_in_and_may_send_little_before() -> None:
+    """One that has is as any other; without SASL nobody is late."""
+
+    async def story(world: ListenerWorld) -> None:
+        clients = [await world.connect() for _ in range(2)]
+        await until(lambda: world.listener.connection_count == 2)
+        known, late = world.listener._connections
+        known.on_authenticated()
+        by_port = {writer.get_extra_info("sockname")[1]: (reader, writer)
+                   for reader, writer in clients}  # fmt: skip
+        known_reader, known_writer = by_port[peer_port(known)]
+        known_writer.write(framed(bytes(100)))
+        assert await read(known_reader) == bytes(100)
+        world.now = MAX_LOGIN_S + 1
+        assert world.listener.close_unknown() == 1
+        assert await asyncio.wait_for(by_port[peer_port(late)][0].read(), 60) == b""
+        reader, writer = await world.connect()
+        writer.write(framed(bytes(100)))
+        assert await asyncio.wait_for(reader.read(), 60) == b""
+        await until(lambda: world.listener.connection_count == 1)
+
+    play(
+        story, replace(LIMITS, max_unknown_request_bytes=50),
+        protocol=SecurityProtocol.SASL_PLAINTEXT,
+    )  # fmt: skip
+
+
+def peer_port(connection: Connection) -> int:
+    """The client's."""
+    transport = connection._transport
+    assert transport is not None
+    return int(transport.get_extra_info("peername")[1])
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
