@@ -76,10 +76,7 @@ _ALARMS_HELP = "Each passing plate of the list is an alarm; no: rules refer to i
 
 def lists_commands() -> typer.Typer:
     """The group, without what asks for an account."""
-    lists = typer.Typer(
-        help="Lists of plates and galleries of faces: import, change and end them.",
-        no_args_is_help=True,
-    )
+    lists = typer.Typer(help="Lists of plates, galleries of faces.", no_args_is_help=True)
     lists.command("import")(import_list)
     lists.command("show")(show_lists)
     lists.command("add-line")(add_line)

@@ -43,7 +43,12 @@ class ConsoleProcess:
             stdout=self.log.open("w"),
             stderr=subprocess.STDOUT,
         )
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:  # also a test's time limit: nobody else knows the process
+            self.process.kill()
+            self.process.wait(20)
+            raise
 
     def _wait(self) -> None:
         end = time.monotonic() + 60
