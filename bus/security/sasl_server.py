@@ -174,7 +174,8 @@ class ScramExchange:
         asked = (match["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
         held = self._credential_of(user)
         is_usable = held is not None and held.iterations >= LEAST_ITERATIONS
-        credential = held if held is not None and is_usable else self._of_nobody(user)
+        of_nobody = self._of_nobody(user)  # made in any case: known users take as long
+        credential = held if held is not None and is_usable else of_nobody
         nonce = match["nonce"] + self._nonce
         salt = base64.b64encode(credential.salt).decode()
         first = f"r={nonce},s={salt},i={credential.iterations}"
@@ -215,12 +216,22 @@ class ScramExchange:
         return hmac.compare_digest(stored, credential.stored_key)
 
     def _of_nobody(self, user: str) -> ScramCredential:
+        """As Kafka's tools make one: their salts are numbers of 130 bits in base 36."""
         made = self._hmac(self._secret, user.encode())
+        salt = _base_36(int.from_bytes(made[:17], "big") >> 6).encode()
         size = self._mechanism.size_bytes
-        return ScramCredential(made, self._hmac(made, b"stored"), bytes(size), LEAST_ITERATIONS)
+        return ScramCredential(salt, self._hmac(made, b"stored"), bytes(size), LEAST_ITERATIONS)
 
     def _hmac(self, key: bytes, data: bytes) -> bytes:
         return hmac.digest(key, data, self._mechanism.hash_name)
+
+
+def _base_36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits
 
 
 @dataclass(frozen=True, slots=True)
