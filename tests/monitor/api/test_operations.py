@@ -208,7 +208,7 @@ async def test_api_and_command_line_read_the_same_expressions_and_mark_the_same_
 
 @pytest.mark.parametrize(("match", "why"), RULES)
 async def test_api_and_command_line_refuse_the_same_rules_and_say_why(
-    as_role: Any, monkeypatch: pytest.MonkeyPatch, match: dict[str, list[str]], why: str
+    services: ConsoleServices, as_role: Any, monkeypatch: pytest.MonkeyPatch, match: dict[str, list[str]], why: str
 ) -> None:
     """Regression: the API took what the command line refused. What both take is sent: here to
     nobody."""
@@ -223,7 +223,8 @@ async def test_api_and_command_line_refuse_the_same_rules_and_say_why(
     app = typer.Typer()
     app.add_typer(watch_commands(), name="watch")
     words = [f"--match={name}={','.join(values)}" for name, values in match.items()]
-    by_hand = CliRunner().invoke(app, ["watch", "add", *words], terminal_width=500)
+    settings = SimpleNamespace(site=services.site)
+    by_hand = CliRunner().invoke(app, ["watch", "add", *words], terminal_width=500, obj=settings)
     reply = await as_role().post("/api/watch", json={"name": "n", "match": match})
     if why:
         assert (by_hand.exit_code, reply.status_code, sent) == (2, 422, [])
