@@ -37,13 +37,14 @@ SINKS = {
     "rule_fault_text", "alarm_fault_text", "fault_text", "notify_fault", "isinstance",
     "question_fault_text", "show_fault",
 }  # fmt: skip
+OF_A_REASON = {"rule_fault_text", "alarm_fault_text", "list_fault_text"}
 # Words that a Chinese operator types or reads as they are: commands, settings, endings of files.
 OURS = {
-    "databus", "mirror", "status", "logs", "console", "http", "HOST", "metrics", "host", "port", "csv",
+    "databus", "mirror", "status", "logs", "console", "http", "HOST", "metrics_host", "metrics_port", "csv",
     "geojson", "json", "MiB", "and", "or", "like", "contains", "matches", "resembles", "in", "is", "present",
-    "Asia", "Shanghai",
+    "Asia", "Shanghai", "plate_number", "face_feature", "on", "threshold",
 }  # fmt: skip
-LATIN = re.compile(r"[A-Za-z]{2,}")
+LATIN = re.compile(r"[A-Za-z][A-Za-z_]+")
 
 
 def trees() -> Iterator[tuple[Path, ast.Module]]:
@@ -113,18 +114,18 @@ def test_what_notices_say_is_chinese_in_chinese() -> None:
     assert foreign == {}
 
 
-def test_only_the_sentences_of_rules_have_a_reason_in_their_middle() -> None:
-    """It is put there by `rule_fault_text`, or of alarms `alarm_fault_text`, in the page's language; whatever
-    else has one is a place for another's words."""
+def test_only_sentences_of_rules_alarms_and_lists_have_a_reason_in_their_middle() -> None:
+    """It is put there by `rule_fault_text`, or of alarms and lists by their own, in the page's language;
+    whatever else has one is a place for another's words."""
     with_reason = {key for table in LANGUAGES.values() for key, text in table.items() if "{why}" in text}
-    assert with_reason == {"watch.failed", "plate.not_watched", "alarm.failed"}
+    assert with_reason == {"watch.failed", "plate.not_watched", "alarm.failed", "lists.failed"}
     for path, tree in trees():
         for call, _ in calls(tree):
             for keyword in call.keywords:
                 if keyword.arg == "why":
                     if isinstance(keyword.value, ast.Attribute):
                         continue  # of a request
-                    assert names_in(keyword.value) & {"rule_fault_text", "alarm_fault_text"}, path.name
+                    assert names_in(keyword.value) & OF_A_REASON, path.name
 
 
 def test_every_reason_of_the_check_of_rules_has_its_words() -> None:
