@@ -33,6 +33,7 @@ from monitor.api.services import build_services
 from monitor.live.live_state import Delta
 from monitor.settings import ConsoleSettings
 from tests.alarm.dispatch.dispatch_world import (
+    NOTICES,
     DispatcherProcess,
     DispatchWorld,
     candidate,
@@ -55,6 +56,7 @@ class WatchedConsole:
             world.site, world.bus, ConsoleSettings(),
             lambda: open_store(f"sqlite://{world.site.data_path}/store/records.db"),
             lambda: OperationsReader(world.path), lambda _: None, preview_piece, list, policy=NO_POLICY,
+            alarms_a_minute=NOTICES.alarms_a_minute,  # each alarm a row: no digests
         )  # fmt: skip
         self.shown: Counter[str] = Counter()
         self.services.hub.add_listener(self._on_delta)
