@@ -97,6 +97,7 @@ class TwoSitesRun:
     async def start(self) -> None:
         """Both sites, then the cameras; returns when the mirror copies."""
         began_s = time.monotonic()
+        await asyncio.to_thread(self._install_register)
         await self._a.start()
         await self._b.start()
         await self._until(lambda: self._a.all_ready and self._b.all_ready, READY_TIMEOUT_S,
@@ -105,6 +106,17 @@ class TwoSitesRun:
         await self._until(lambda: self._cameras.all_ready and self._is_copying(),
                           COPYING_TIMEOUT_S, lambda: "the mirror begins to copy")  # fmt: skip
         self.line.say(f"both sites run after {time.monotonic() - began_s:.0f} s")
+
+    def _install_register(self) -> None:
+        """The file of the city's places at each site, as whoever installs a site does: rules that
+        name places find nothing without it."""
+        from ingest.senders.simulator.simulator import write_register
+        from ingest.senders.simulator.world import build_world
+
+        cameras = self._plan.cameras
+        world = build_world(cameras.city.seed, cameras.site.name)
+        for site in (self._plan.a, self._plan.b):
+            write_register(site.settings.site.data_path / "register.json", world)
 
     async def stop(self) -> None:
         """Everything, the cameras first."""
