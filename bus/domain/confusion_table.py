@@ -41,6 +41,10 @@ class ConfusionTable:
         """Made once per process."""
         return _prices(self)
 
+    def __reduce__(self) -> str | tuple[type[ConfusionTable], tuple[str, ConfusionCounts]]:
+        """The packaged one by its name: every process has it, and makes its prices once."""
+        return "PACKAGED" if self is PACKAGED else (ConfusionTable, (self.version, self.counts))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfusionTable) and self.version == other.version
 

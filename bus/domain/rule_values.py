@@ -79,6 +79,8 @@ def attributes_from(values: Iterable[tuple[str, object]]) -> dict[str, str]:
     """The comparable ones of some (English name, value as the device wrote it)."""
     found = {}
     for name, raw in values:
+        if raw is None:  # as most are of what rules may ask for
+            continue
         if name == CANDIDATES:
             raw = candidates_text(raw)
         elif name == CONFIDENCES and isinstance(raw, list):

@@ -41,6 +41,13 @@ def test_tables_are_equal_by_their_version_also_in_another_process() -> None:
     assert PACKAGED.prices == measured_prices()
 
 
+def test_the_packaged_table_is_in_every_process_and_is_not_sent() -> None:
+    """Rules go to executors with each change; its counts were in each broadcast."""
+    sent = pickle.dumps([PACKAGED, PACKAGED])
+    assert pickle.loads(sent)[0] is PACKAGED
+    assert len(sent) < 200
+
+
 def test_prices_are_made_once() -> None:
     assert ConfusionTable("x", FIT).prices is ConfusionTable("x", FIT).prices
 
