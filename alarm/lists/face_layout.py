@@ -12,13 +12,12 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from alarm.lists.table_layout import TableError
+from alarm.lists.table_layout import HEADER_BYTES, TableError
 
 MAGIC = b"databus faces 1\0"
 SECTIONS = 5
 ALIGNMENT = 64
 _HEADER = struct.Struct(f"<16s32sQQ{2 * SECTIONS}Q")
-HEADER_BYTES = 512
 
 
 class FaceTableHeader(NamedTuple):

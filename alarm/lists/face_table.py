@@ -1,9 +1,7 @@
-"""The faces of a gallery's base in a file that processes share: mapped, read-only.
+"""The faces of a gallery's base in a file that processes share (`file_table`).
 
 In: the path of a file that `build_face_table` made. Out: the face that a feature resembles most;
-lines by place or entry. Never: a feature in a process's own memory; a table whose content is not
-what its hash says. A table pickles as its path and its hash, and opens the file itself where it is
-used first.
+lines by place or entry. Never: a feature in a process's own memory.
 """
 
 from __future__ import annotations
@@ -15,19 +13,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 import msgspec
 import numpy as np
 
 from alarm.lists.face_layout import (
     ALIGNMENT,
-    HEADER_BYTES,
-    SECTIONS,
     FaceTableHeader,
     face_header_of,
 )
-from alarm.lists.table_layout import TableError
+from alarm.lists.file_table import FileTable
+from alarm.lists.table_layout import HEADER_BYTES, TableError
 from alarm.rules.face_scores import Rows, nearest, rows_of, scores, squares_of
 from bus.contracts.feature_models import FeatureModel, Measure
 from bus.contracts.plate_lists import FaceLine
@@ -83,39 +79,21 @@ def build_face_table(lines: Iterable[FaceLine], path: Path, model: FeatureModel)
             beside.unlink()
 
 
-class FaceTable:
-    """A table. Without its file open until something is asked."""
+class FaceTable(FileTable["_MappedFaces", FaceLine]):
+    """See `FileTable`; its lines are without their features."""
 
-    def __init__(self, path: Path, sha256: bytes) -> None:
-        self.path = path
-        self.sha256 = sha256
-        self._mapped: _MappedFaces | None = None
+    @staticmethod
+    def _header_of(head: bytes) -> FaceTableHeader:
+        return face_header_of(head)
 
-    @classmethod
-    def open(cls, path: Path) -> FaceTable:
-        """The table in a file. Raises `TableError`, also where its content is not what its header
-        says."""
-        mapped = _opened(path, None)
-        table = cls(path, mapped.header.sha256)
-        table._mapped = mapped
-        return table
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its file is mapped here."""
-        return self._mapped is not None
+    @staticmethod
+    def _sections_of(header: FaceTableHeader, mapped: mmap.mmap) -> _MappedFaces:
+        return _MappedFaces(header, mapped)
 
     @property
     def dimensions(self) -> int:
         """Numbers of a feature. Raises `TableError`."""
         return (self._mapped or self._open()).header.dimensions
-
-    def use(self, other: FaceTable) -> None:
-        """From now on what that one has opened, in whatever file: it has the same content. Raises
-        `TableError` where it has not."""
-        if other.sha256 != self.sha256:
-            raise TableError(f"{other.path} is another table than the one that is meant")
-        self.path, self._mapped = other.path, other._mapped
 
     def nearest(
         self, readings: Rows, measure: Measure, excluded: Sequence[int]
@@ -132,27 +110,6 @@ class FaceTable:
     def place_of(self, entry: str) -> int | None:
         """Of an entry's line. Raises `TableError`."""
         return (self._mapped or self._open()).place_of(entry)
-
-    def lines(self, begin: int, count: int) -> list[FaceLine]:
-        """So many from this one on, counted from 0, without their features. Raises `TableError`."""
-        mapped = self._mapped or self._open()
-        return [mapped.line(at) for at in range(max(0, begin), min(begin + count, len(self)))]
-
-    def __len__(self) -> int:
-        return (self._mapped or self._open()).header.lines
-
-    def __reduce__(self) -> tuple[type[FaceTable], tuple[Path, bytes]]:
-        return FaceTable, (self.path, self.sha256)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FaceTable) and self.sha256 == other.sha256
-
-    def __hash__(self) -> int:
-        return hash(self.sha256)
-
-    def _open(self) -> _MappedFaces:
-        self._mapped = _opened(self.path, self.sha256)
-        return self._mapped
 
 
 class _MappedFaces:
@@ -186,27 +143,3 @@ class _MappedFaces:
         if low == len(self._order) or self.line(self._order[low]).entry != entry:
             return None
         return self._order[low]
-
-
-_in_use: WeakValueDictionary[bytes, _MappedFaces] = WeakValueDictionary()
-"""By hash. Rules come again with each change; a table that is open is not read through again."""
-
-
-def _opened(path: Path, sha256: bytes | None) -> _MappedFaces:
-    """Raises `TableError`."""
-    if sha256 is not None and (known := _in_use.get(sha256)) is not None:
-        return known
-    try:
-        with path.open("rb") as file:
-            header = face_header_of(file.read(HEADER_BYTES))
-            found = hashlib.file_digest(file, "sha256")
-            if found.digest() != header.sha256 or file.tell() != header.size:
-                raise TableError("is not what its header says: delete it, it is built again")
-            if sha256 not in (None, header.sha256) or len(header.sections) != SECTIONS:
-                raise TableError("is another table than the one that is meant")
-            opened = _MappedFaces(header, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            return _in_use.setdefault(header.sha256, opened)
-    except OSError as error:
-        raise TableError(f"{path}: {error.strerror or error}") from error
-    except TableError as error:
-        raise TableError(f"{path} {error}") from None

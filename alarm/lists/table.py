@@ -1,23 +1,21 @@
-"""The lines of one base of a list in a file that processes share: mapped, read-only.
+"""The lines of one base of a list in a file that processes share (`file_table`).
 
 In: the path of a file that `build_table` made. Out: the lines whose plate is a plate, or like it.
-Never: a line in memory before it is asked for; a table whose content is not what its hash says.
-A table pickles as its path and its hash, and opens the file itself where it is used first.
+Never: a line in memory before it is asked for.
 """
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from weakref import WeakValueDictionary
 
 import msgspec
 
+from alarm.lists.file_table import FileTable
 from alarm.lists.plate_hash import BITS, hash_of
-from alarm.lists.table_layout import HEADER_BYTES, TableError, TableHeader, header_of
+from alarm.lists.table_layout import TableError, TableHeader, header_of
 from bus.contracts.plate_lists import ListLine, Tolerance
 from bus.domain.look_alikes import folded_alike, is_near, parts_without_one
 from bus.domain.rule_values import PLATE, wanted
@@ -34,34 +32,16 @@ def build_table(lines: Iterable[ListLine], path: Path, *, near: bool = False) ->
     write_table(lines, path, near=near)
 
 
-class PlateTable:
-    """A table. Without its file open until something is asked."""
+class PlateTable(FileTable["_MappedTable", ListLine]):
+    """See `FileTable`."""
 
-    def __init__(self, path: Path, sha256: bytes) -> None:
-        self.path = path
-        self.sha256 = sha256
-        self._mapped: _MappedTable | None = None
+    @staticmethod
+    def _header_of(head: bytes) -> TableHeader:
+        return header_of(head)
 
-    @classmethod
-    def open(cls, path: Path) -> PlateTable:
-        """The table in a file. Raises `TableError`, also where its content is not what its header
-        says."""
-        mapped = _opened(path, None)
-        table = cls(path, mapped.header.sha256)
-        table._mapped = mapped
-        return table
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its file is mapped here."""
-        return self._mapped is not None
-
-    def use(self, other: PlateTable) -> None:
-        """From now on what that one has opened, in whatever file: it has the same content. Raises
-        `TableError` where it has not."""
-        if other.sha256 != self.sha256:
-            raise TableError(f"{other.path} is another table than the one that is meant")
-        self.path, self._mapped = other.path, other._mapped
+    @staticmethod
+    def _sections_of(header: TableHeader, mapped: mmap.mmap) -> _MappedTable:
+        return _MappedTable(header, mapped)
 
     def lines_like(self, plate: str, tolerance: Tolerance) -> list[ListLine]:
         """Those whose plate may be this one, in the order of the list. Raises `TableError`."""
@@ -69,27 +49,6 @@ class PlateTable:
         if tolerance == "distance 1":
             return mapped.near(plate)
         return mapped.alike(plate, exactly=tolerance == "exact")
-
-    def lines(self, begin: int, count: int) -> list[ListLine]:
-        """So many from this one on, counted from 0. Raises `TableError`."""
-        mapped = self._mapped or self._open()
-        return [mapped.line(at) for at in range(max(0, begin), min(begin + count, len(self)))]
-
-    def __len__(self) -> int:
-        return (self._mapped or self._open()).header.lines
-
-    def __reduce__(self) -> tuple[type[PlateTable], tuple[Path, bytes]]:
-        return PlateTable, (self.path, self.sha256)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PlateTable) and self.sha256 == other.sha256
-
-    def __hash__(self) -> int:
-        return hash(self.sha256)
-
-    def _open(self) -> _MappedTable:
-        self._mapped = _opened(self.path, self.sha256)
-        return self._mapped
 
 
 def wanted_plate(line: ListLine) -> str:
@@ -170,27 +129,3 @@ class _Index:
 
 
 _NONE: list[int] = []
-
-
-_in_use: WeakValueDictionary[bytes, _MappedTable] = WeakValueDictionary()
-"""By hash. Rules come again with each change; a table that is open is not read through again."""
-
-
-def _opened(path: Path, sha256: bytes | None) -> _MappedTable:
-    """Raises `TableError`."""
-    if sha256 is not None and (known := _in_use.get(sha256)) is not None:
-        return known
-    try:
-        with path.open("rb") as file:
-            header = header_of(file.read(HEADER_BYTES))
-            found = hashlib.file_digest(file, "sha256")
-            if found.digest() != header.sha256 or file.tell() != header.size:
-                raise TableError("is not what its header says: delete it, it is built again")
-            if sha256 not in (None, header.sha256):
-                raise TableError("is another table than the one that is meant")
-            opened = _MappedTable(header, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-            return _in_use.setdefault(header.sha256, opened)
-    except OSError as error:
-        raise TableError(f"{path}: {error.strerror or error}") from error
-    except TableError as error:
-        raise TableError(f"{path} {error}") from None
