@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, NamedTuple, cast
 
 import msgspec
 import typer
@@ -25,6 +25,7 @@ from alarm.lists.excel_rows import ExcelUnreadable
 from alarm.lists.import_file import TooManyLines
 from alarm.lists.importer import (
     ListImporter,
+    ReadList,
     outcome_of,
     put_command,
     read_gallery,
@@ -127,27 +128,10 @@ def import_list(
         severity=cast("Severity | None", severity), tolerance=cast("Tolerance | None", tolerance),
         alarms=alarms, renewal_days=renewal_days,
     )  # fmt: skip
-    place = report or file.with_name(f"{file.name}.refused.csv")
-    with _reading(), closing(_importer(ctx)) as importer:
-        read = read_list(file, place, _progress)
-        record, difference = importer.compare(list_id, read)
-        command = msgspec.structs.replace(
-            _put_command(list_id, record, text, difference),
-            author=shell_user(), issuer=ISSUER, reason=reason, case=case,
-        )  # fmt: skip
-        outcome = outcome_of(list_id, read, difference, command)
-        if dry_run:
-            _say(outcome, as_json=as_json)
-            return
-        command = _confirmed(command, record, difference, yes=yes)
-        if not as_json:
-            _say(outcome, as_json=False)
-        answer = accepted(ctx, lambda: importer.put(command, read, _progress), as_json=as_json)
-    _progress("", 0)
-    if as_json:
-        _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
-    else:
-        _say_done(answer, f"{list_id} is in force: {read.line_count} lines")
+    place = report or _report_of(file)
+    how = _ImportOptions(dry_run, yes, reason, case, as_json)
+    _import(ctx, list_id, text, lambda: read_list(file, place, _progress), lambda _: None, how,
+            "lines")  # fmt: skip
 
 
 def import_faces(
@@ -189,19 +173,50 @@ def import_faces(
         severity=cast("Severity | None", severity), alarms=alarms, renewal_days=renewal_days,
     )  # fmt: skip
     known = _model(ctx, model)
-    place = report or file.with_name(f"{file.name}.refused.csv")
+    place = report or _report_of(file)
+    how = _ImportOptions(dry_run, yes, reason, case, as_json)
+    _import(ctx, list_id, text, lambda: read_gallery(file, known, place, _progress),
+            lambda record: _limited(known, record, threshold), how, "faces")  # fmt: skip
+
+
+def _report_of(file: Path) -> Path:
+    """Where its refused lines go, if nobody says where."""
+    return file.with_name(f"{file.name}.refused.csv")
+
+
+class _ImportOptions(NamedTuple):
+    """What was said beside the file and the list's text."""
+
+    dry_run: bool
+    yes: bool
+    reason: str
+    case: str
+    as_json: bool
+
+
+def _import(
+    ctx: typer.Context,
+    list_id: str,
+    text: ListText,
+    read_file: Callable[[], ReadList],
+    model_of: Callable[[ListRecord | None], FeatureModel | None],
+    how: _ImportOptions,
+    lines_name: str,
+) -> None:
+    """`model_of`: of what is in force; None of a list of plates."""
+    as_json = how.as_json
     with _reading(), closing(_importer(ctx)) as importer:
-        read = read_gallery(file, known, place, _progress)
+        read = read_file()
         record, difference = importer.compare(list_id, read)
         command = msgspec.structs.replace(
-            _put_command(list_id, record, text, difference, _limited(known, record, threshold)),
-            author=shell_user(), issuer=ISSUER, reason=reason, case=case,
+            _put_command(list_id, record, text, difference, model_of(record)),
+            author=shell_user(), issuer=ISSUER, reason=how.reason, case=how.case,
         )  # fmt: skip
         outcome = outcome_of(list_id, read, difference, command)
-        if dry_run:
+        if how.dry_run:
             _say(outcome, as_json=as_json)
             return
-        command = _confirmed(command, record, difference, yes=yes)
+        command = _confirmed(command, record, difference, yes=how.yes)
         if not as_json:
             _say(outcome, as_json=False)
         answer = accepted(ctx, lambda: importer.put(command, read, _progress), as_json=as_json)
@@ -209,7 +224,7 @@ def import_faces(
     if as_json:
         _say(msgspec.structs.replace(outcome, answer=answer), as_json=True)
     else:
-        _say_done(answer, f"{list_id} is in force: {read.line_count} faces")
+        _say_done(answer, f"{list_id} is in force: {read.line_count} {lines_name}")
 
 
 def show_lists(
@@ -253,9 +268,7 @@ def add_line(
     as_json: AsJson = False,
 ) -> None:
     """Put one plate on a list, or change its note and date."""
-    day = day_of(date) if date else ""
-    if day is None:
-        raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
+    day = _day(date)
     line = ListLine(0, _plate(plate), note, day)
     command = ListCommand(
         list_id=list_id, op="change", put_lines=(line,), author=shell_user(), issuer=ISSUER,
@@ -302,9 +315,7 @@ def add_face(
     as_json: AsJson = False,
 ) -> None:
     """Put one face into a gallery, or another feature in the place of its own."""
-    day = day_of(date) if date else ""
-    if day is None:
-        raise typer.BadParameter(f"{date!r}: write 2026-01-31", param_hint="--date")
+    day = _day(date)
     model = _gallery_model(ctx, list_id)
     attributes = attributes_of(GALLERY_KIND, record_of("", record))
     feature = feature_of(attributes.get(FEATURE, ""), model)
@@ -436,7 +447,7 @@ def _say_done(answer: CommandAnswer, done: str) -> None:
 
 def _put_command(
     list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference,
-    model: FeatureModel | None = None,
+    model: FeatureModel | None,
 ) -> ListCommand:
     """Raises `typer.BadParameter`."""
     try:
@@ -489,6 +500,14 @@ def _plate(written: str) -> str:
     if not plate or not is_list_plate(plate):
         raise typer.BadParameter(f"{written!r} is no plate", param_hint="PLATE")
     return plate
+
+
+def _day(written: str) -> str:
+    """Empty where none was written. Raises `typer.BadParameter`."""
+    day = day_of(written) if written else ""
+    if day is None:
+        raise typer.BadParameter(f"{written!r}: write 2026-01-31", param_hint="--date")
+    return day
 
 
 def _check_one_of(option: str, value: str | None, allowed: Sequence[str]) -> None:

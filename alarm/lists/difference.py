@@ -55,6 +55,5 @@ class NewLines:
 
 def _key_and_text(line: ListLine | FaceLine) -> tuple[str, int]:
     """What it is called, and a number for the rest."""
-    if isinstance(line, FaceLine):
-        return line.entry, hash((line.note, line.date, line.feature))
-    return line.plate, hash((line.note, line.date))
+    feature = line.feature if isinstance(line, FaceLine) else b""
+    return line.key, hash((line.note, line.date, feature))

@@ -69,33 +69,32 @@ class ReadList(NamedTuple):
 
 def read_list(path: Path, report: Path, on_progress: OnProgress) -> ReadList:
     """Read it whole; nothing is sent. Raises `ListFileError`, and what `lines_of` does."""
-    lines = NewLines()
-    with RefusedReport(report) as refused:
-        accepted = _taken(lines_of(path), lines, refused, on_progress)
-        chunks = list(base_chunks(accepted))
-        counts = refused.counts
-    if not chunks:
-        raise ListFileError(
-            f"no line of {path} is taken: {report} says why"
-            if counts else f"{path} has no line of a list"
-        )  # fmt: skip
-    return ReadList(chunks, lines, len(lines), counts, report)
+    none = f"no line of {path} is taken", f"{path} has no line of a list"
+    return _read(lines_of(path), base_chunks, report, on_progress, *none)
 
 
 def read_gallery(
     path: Path, model: FeatureModel, report: Path, on_progress: OnProgress
 ) -> ReadList:
     """The same of a file of features. Raises `ListFileError`, and what `faces_of` does."""
+    none = f"no face of {path} is taken", f"{path} has no face of a gallery"
+    return _read(faces_of(path, model), face_chunks, report, on_progress, *none)
+
+
+def _read(
+    found: Iterable[Line | RefusedLine],
+    chunks_of: Callable[[Iterable[Line]], Iterator[ChunkValue]],
+    report: Path,
+    on_progress: OnProgress,
+    none_taken: str,
+    nothing_there: str,
+) -> ReadList:
     lines = NewLines()
     with RefusedReport(report) as refused:
-        accepted = _taken(faces_of(path, model), lines, refused, on_progress)
-        chunks = list(face_chunks(accepted))
+        chunks = list(chunks_of(_taken(found, lines, refused, on_progress)))
         counts = refused.counts
     if not chunks:
-        raise ListFileError(
-            f"no face of {path} is taken: {report} says why"
-            if counts else f"{path} has no face of a gallery"
-        )  # fmt: skip
+        raise ListFileError(f"{none_taken}: {report} says why" if counts else nothing_there)
     return ReadList(chunks, lines, len(lines), counts, report)
 
 

@@ -7,8 +7,8 @@ a chunk that no record names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from alarm.decisions.known_lists import DecidedLists, list_record_of
 from bus.client.model import ConsumedRecord
@@ -16,12 +16,27 @@ from bus.contracts.plate_lists import (
     FaceLine,
     ListLine,
     ListRecord,
+    NamedChunk,
     base_key,
     change_key,
     is_chunk_key,
     named_keys,
 )
 from bus.domain.list_chunks import ListChunkError, read_chunk, read_face_chunk
+
+Line = TypeVar("Line", ListLine, FaceLine)
+
+
+class _ReadLines(Protocol[Line]):
+    """A chunk that was read."""
+
+    @property
+    def lines(self) -> list[Line]: ...
+    @property
+    def removed(self) -> list[str]: ...
+
+
+_ReadChunk = Callable[[NamedChunk, bytes], _ReadLines[Line]]
 
 
 class ListBase(NamedTuple):
@@ -31,17 +46,10 @@ class ListBase(NamedTuple):
     base: str
 
 
-class ListChanges(NamedTuple):
-    """What a list's changes come to: lines by plate, and plates that went."""
+class ListChanges(NamedTuple, Generic[Line]):
+    """What the changes of a list or gallery come to: lines by key, and keys that went."""
 
-    added: dict[str, ListLine]
-    removed: frozenset[str]
-
-
-class GalleryChanges(NamedTuple):
-    """What a gallery's changes come to: lines by entry, and entries that went."""
-
-    added: dict[str, FaceLine]
+    added: dict[str, Line]
     removed: frozenset[str]
 
 
@@ -88,72 +96,63 @@ class StoredLists(DecidedLists):
         for key in gone:
             del self._values[key]
 
-    def changes_of(self, record: ListRecord) -> ListChanges:
+    def changes_of(self, record: ListRecord) -> ListChanges[ListLine]:
         """Of a list in force. Raises `ListChunkError`."""
-        added: dict[str, ListLine] = {}
-        removed: set[str] = set()
-        for named in record.changes:
-            key = change_key(record.list_id, record.base, named.number)
-            chunk = read_chunk(named, self._value(key))
-            for plate in chunk.removed:
-                added.pop(plate, None)
-                removed.add(plate)
-            for line in chunk.lines:
-                added[line.plate] = line
-        return ListChanges(added, frozenset(removed - added.keys()))
+        return self._changes(record, read_chunk)
 
     def base_lines(self, record: ListRecord) -> Iterator[ListLine]:
         """Of a base that is wanted, as they come; a chunk is forgotten behind them. Raises
         `ListChunkError`."""
-        for named in record.chunks:
-            key = base_key(record.list_id, record.base, named.number)
-            yield from read_chunk(named, self._value(key)).lines
-            del self._values[key]
+        return self._base(record, read_chunk)
 
     def lines(self, record: ListRecord) -> Iterator[ListLine]:
         """All that is in force of a list whose base is wanted. Raises `ListChunkError`."""
-        changes = self.changes_of(record)
-        gone = changes.removed | changes.added.keys()
-        yield from (line for line in self.base_lines(record) if line.plate not in gone)
-        yield from changes.added.values()
+        return self._in_force(record, read_chunk)
 
-    def face_changes_of(self, record: ListRecord) -> GalleryChanges:
-        """Of a gallery in force. Raises `ListChunkError`."""
-        added: dict[str, FaceLine] = {}
-        removed: set[str] = set()
-        for named in record.changes:
-            key = change_key(record.list_id, record.base, named.number)
-            chunk = read_face_chunk(named, self._value(key))
-            for entry in chunk.removed:
-                added.pop(entry, None)
-                removed.add(entry)
-            for line in chunk.lines:
-                added[line.entry] = line
-        return GalleryChanges(added, frozenset(removed - added.keys()))
+    def face_changes_of(self, record: ListRecord) -> ListChanges[FaceLine]:
+        """As `changes_of`, of a gallery. Raises `ListChunkError`."""
+        return self._changes(record, read_face_chunk)
 
     def base_faces(self, record: ListRecord) -> Iterator[FaceLine]:
         """As `base_lines`, of a gallery. Raises `ListChunkError`."""
-        for named in record.chunks:
-            key = base_key(record.list_id, record.base, named.number)
-            yield from read_face_chunk(named, self._value(key)).lines
-            del self._values[key]
+        return self._base(record, read_face_chunk)
 
     def faces(self, record: ListRecord) -> Iterator[FaceLine]:
-        """All that is in force of a gallery whose base is wanted. Raises `ListChunkError`."""
-        changes = self.face_changes_of(record)
+        """As `lines`, of a gallery. Raises `ListChunkError`."""
+        return self._in_force(record, read_face_chunk)
+
+    def _changes(self, record: ListRecord, read: _ReadChunk[Line]) -> ListChanges[Line]:
+        added: dict[str, Line] = {}
+        removed: set[str] = set()
+        for named in record.changes:
+            key = change_key(record.list_id, record.base, named.number)
+            chunk = read(named, self._value(key))
+            for gone in chunk.removed:
+                added.pop(gone, None)
+                removed.add(gone)
+            for line in chunk.lines:
+                added[line.key] = line
+        return ListChanges(added, frozenset(removed - added.keys()))
+
+    def _base(self, record: ListRecord, read: _ReadChunk[Line]) -> Iterator[Line]:
+        for named in record.chunks:
+            key = base_key(record.list_id, record.base, named.number)
+            yield from read(named, self._value(key)).lines
+            del self._values[key]
+
+    def _in_force(self, record: ListRecord, read: _ReadChunk[Line]) -> Iterator[Line]:
+        changes = self._changes(record, read)
         gone = changes.removed | changes.added.keys()
-        yield from (line for line in self.base_faces(record) if line.entry not in gone)
+        yield from (line for line in self._base(record, read) if line.key not in gone)
         yield from changes.added.values()
 
     def named_values(self, record: ListRecord) -> dict[str, bytes]:
         """The chunks of a list whose base is wanted, as they stand on the topic. Raises
         `ListChunkError`."""
-        found = {key: self._value(key) for key in named_keys(record)}
-        for key, named in named_keys(record).items():
-            if record.is_gallery:
-                read_face_chunk(named, found[key])
-            else:
-                read_chunk(named, found[key])
+        named = named_keys(record)
+        found = {key: self._value(key) for key in named}
+        for key, value in found.items():
+            (read_face_chunk if record.is_gallery else read_chunk)(named[key], value)
         return found
 
     def _value(self, key: str) -> bytes:

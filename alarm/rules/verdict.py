@@ -75,7 +75,7 @@ def _listed(
     )  # fmt: skip
 
 
-def proofs_of(
+def matched_faces(
     rule: Rule, attributes: dict[str, str], references: References
 ) -> tuple[FaceProof, ...]:
     """What whoever has found that a record meets a rule knows of the galleries that it asks for."""

@@ -38,6 +38,11 @@ class ListLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     note: str = ""
     date: str = ""
 
+    @property
+    def key(self) -> str:
+        """What a list has once."""
+        return self.plate
+
 
 class FaceLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A face in a gallery. `number`, `note`, `date`: as of a plate. `entry`: by which people know
@@ -48,6 +53,11 @@ class FaceLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     note: str = ""
     date: str = ""
     feature: bytes = b""
+
+    @property
+    def key(self) -> str:
+        """What a gallery has once."""
+        return self.entry
 
 
 class ListChunk(msgspec.Struct, frozen=True, array_like=True):

@@ -102,10 +102,16 @@ def check_change(lines: Sequence[ListLine], removed: Sequence[str]) -> None:
             raise CommandError("put_lines", f"{plate[:20]!r} is no plate as lists write one",
                                "plate")  # fmt: skip
     for line in lines:
-        if len(line.note) > MAX_NOTE_CHARACTERS:
-            raise CommandError("put_lines", f"a note has at most {MAX_NOTE_CHARACTERS} characters",
-                            "note_length")  # fmt: skip
-        _check_date("put_lines", line.date)
+        _check_texts("put_lines", line)
+
+
+def _check_texts(field: str, line: ListLine | FaceLine) -> None:
+    """What people read of it."""
+    if len(line.note) > MAX_NOTE_CHARACTERS:
+        raise CommandError(
+            field, f"a note has at most {MAX_NOTE_CHARACTERS} characters", "note_length"
+        )
+    _check_date(field, line.date)
 
 
 def checked_model(command: ListCommand, models: Models) -> FeatureModel | None:
@@ -144,10 +150,7 @@ def check_face_change(
             raise CommandError("put_faces", f"{entry[:20]!r}: an entry has 1 to"
                                f" {MAX_ENTRY_CHARACTERS} visible characters", "entry")  # fmt: skip
     for line in lines:
-        if len(line.note) > MAX_NOTE_CHARACTERS:
-            raise CommandError("put_faces", f"a note has at most {MAX_NOTE_CHARACTERS} characters",
-                            "note_length")  # fmt: skip
-        _check_date("put_faces", line.date)
+        _check_texts("put_faces", line)
         if not is_feature(line.feature, model):
             raise CommandError("put_faces", f"{line.entry}: this is no feature of {model.name}",
                                "feature")  # fmt: skip

@@ -23,7 +23,7 @@ from msgspec.structs import astuple
 from alarm.confusion_file import source_of
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
-from alarm.rules.verdict import proofs_of
+from alarm.rules.verdict import matched_faces
 from alarm.watchlist_reader import WatchlistReader
 from bus.client.model import TopicAndPartition
 from bus.contracts.alarms import Candidate
@@ -181,18 +181,14 @@ def candidates(
         return
     remaining = iter(messages)
     while part := list(islice(remaining, MATCHED_AT_ONCE)):
-        read = [
-            (one, _attributes(kind, rules.names.get(kind, frozenset()), one.value))
-            for one in part for kind in (KIND_OF_TOPIC[one.topic],)
-        ]  # fmt: skip
-        faces = [own for one, own in read if one.topic == DATA_FACE and own is not None]
+        read = [(one, own) for one in part if (own := _attributes(rules, one)) is not None]
+        faces = [own for one, own in read if one.topic == DATA_FACE]
         if faces:
             unable = rules.prepare(KIND_OF_TOPIC[DATA_FACE], faces)
             if uncompared is not None:
                 uncompared += unable
         for message, attributes in read:
-            if attributes is not None:
-                yield from _of_message(rules, message, attributes, zone, clock)
+            yield from _of_message(rules, message, attributes, zone, clock)
 
 
 def _of_message(
@@ -218,17 +214,18 @@ def _of_message(
             captured_at_ms=row.captured_at_ms,
             record=row.body.decode("utf-8"),
             source=message.source or "",
-            faces=proofs_of(rule, attributes, rules.references),
+            faces=matched_faces(rule, attributes, rules.references),
         )
 
 
-def _attributes(kind: str, names: frozenset[str], value: bytes | None) -> dict[str, str] | None:
+def _attributes(rules: RuleSet, message: StreamMessage) -> dict[str, str] | None:
     """What the rules ask for; None of a message that is no object, which ingest rejects and
     counts. A rule may ask that something was not read.
     """
-    fields, decoder = _decoder(kind, names)
+    kind = KIND_OF_TOPIC[message.topic]
+    fields, decoder = _decoder(kind, rules.names.get(kind, frozenset()))
     try:
-        decoded = decoder.decode(value or b"")
+        decoded = decoder.decode(message.value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return attributes_from(zip(fields, astuple(decoded), strict=True))

@@ -23,7 +23,7 @@ from alarm.rules.explain import explain
 from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.references import References
 from alarm.rules.ruleset import RuleSet
-from alarm.rules.verdict import proofs_of
+from alarm.rules.verdict import matched_faces
 from bus.contracts.alarms import Candidate
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import OnList
@@ -222,7 +222,7 @@ def candidate(rules: RuleSet, rule_id: str, message: Mapping[str, object]) -> Ca
     return Candidate(
         rule_id=rule_id, rule_version=1, record_id="1" * 32, kind=KIND, received_at_ms=VERSION,
         captured_at_ms=VERSION, record=msgspec.json.encode(message).decode(),
-        faces=proofs_of(rules.rules[rule_id], attributes, rules.references),
+        faces=matched_faces(rules.rules[rule_id], attributes, rules.references),
     )  # fmt: skip
 
 
