@@ -80,6 +80,7 @@ class MirrorProcess:
     settings: dict[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     process: subprocess.Popen[bytes] | None = None
+    started_ms: int = 0  # 0: it does not run, what it left behind is its newest status
 
     @property
     def words(self) -> list[str]:
@@ -103,6 +104,7 @@ class MirrorProcess:
     def start(self) -> MirrorProcess:
         """Begin; it may not copy yet when this returns."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.started_ms = int(time.time() * 1000)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*self.prefix, *self.words, "run", "mirror"], cwd=PROJECT_ROOT, stderr=log, stdout=log
@@ -114,11 +116,13 @@ class MirrorProcess:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+        self.started_ms = 0
 
     def stop(self) -> int:
         """SIGTERM; the exit status."""
         assert self.process is not None
         self.process.terminate()
+        self.started_ms = 0
         return self.process.wait(30)
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -129,8 +133,11 @@ class MirrorProcess:
         )  # fmt: skip
 
     def status(self) -> MirrorStatus:
-        """Its newest."""
-        return read_status(self.folder / "mirror" / "status.json")
+        """Its newest. Raises StatusUnavailable: what is there was written by a process before this one."""
+        found = read_status(self.folder / "mirror" / "status.json")
+        if found.at_ms < self.started_ms:
+            raise StatusUnavailable(f"it has written nothing since it was started: {found}")
+        return found
 
     def state_of(self, topic: str) -> str:
         """The state of the topic's first partition, or of the topic."""
