@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from math import log
 
 from bus.domain.plate_confusion import BANDS, DROPPED, ConfusionCounts, band_of, is_misreading
-from bus.domain.plate_confusion_tables import FIT
 from bus.domain.plates import PROVINCES, UNREAD
 
 LEAST, LEAST_OF_PLACE, UNKNOWN = 0.05, 0.51, 1.0
@@ -147,12 +145,6 @@ def prices_of(counts: ConfusionCounts) -> MisreadingPrices:
     unknown = tuple(UNKNOWN + max(0.0, -log(more) / shares.unit) for more in shares.wrong_to_right)
     tables = tuple(taken_for), tuple(right), unknown, unread, dropped, inserted
     return MisreadingPrices(*tables, shares.unit)
-
-
-@lru_cache(maxsize=1)
-def measured_prices() -> MisreadingPrices:
-    """Those that rules go by."""
-    return prices_of(FIT)
 
 
 def _overall_shares(counts: ConfusionCounts) -> _OverallShares:

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from bus.domain.confusion_table import PACKAGED
 from bus.domain.fuzzy_plate import USUAL_HIGHEST, WHOLE_PLATE, fuzzy_plate, is_fuzzy, plate_up_to
-from bus.domain.misreading_prices import LEAST, UNSAID, measured_prices
+from bus.domain.misreading_prices import LEAST, UNSAID
 from bus.domain.plate_confusion import DROPPED
 from bus.domain.plate_confusion_tables import FIT
 from bus.domain.plates import UNREAD, readings
@@ -59,7 +60,7 @@ def accepts(asked: TolerantPlate, form: str) -> bool:
     distance 1 a character that was not read fits every one; else it has its price."""
     if asked.highest is None:
         return bool(form) and any(_is_near(asked.plate, one) for one in readings(form))
-    prices, highest = measured_prices(), asked.highest
+    prices, highest = PACKAGED.prices, asked.highest
     return bool(form) and any(
         reading_price(asked.plate, one, prices, highest, (UNSAID,) * len(one)) is not None
         for one in readings(form)
@@ -93,7 +94,7 @@ def _half(plate: str) -> int:
 
 def _edited(text: str, highest: float) -> Iterator[str]:
     """By one edit inside of it, up to that price."""
-    prices = measured_prices()
+    prices = PACKAGED.prices
     for at, true in enumerate(text):
         before, behind = text[:at], text[at + 1 :]
         if prices.deletion(true) <= highest:

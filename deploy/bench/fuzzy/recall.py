@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from alarm.rules import RuleSet, compile_rules
 from bus.contracts.commands import WatchCommand
+from bus.domain.confusion_table import PACKAGED
 from bus.domain.fuzzy_plate import MARK, USUAL_HIGHEST
-from bus.domain.misreading_prices import UNKNOWN, UNSAID, MisreadingPrices, measured_prices
+from bus.domain.misreading_prices import UNKNOWN, UNSAID, MisreadingPrices
 from bus.domain.reading_price import confidence_bands, reading_price
 from bus.domain.rule_values import CONFIDENCES, PLATE, normal_as
 from deploy.bench.plates.drawing import drawn_serial
@@ -73,7 +74,7 @@ def _compare(rng: random.Random, plates: list[str], rules: RuleSet, readings: in
         attributes = {PLATE: form, CONFIDENCES: ",".join(map(str, sure))}
         bands = confidence_bands(attributes[CONFIDENCES], form)
         for target in rules.matcher.candidates("vehicle", attributes):
-            for prices, found in ((measured_prices(), fuzzy), (_PLAIN, plain)):
+            for prices, found in ((PACKAGED.prices, fuzzy), (_PLAIN, plain)):
                 score = reading_price(target, form, prices, USUAL_HIGHEST, bands)
                 if score is not None:
                     found.append(ScoredReading(score, target == true))

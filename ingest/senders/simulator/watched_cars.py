@@ -13,7 +13,8 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from bus.contracts.commands import Command, WatchCommand
-from bus.domain.misreading_prices import UNKNOWN, UNSAID, measured_prices
+from bus.domain.confusion_table import PACKAGED
+from bus.domain.misreading_prices import UNKNOWN, UNSAID
 from bus.domain.reading_price import confidence_bands
 from ingest.senders.simulator import area_car, described_car, listed_car, names
 from ingest.senders.simulator.city_command import put_command
@@ -90,7 +91,7 @@ class WatchRule:
         plate = message.get("车牌号码")
         if self.highest and isinstance(plate, str):
             return self._is_misreading(plate, str(message.get(CONFIDENCES_KEY, ""))) or any(
-                self._is_misreading(one.plate, "", measured_prices().candidate(one.weight))
+                self._is_misreading(one.plate, "", PACKAGED.prices.candidate(one.weight))
                 for one in further_candidates(message)
             )
         return (
@@ -106,7 +107,7 @@ class WatchRule:
         if read == self.plate or len(read) != len(self.plate):
             return read == self.plate and price <= self.highest
         pairs = list(zip(self.plate, read, confidence_bands(confidences, read), strict=True))
-        prices = measured_prices()
+        prices = PACKAGED.prices
         return sum(true != seen for true, seen, _ in pairs) <= 2 and (
             price + sum(prices.substitution(*pair) for pair in pairs) <= self.highest
         )
@@ -225,7 +226,7 @@ def _with_next_digit(plate: str) -> str:
 
 def _other_digit(digit: str) -> str:
     """One that it was never read as."""
-    prices = measured_prices()
+    prices = PACKAGED.prices
     return next(
         other
         for other in "0123456789"

@@ -35,6 +35,7 @@ from bus.contracts.expressions import (
     TimeWindow,
     Wildcard,
 )
+from bus.domain.confusion_table import PACKAGED
 from bus.domain.expressions.indexing import is_indexed
 from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard_form
 from bus.domain.expressions.parse import parse
@@ -42,7 +43,6 @@ from bus.domain.expressions.rule_tree import tree_of
 from bus.domain.expressions.time_window import is_within
 from bus.domain.expressions.tree import with_zone
 from bus.domain.look_alikes import folded_alike
-from bus.domain.misreading_prices import measured_prices
 from bus.domain.plates import readings, wanted_vehicle
 from bus.domain.reading_price import confidence_bands, reading_price
 from bus.domain.registered_places import RegisteredPlaces
@@ -129,7 +129,7 @@ def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[in
         confidences = attributes.get("plate_character_confidences", "")
         return any(
             reading_price(
-                wanted_vehicle(tree.plate), read, measured_prices(), tree.highest_price,
+                wanted_vehicle(tree.plate), read, PACKAGED.prices, tree.highest_price,
                 confidence_bands(confidences, read),
             ) is not None
             for read in readings(attributes["plate_number"])

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from alarm.rules import attributes_of, compile_rules
 from alarm.rules.fuzzy_plates import FuzzyPlates, parts_of
 from bus.contracts.commands import WatchCommand
+from bus.domain.confusion_table import PACKAGED
 from bus.domain.fuzzy_plate import FuzzyPlate
-from bus.domain.misreading_prices import UNSAID, measured_prices
+from bus.domain.misreading_prices import UNSAID
 from bus.domain.plates import plate_form, plate_key, readings
 from bus.domain.reading_price import confidence_bands, reading_price
 
@@ -100,7 +101,7 @@ def test_parts_lack_up_to_two_characters() -> None:
     assert len(parts_of("浙A12345")) == 29
 
 
-_known = sorted(measured_prices().taken_for[UNSAID])
+_known = sorted(PACKAGED.prices.taken_for[UNSAID])
 inside = st.sampled_from([one for one in _known if one < "一"])
 characters = st.sampled_from([*_known, "?", "I", "港"])
 weights = st.one_of(st.floats(0.0001, 1), st.integers(1, 100))
@@ -116,7 +117,7 @@ def rules_and_readings(draw: st.DrawFn) -> tuple[str, float, str, str]:
     for _ in range(draw(st.integers(0, 3))):
         at = draw(st.integers(0, len(read) - 1))
         kind = draw(st.sampled_from("sdi"))
-        likely = [*measured_prices().taken_for[UNSAID].get(read[at], ()), "?"]
+        likely = [*PACKAGED.prices.taken_for[UNSAID].get(read[at], ()), "?"]
         sign = draw(st.one_of(characters, st.sampled_from(likely)))
         read[at : at + (kind != "i")] = [] if kind == "d" else [sign]
     sure = draw(st.lists(st.integers(0, 100), min_size=len(read), max_size=len(read)))
@@ -149,7 +150,7 @@ def test_with_candidates_the_cheapest_of_all_that_may_stand_there_counts(
     further = [(one[2], weight) for one, weight in others]
     message = {"车牌号码": read, "车牌逐字置信度": confidences,
                "车牌候选": [{"车牌号码": one, "权重": weight} for one, weight in further]}  # fmt: skip
-    prices = measured_prices()
+    prices = PACKAGED.prices
     form = plate_form(read)
     tried = [(0.0, one, confidence_bands(confidences, one)) for one in readings(form)]
     known = {"", *readings(form)}

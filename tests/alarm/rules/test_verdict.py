@@ -10,7 +10,7 @@ import pytest
 from alarm.rules import compile_rules, verdict
 from bus.contracts.alarms import MAX_RECORD_CHARACTERS, Candidate, ReadingPrice
 from bus.contracts.commands import WatchCommand
-from bus.domain.misreading_prices import measured_prices
+from bus.domain.confusion_table import PACKAGED
 from bus.domain.rule_check import parsed_where
 
 RECORD = {"卡口编号": "110110#1#0#0", "车牌号码": "浙 AWL999", "车辆颜色": "白色",
@@ -114,7 +114,7 @@ def test_an_alarm_of_a_misread_plate_says_what_was_read_and_what_that_costs() ->
 
 def test_an_alarm_by_a_further_candidate_says_which_one_and_how_sure_the_reader_is() -> None:
     found = misread('plate_number resembles "浙A8D345"', "沪B00000", "", [{"车牌号码": "浙A8D345", "权重": 25}])
-    price = round(measured_prices().candidate(0.25), 3)
+    price = round(PACKAGED.prices.candidate(0.25), 3)
     assert found == ReadingPrice(plate="浙A8D345", read="浙A8D345", price=price, highest=1.0, weight=0.25)
 
 
@@ -133,4 +133,4 @@ def test_of_two_plates_that_a_reading_may_be_the_cheaper_one_is_meant() -> None:
 
 
 def unread_price(character: str) -> float:
-    return round(measured_prices().unread[character], 3)
+    return round(PACKAGED.prices.unread[character], 3)

@@ -15,7 +15,7 @@ from bus.domain.confusion_table import (
     file_of,
     table_of,
 )
-from bus.domain.misreading_prices import measured_prices
+from bus.domain.misreading_prices import prices_of
 from bus.domain.plate_confusion_tables import FIT, HELD_OUT
 
 
@@ -38,7 +38,7 @@ def test_tables_are_equal_by_their_version_also_in_another_process() -> None:
     table = table_of(file())
     assert pickle.loads(pickle.dumps(table)) == table != PACKAGED
     assert len({table, table_of(file()), PACKAGED}) == 2
-    assert PACKAGED.prices == measured_prices()
+    assert PACKAGED.prices == prices_of(FIT)
 
 
 def test_the_packaged_table_is_in_every_process_and_is_not_sent() -> None:

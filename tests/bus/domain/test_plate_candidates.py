@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.domain.misreading_prices import LEAST, measured_prices
+from bus.domain.confusion_table import PACKAGED
+from bus.domain.misreading_prices import LEAST
 from bus.domain.plate_candidates import (
     MOST_CANDIDATES,
     candidates_of,
@@ -70,7 +71,7 @@ def test_whatever_is_written_gives_whole_plates_with_weights_that_are_read_back(
         assert is_whole(plate)
         assert plate == plate_key(plate)
         assert 0 < weight <= 1
-        assert measured_prices().candidate(weight) >= LEAST
+        assert PACKAGED.prices.candidate(weight) >= LEAST
     read_back = candidates_of(candidates_text(written))
     assert [plate for plate, _ in read_back] == [plate for plate, _ in found]
     assert [weight for _, weight in read_back] == pytest.approx([weight for _, weight in found], rel=1e-5)

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from bus.domain.confusion_table import PACKAGED
 from bus.domain.look_alikes import is_near
-from bus.domain.misreading_prices import UNSAID, measured_prices
+from bus.domain.misreading_prices import UNSAID
 from bus.domain.plate_confusion_tables import HELD_OUT
 from bus.domain.plates import PROVINCES
 from bus.domain.reading_price import reading_price
@@ -69,7 +70,7 @@ def test_an_accepted_plate_begins_or_ends_as_a_store_looks_for_it(
         for _ in range(dice.randrange(3)):
             read = edited(read or plate, dice)
         asked = TolerantPlate(plate, highest)
-        price = reading_price(plate, read, measured_prices(), highest or 1, (UNSAID,) * len(read))
+        price = reading_price(plate, read, PACKAGED.prices, highest or 1, (UNSAID,) * len(read))
         expected = bool(read) and (price is not None if highest else is_near(plate, read))
         assert accepts(asked, read) is expected, (plate, read)
         if expected:
