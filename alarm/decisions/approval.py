@@ -9,16 +9,12 @@ from __future__ import annotations
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import CommandRequest
 from alarm.decisions.rule_visibility import asker_of
+from alarm.decisions.settling import ASKS_REASON, check_own_proposal, check_settling
 from bus.contracts.command_codes import (
     EMERGENCY_HOURS,
     EMERGENCY_RENEWED,
-    NO_ACCOUNT,
     NO_CASE,
     NO_REASON,
-    NOT_OWN_PROPOSAL,
-    OTHER_TEXT,
-    OWN_PROPOSAL,
-    PROPOSAL_WAITS,
 )
 from bus.contracts.commands import WatchCommand
 from bus.contracts.proposals import WatchProposal
@@ -27,7 +23,6 @@ from bus.domain.rule_check import RuleError
 from bus.domain.rule_targets import names_somebody, targets_of, text_sha256
 
 MAX_EMERGENCY_TARGETS = 50
-_NO_REASON = "this site asks for a reason: say why"
 
 
 def action_of(command: WatchCommand, policy: PolicySettings) -> str:
@@ -46,7 +41,7 @@ def check_action(
     policy: PolicySettings,
     now_ms: int,
 ) -> None:
-    """Raises `RuleError`."""
+    """Raises `CommandError`."""
     command = request.command
     if policy.requires_reason:
         _check_reason(command, action)
@@ -62,7 +57,7 @@ def _check_reason(command: WatchCommand, action: str) -> None:
     if action == "withdraw" or (is_text and not names_somebody(command)):
         return
     if not command.reason.strip():
-        raise RuleError("reason", _NO_REASON, NO_REASON)
+        raise RuleError("reason", ASKS_REASON, NO_REASON)
     if is_text and not command.case.strip():
         raise RuleError("case", "this site asks for the number of a case", NO_CASE)
 
@@ -72,13 +67,8 @@ def _check_proposal(command: WatchCommand, known: KnownRules) -> None:
     waiting = known_waiting.proposal() if known_waiting else None
     if waiting is None:
         known.proposals.check_room()
-    elif _person(waiting.proposed_by) != _person(command.asked_by):
-        raise RuleError(
-            "rule_id",
-            f"a proposal of {waiting.proposed_by} waits under this id: it is approved, rejected or"
-            " withdrawn first",
-            PROPOSAL_WAITS,
-        )
+    else:
+        check_own_proposal("rule_id", waiting.proposed_by, command.asked_by)
 
 
 def _check_emergency(
@@ -108,28 +98,9 @@ def _check_emergency(
         )
 
 
-def check_settling(command: WatchCommand, action: str, waiting: WatchProposal) -> None:
-    """Whether the asker may approve, reject or withdraw just this. Raises `RuleError`."""
-    asker = _person(command.asked_by)
-    is_own = asker == _person(waiting.proposed_by)
-    if action == "withdraw" and not is_own:
-        raise RuleError(
-            "account", f"{waiting.proposed_by} has proposed it; reject it instead", NOT_OWN_PROPOSAL
-        )
-    if action != "withdraw" and not command.account.strip():
-        raise RuleError("account", "who approves or rejects says as whom", NO_ACCOUNT)
-    if action == "approve" and is_own:
-        raise RuleError("account", "nobody approves what he has proposed himself", OWN_PROPOSAL)
-    if action == "reject" and not command.reason.strip():
-        raise RuleError("reason", "say why it is rejected: its author reads it", NO_REASON)
-    is_named = action == "approve" or command.text_sha256
-    if is_named and command.text_sha256.lower() != text_sha256(waiting.text):
-        raise RuleError(
-            "text_sha256",
-            "the text that waits is not the one you name: read it again and name its SHA-256",
-            OTHER_TEXT,
-        )
-
-
-def _person(name: str) -> str:
-    return name.strip().casefold()
+def check_rule_settling(command: WatchCommand, action: str, waiting: WatchProposal) -> None:
+    """Whether the asker may approve, reject or withdraw just this. Raises `CommandError`."""
+    check_settling(
+        command, action, waiting.proposed_by, text_sha256(waiting.text),
+        "the text that waits is not the one you name",
+    )  # fmt: skip

@@ -13,8 +13,9 @@ import msgspec
 from alarm.decisions.known_list_proposals import KnownListProposals
 from alarm.decisions.list_states import ListState
 from bus.client.model import ConsumedRecord
-from bus.contracts.list_proposals import ListProposal, beside_lists, list_of_proposal_key
+from bus.contracts.list_proposals import ListProposal, beside_lists
 from bus.contracts.plate_lists import ListRecord, is_chunk_key
+from bus.contracts.proposals import id_of_proposal_key
 from bus.domain.list_chunks import sha256_of
 from bus.domain.table_versions import TableVersions
 
@@ -69,7 +70,7 @@ class DecidedLists:
 
     def apply_proposal(self, key: str, value: bytes | None) -> bool:
         """Of a record that is a proposal's by its key, whatever its value; whether it was one."""
-        list_id = list_of_proposal_key(key)
+        list_id = id_of_proposal_key(key)
         if not list_id:
             return False
         if value is None:

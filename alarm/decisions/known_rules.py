@@ -18,7 +18,7 @@ from bus.contracts.proposals import (
     BesideRules,
     WatchProposal,
     beside_rules,
-    rule_of_proposal_key,
+    id_of_proposal_key,
 )
 from bus.domain.rule_demand import RuleDemand, demand_of
 from bus.domain.table_versions import TableVersions
@@ -97,7 +97,7 @@ class KnownRules:
             return
         if record.value is None:
             rule_id = (record.key or b"").decode("utf-8", "replace")
-            self.proposals.forget(rule_of_proposal_key(rule_id))
+            self.proposals.forget(id_of_proposal_key(rule_id))
             if self.versions.forget(rule_id):
                 self._rules.pop(rule_id, None)
                 self._note_demand(rule_id, RuleDemand())

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from alarm.decisions.approval import action_of, check_action, check_settling
+from alarm.decisions.approval import action_of, check_action, check_rule_settling
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.machine import DecidedState, NewestDecision
 from alarm.decisions.referred_lists import check_lists
@@ -126,7 +126,7 @@ class RuleMachine:
             proposal = proposed(request, state, now_ms)
             return DecidedState(proposal.version, (recorded(proposal),), waits=True)
         if action in ("reject", "withdraw"):
-            check_settling(command, action, _waiting(state, command.rule_id))
+            check_rule_settling(command, action, _waiting(state, command.rule_id))
             [end] = settled(request, state, now_ms)
             return DecidedState(end.version, (recorded(end),))
         return self._with_rule(request, action, state, now_ms)
@@ -139,7 +139,7 @@ class RuleMachine:
         version = state.versions.next_version(command.rule_id, now_ms)
         if action == "approve":
             waiting = _waiting(state, command.rule_id)
-            check_settling(command, action, waiting)
+            check_rule_settling(command, action, waiting)
             self._check_text(waiting.text, state, now_ms)
             rule = approved_rule(waiting, request, version, now_ms)
         else:

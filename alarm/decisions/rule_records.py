@@ -6,12 +6,11 @@ session or a signature; another text than the one that was asked for.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from alarm.decisions.known_rules import KnownRules
 from alarm.decisions.requests import CommandRequest
+from alarm.decisions.settling import OUTCOMES
 from bus.client.model import KeyedValue
 from bus.contracts.commands import DecidedRule, WatchCommand
 from bus.contracts.proposals import (
@@ -28,9 +27,6 @@ RuleRecord = DecidedRule | BesideRules
 HOUR_MS = 3_600_000
 EMERGENCY_PAUSE_MS = 30 * 24 * HOUR_MS
 """From the beginning of an emergency rule: so long its targets have no other one."""
-_OUTCOMES: dict[str, Literal["approved", "rejected", "withdrawn"]] = {
-    "approve": "approved", "reject": "rejected", "withdraw": "withdrawn",
-}  # fmt: skip
 _OF_ITS_REQUEST = frozenset(
     {"session", "seen_version", "signature", "text_sha256", "op", "unit"}
 )
@@ -111,7 +107,7 @@ def settled(
     return [SettledProposal(
         rule_id=command.rule_id,
         version=known.proposals.next_version(command.rule_id, now_ms),
-        outcome=_OUTCOMES.get(command.op, "superseded"),
+        outcome=OUTCOMES.get(command.op, "superseded"),
         proposal=waiting.version,
         decided_at_ms=now_ms,
         command_id=request.command_id,

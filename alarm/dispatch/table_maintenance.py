@@ -33,7 +33,6 @@ from bus.contracts.list_proposals import (
     ListProposal,
     SettledListProposal,
     beside_lists,
-    list_proposal_key,
 )
 from bus.contracts.plate_lists import ListRecord, is_chunk_key
 from bus.contracts.proposals import (
@@ -42,6 +41,7 @@ from bus.contracts.proposals import (
     SettledProposal,
     beside_rules,
     key_of,
+    proposal_key,
 )
 from bus.contracts.register_entry import RegisterEntry
 from bus.contracts.topics import (
@@ -111,7 +111,7 @@ def read_list(record: ConsumedRecord) -> TableCommand | None:
     beside = beside_lists(record.value)
     if beside is not None:
         return TableCommand(
-            list_proposal_key(beside.list_id), beside.version,
+            proposal_key(beside.list_id), beside.version,
             isinstance(beside, SettledListProposal),
             over_at_ms=beside.ends_ms if isinstance(beside, ListProposal) else 0,
         )  # fmt: skip

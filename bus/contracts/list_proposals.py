@@ -1,8 +1,9 @@
 """What stands beside lists on `state.lists`: what was proposed of one and waits for an approval.
 
-The key is the list's id with `~proposed` behind it, so that a compacted topic keeps the list in
-force. The chunks that a proposed base names stand on the topic already; a proposed change has its
-lines with it. No reader of lists takes either value for a list: their `op` is none that one has.
+The key is made as that of a rule's proposal (`proposals.proposal_key`), so that a compacted topic
+keeps the list in force. The chunks that a proposed base names stand on the topic already; a
+proposed change has its lines with it. No reader of lists takes either value for a list: their `op`
+is none that one has.
 In/out: frozen structs, JSON with English keys. Never: a list's id with `~` in it.
 """
 
@@ -14,7 +15,6 @@ import msgspec
 
 from bus.contracts.plate_lists import ListCommand, NamedChunk, base_key
 
-_PROPOSED = "~proposed"
 WAITS_MS = 30 * 24 * 3_600_000
 """What nobody has settled by then waits no longer, and its lines go."""
 
@@ -62,16 +62,6 @@ class SettledListProposal(
 
 
 BesideLists = ListProposal | SettledListProposal
-
-
-def list_proposal_key(list_id: str) -> str:
-    """On the topic."""
-    return list_id + _PROPOSED
-
-
-def list_of_proposal_key(key: str) -> str:
-    """The list's id; empty of another key."""
-    return key.removesuffix(_PROPOSED) if key.endswith(_PROPOSED) else ""
 
 
 _DECODER: msgspec.json.Decoder[BesideLists] = msgspec.json.Decoder(BesideLists)

@@ -68,11 +68,16 @@ def key_of(value: BesideRules) -> str:
     if isinstance(value, EmergencyTarget):
         units = "".join(f"{SEPARATOR}{unit}" for unit in sorted(value.visible_to))
         return value.target + units + _EMERGENCY
-    return value.rule_id + _PROPOSED
+    return proposal_key(value.rule_id)
 
 
-def rule_of_proposal_key(key: str) -> str:
-    """The rule's id; empty of another key."""
+def proposal_key(of_id: str) -> str:
+    """Of what is proposed of a rule, or on its topic of a list."""
+    return of_id + _PROPOSED
+
+
+def id_of_proposal_key(key: str) -> str:
+    """The id of the rule or list; empty of another key."""
     return key.removesuffix(_PROPOSED) if key.endswith(_PROPOSED) else ""
 
 

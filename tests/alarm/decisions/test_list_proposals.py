@@ -23,8 +23,9 @@ from bus.contracts.command_codes import (
     TOO_MANY_PROPOSALS,
 )
 from bus.contracts.commands import CommandAnswer
-from bus.contracts.list_proposals import WAITS_MS, ListProposal, list_proposal_key
+from bus.contracts.list_proposals import WAITS_MS, ListProposal
 from bus.contracts.plate_lists import ListRecord, base_key, named_keys
+from bus.contracts.proposals import proposal_key
 from bus.domain.list_text import list_text_sha256
 from bus.domain.policy import PolicySettings
 from tests.alarm.decisions.list_world import BASE, NOW_MS, OTHER_BASE, ListWorld
@@ -189,11 +190,11 @@ def test_readers_of_lists_see_nothing_of_what_waits() -> None:
         stored.apply(record)
     assert [one.base for one in stored.in_force.values()] == [BASE]
     assert [one.text.base for one in stored.waiting(NOW_MS)] == [OTHER_BASE]
-    [value] = [r.value for r in world.records if r.key == list_proposal_key("l").encode()]
+    [value] = [r.value for r in world.records if r.key == proposal_key("l").encode()]
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(value or b"", type=ListRecord)
     settle(world, "reject")
-    commands = [read_list(r) for r in world.records if r.key == list_proposal_key("l").encode()]
+    commands = [read_list(r) for r in world.records if r.key == proposal_key("l").encode()]
     assert [one is not None and one.is_removal for one in commands] == [False, True]
 
 
