@@ -12,11 +12,10 @@ from typing import NamedTuple
 from broker.metadata.image import AclImage
 from broker.security.principal import THIS_NODE, Principal
 from bus.protocol.acl_index import AclDecision, AclIndex
-from bus.protocol.acls import AclBinding, Operation, Resource
+from bus.protocol.acls import CLUSTER_NAME, AclBinding, Operation, Resource
 
 __all__ = ["CLUSTER_NAME", "NOT_ASKED", "Authorizer", "Operation", "Resource"]
 
-CLUSTER_NAME = "kafka-cluster"
 MOST_REMEMBERED = 20_000
 """Decisions that are kept until an ACL changes; beyond them all are made again."""
 

@@ -11,13 +11,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
+from bus.protocol.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    Operation,
+    Pattern,
+    Permission,
+    Resource,
+)
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import decode_response
 from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from tests.broker.handlers.test_every_version import FrameSocket
 
-CLUSTER_NAME = "kafka-cluster"
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 
 
