@@ -110,9 +110,9 @@ class RequestContext:
         """Whether the client may perform this operation. A refusal is reported, unless the client
         has not named the resource, or another permission does as well."""
         session = self.connection.session
-        authorizer = self.services.authorizer
-        ask = authorizer.authorize if is_reported else authorizer.allows
-        return ask(session.principal, session.host, operation, resource, name)
+        return self.services.authorizer.authorize(
+            session.principal, session.host, operation, resource, name, is_reported=is_reported
+        )
 
     def is_authorized_for_any(self, operation: Operation, resource: Resource) -> bool:
         """Whether the client may perform this operation on any resource of this kind at all."""

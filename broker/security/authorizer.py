@@ -7,15 +7,15 @@ obeys the ACLs of the newest metadata, so that a changed one counts from the nex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from broker.metadata.image import AclImage
 from broker.security.principal import THIS_NODE, Principal
 from bus.protocol.acl_index import AclDecision, AclIndex
-from bus.protocol.acls import AclBinding, Operation, Resource
+from bus.protocol.acls import CLUSTER_NAME, AclBinding, Operation, Resource
 
 __all__ = ["CLUSTER_NAME", "NOT_ASKED", "Authorizer", "Operation", "Resource"]
 
-CLUSTER_NAME = "kafka-cluster"
 MOST_REMEMBERED = 20_000
 """Decisions that are kept until an ACL changes; beyond them all are made again."""
 
@@ -40,25 +40,6 @@ class Denial(NamedTuple):
     decision: AclDecision
 
 
-class StoredAcl(Protocol):
-    """An ACL as the metadata hold it."""
-
-    @property
-    def resource_type(self) -> int: ...
-    @property
-    def resource_name(self) -> str: ...
-    @property
-    def pattern_type(self) -> int: ...
-    @property
-    def principal(self) -> str: ...
-    @property
-    def host(self) -> str: ...
-    @property
-    def operation(self) -> int: ...
-    @property
-    def permission_type(self) -> int: ...
-
-
 class Authorizer:
     """Allows everything."""
 
@@ -69,20 +50,11 @@ class Authorizer:
         operation: Operation,
         resource: Resource,
         name: str,
+        *,
+        is_reported: bool = True,
     ) -> bool:
         """Whether `principal`, whose client is at the address `host`, may perform `operation` on
-        the named resource. A refusal is reported."""
-        return True
-
-    def allows(
-        self,
-        principal: Principal,
-        host: str,
-        operation: Operation,
-        resource: Resource,
-        name: str,
-    ) -> bool:
-        """The same for what the client has not named: whether it is told of it."""
+        the named resource; `is_reported`: a refusal is."""
         return True
 
     def authorize_by_resource_type(
@@ -98,7 +70,9 @@ class Authorizer:
         return sum(
             1 << operation
             for operation in _SUPPORTED[resource]
-            if self.allows(principal, host, Operation(operation), resource, name)
+            if self.authorize(
+                principal, host, Operation(operation), resource, name, is_reported=False
+            )
         )
 
 
@@ -111,14 +85,14 @@ class AclAuthorizer(Authorizer):
     def __init__(
         self,
         index: AclIndex,
-        acls: Callable[[], Mapping[bytes, StoredAcl]],
+        acls: Callable[[], Mapping[bytes, AclImage]],
         report: Callable[[Denial], None],
     ) -> None:
         """`acls`: those of the newest metadata, by id; the same object while none has changed."""
         self._index = index
         self._acls = acls
         self._report = report
-        self._known: Mapping[bytes, StoredAcl] = {}
+        self._known: Mapping[bytes, AclImage] = {}
         self._decisions: dict[tuple[Principal, str, int, int, str], AclDecision] = {}
 
     def authorize(
@@ -128,25 +102,15 @@ class AclAuthorizer(Authorizer):
         operation: Operation,
         resource: Resource,
         name: str,
+        *,
+        is_reported: bool = True,
     ) -> bool:
         if principal is THIS_NODE:
             return True
         decision = self._decide(principal, host, operation, resource, name)
-        if not decision.is_allowed:
+        if is_reported and not decision.is_allowed:
             self._report(Denial(principal, host, operation, resource, name, decision))
         return decision.is_allowed
-
-    def allows(
-        self,
-        principal: Principal,
-        host: str,
-        operation: Operation,
-        resource: Resource,
-        name: str,
-    ) -> bool:
-        if principal is THIS_NODE:
-            return True
-        return self._decide(principal, host, operation, resource, name).is_allowed
 
     def authorize_by_resource_type(
         self, principal: Principal, host: str, operation: Operation, resource: Resource
@@ -180,7 +144,7 @@ class AclAuthorizer(Authorizer):
         self._decisions.clear()
 
 
-def _binding(acl: StoredAcl) -> AclBinding:
+def _binding(acl: AclImage) -> AclBinding:
     return AclBinding(
         acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host,
         acl.operation, acl.permission_type,

@@ -20,7 +20,7 @@ from broker.config.views import BrokerConfig
 from broker.metadata.image import MetadataImage
 from broker.metrics.registry import Metrics
 from broker.security.authorizer import AclAuthorizer, Authorizer, Denial
-from bus.protocol.acl_index import AclIndex
+from bus.protocol.acl_index import AclIndex, parse_super_users
 from bus.protocol.acls import Operation, Resource
 
 log = logging.getLogger("broker.authorizer")
@@ -41,8 +41,7 @@ def check_authorizer(config: BrokerConfig, *, with_zookeeper: bool) -> None:
 
 def super_users(config: BrokerConfig) -> frozenset[str]:
     """`User:a;User:b`, as principals' texts. Raises ConfigError."""
-    texts = config.authorizer_text(SUPER_USERS).split(";")
-    found = frozenset(text.strip() for text in texts if text.strip())
+    found = parse_super_users(config.authorizer_text(SUPER_USERS))
     for text in found:
         kind, colon, name = text.partition(":")
         if not (kind and colon and name):

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
-from broker.metadata.image import BrokerImage, Endpoint, MetadataImage
+from broker.metadata.image import MetadataImage
 from broker.network.port import Network
 from broker.peer.controller_channel import ControllerChannel, ControllerLocator, LocalCall
 from broker.server.control_plane import ControlPlane
+from broker.server.listeners import inter_broker_listener
 from bus.client.wire.channel import ChannelLimits, PeerChannel
 from bus.client.wire.ports import Address
 from bus.client.wire.sasl import SaslLogin
@@ -92,12 +93,5 @@ class PeerConnections:
 
     def _broker_address(self, broker_id: int) -> Address | None:
         broker = self._image().brokers.get(broker_id)
-        endpoint = None if broker is None else inter_broker_endpoint(broker, self._config)
+        endpoint = None if broker is None else inter_broker_listener(broker.endpoints, self._config)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
-
-
-def inter_broker_endpoint(broker: BrokerImage, config: BrokerConfig) -> Endpoint | None:
-    """The inter-broker listener: the configured one, else the broker's first listener."""
-    wanted = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
-    named = [endpoint for endpoint in broker.endpoints if endpoint.name == wanted]
-    return next(iter((*named, *broker.endpoints)), None)

@@ -7,14 +7,14 @@ not served.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from broker.config.key import ConfigError
 from broker.config.keys_security import LISTENER_PREFIX
 from broker.config.views import JAAS, BrokerConfig
 from broker.security.logins import LoginSettings
 from broker.security.security_protocol import SecurityProtocol
-from broker.server.listeners import ListenerAddress
+from broker.server.listeners import ListenerAddress, inter_broker_listener
 from bus.client.wire.sasl import SaslLogin
 from bus.security.jaas import JaasError, LoginModule, parse_jaas
 from bus.security.sasl_server import PLAIN, SERVED_MECHANISMS
@@ -56,11 +56,9 @@ def _settings(config: BrokerConfig, listener: str) -> LoginSettings:
     )
 
 
-def peer_login(
-    config: BrokerConfig, listeners: Iterable[ListenerAddress]
-) -> SaslLogin | None:
+def peer_login(config: BrokerConfig, listeners: Sequence[ListenerAddress]) -> SaslLogin | None:
     """What brokers log in with at each other's inter-broker listener; None: it has no SASL."""
-    listener = inter_broker_listener(config, listeners)
+    listener = inter_broker_listener(listeners, config)
     if listener is None or not listener.protocol.has_sasl:
         return None
     return _login(config, listener.name, "sasl.mechanism.inter.broker.protocol", SERVED_MECHANISMS)
@@ -74,16 +72,6 @@ def controller_login(
     if not protocol.has_sasl:
         return None
     return _login(config, listener, "sasl.mechanism.controller.protocol", (PLAIN,))
-
-
-def inter_broker_listener(
-    config: BrokerConfig, listeners: Iterable[ListenerAddress]
-) -> ListenerAddress | None:
-    """The one named by the configuration, else the first."""
-    wanted = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
-    all_of_them = tuple(listeners)
-    named = (one for one in all_of_them if one.name == wanted)
-    return next(named, next(iter(all_of_them), None))
 
 
 def _login(

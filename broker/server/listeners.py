@@ -4,9 +4,12 @@ served."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from broker.config.views import BrokerConfig
+from broker.metadata.image import Endpoint
 from broker.security.security_protocol import (
     SERVED_PROTOCOLS,
     SecurityProtocol,
@@ -33,6 +36,10 @@ class ListenerAddress:
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
+Listening = TypeVar("Listening", ListenerAddress, Endpoint)
+"""A listener of this process, or one that a broker has registered."""
+
+
 def parse_listeners(texts: Iterable[str]) -> list[ListenerAddress]:
     """All listeners; one without a host serves this machine only."""
     found = [_parse(text.strip()) for text in texts]
@@ -47,6 +54,14 @@ def with_protocols(listeners: Iterable[ListenerAddress], text: str) -> list[List
     that is not served."""
     by_name = protocols_by_listener(text)
     return [replace(one, protocol=_protocol(one.name, by_name)) for one in listeners]
+
+
+def inter_broker_listener(
+    listeners: Sequence[Listening], config: BrokerConfig
+) -> Listening | None:
+    """The one that the configuration names, else the first."""
+    wanted = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
+    return next((one for one in listeners if one.name == wanted), next(iter(listeners), None))
 
 
 def protocol_of(text: str, name: str) -> SecurityProtocol:

@@ -122,21 +122,17 @@ def roles_of(config: BrokerConfig) -> Roles:
         mirror_listener=config[MIRROR_LISTENER] or None,
         logins=logins,
         peer_login=login,
-        controller_login=login if zookeeper else _controller_login(config),
+        controller_login=login if zookeeper else _controller_login(config, has_quorum=quorum),
     )
 
 
-def _controller_login(config: BrokerConfig) -> SaslLogin | None:
+def _controller_login(config: BrokerConfig, *, has_quorum: bool) -> SaslLogin | None:
     """A broker has no listener of a controller: the first name says how they are reached."""
     name = next(iter(config["controller.listener.names"] or ()), "").strip()
-    if not name or not (config["controller.quorum.voters"] or _bootstrap(config)):
+    if not name or not has_quorum:
         return None
     protocol = protocol_of(config["listener.security.protocol.map"], name)
     return controller_login(config, name, protocol)
-
-
-def _bootstrap(config: BrokerConfig) -> tuple[str, ...]:
-    return tuple(config["controller.quorum.bootstrap.servers"] or ())
 
 
 def _check_mirror(config: BrokerConfig, clients: tuple[ListenerAddress, ...]) -> None:

@@ -15,8 +15,16 @@ from bus.cli.show import AsJson, print_json, show
 from bus.client.admin import commands, queries
 from bus.client.admin.config_resources import BROKER
 from bus.client.wire.sync_client import SyncClient
-from bus.protocol.acl_index import ANY_HOST, ANY_NAME, AclIndex
-from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
+from bus.protocol.acl_index import ANY_HOST, ANY_NAME, AclIndex, parse_super_users
+from bus.protocol.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    Operation,
+    Pattern,
+    Permission,
+    Resource,
+    word_of,
+)
 
 app = typer.Typer(
     help="Who may do what on the bus: list, add, remove, explain.", no_args_is_help=True
@@ -29,14 +37,13 @@ def mount(root: typer.Typer) -> None:
 
 
 CLIENT_ID = "databus-acl"
-CLUSTER_NAME = "kafka-cluster"
 _KINDS = {
     "topic": Resource.TOPIC,
     "group": Resource.GROUP,
     "transactional-id": Resource.TRANSACTIONAL_ID,
     "cluster": Resource.CLUSTER,
 }
-_WORDS = {kind: word for word, kind in _KINDS.items()}
+_WORDS: dict[int, str] = {kind: word for word, kind in _KINDS.items()}
 COLUMNS = ["principal", "may", "operation", "resource", "host"]
 RESOURCE_HELP = "topic:NAME, topic:BEGINNING*, topic:*, group:…, transactional-id:…, cluster."
 
@@ -156,14 +163,12 @@ def explain(
 def _index(asked: SyncClient) -> tuple[AclIndex, bool]:
     """With all ACLs and the keys of the authorizer of the first broker; whether it shows them."""
     broker = min(one.broker_id for one in queries.cluster(asked).brokers)
-    entries = {one.name: one for one in queries.configs(asked, BROKER, str(broker))}
-    texts = {}
-    for key in ("super.users", "allow.everyone.if.no.acl.found"):
-        entry = entries.get(key)
-        texts[key] = "" if entry is None else entry.value
-    users, by_default = texts.values()
+    values = {one.name: one.value for one in queries.configs(asked, BROKER, str(broker))}
+    users, by_default = (
+        values.get(key, "") for key in ("super.users", "allow.everyone.if.no.acl.found")
+    )
     index = AclIndex(
-        frozenset(one.strip() for one in (users or "").split(";") if one.strip()),
+        parse_super_users(users or ""),
         allows_without_acls=(by_default or "").strip().lower() == "true",
     )
     index.add(queries.acls(asked))
@@ -209,7 +214,7 @@ def _row(acl: AclBinding) -> dict[str, object]:
     return {
         "principal": acl.principal,
         "may": "DENY" if acl.permission == Permission.DENY else "ALLOW",
-        "operation": _name(Operation, acl.operation),
+        "operation": word_of(Operation, acl.operation),
         "resource": _resource_word(acl),
         "host": acl.host,
     }
@@ -218,13 +223,8 @@ def _row(acl: AclBinding) -> dict[str, object]:
 def _resource_word(acl: AclBinding) -> str:
     if acl.resource == Resource.CLUSTER:
         return "cluster"
-    kind = _WORDS.get(Resource(acl.resource), "") if acl.resource in set(Resource) else ""
     suffix = "*" if acl.pattern == Pattern.PREFIXED else ""
-    return f"{kind or acl.resource}:{acl.name}{suffix}"
-
-
-def _name(kind: type[Operation], number: int) -> str:
-    return kind(number).name if number in set(kind) else str(number)
+    return f"{_WORDS.get(acl.resource, acl.resource)}:{acl.name}{suffix}"
 
 
 def _show_done(what: str, acl: AclBinding, as_json: bool) -> None:

@@ -188,6 +188,11 @@ class AclIndex:
                     yield found
 
 
+def parse_super_users(text: str) -> frozenset[str]:
+    """Of the key `super.users`: `User:a;User:b`."""
+    return frozenset(one.strip() for one in text.split(";") if one.strip())
+
+
 def _first(
     acls: Allowances, permission: Permission, *operations: int
 ) -> AclBinding | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+CLUSTER_NAME = "kafka-cluster"
+"""Of the one resource of its kind."""
+
 
 class Operation(IntEnum):
     """Kafka's AclOperation."""
@@ -62,14 +65,15 @@ class AclBinding(NamedTuple):
     @property
     def text(self) -> str:
         """For a person."""
-        permission = _word(Permission, self.permission)
-        operation = _word(Operation, self.operation)
+        permission = word_of(Permission, self.permission)
+        operation = word_of(Operation, self.operation)
         pattern = "…" if self.pattern == Pattern.PREFIXED else ""
-        where = f"{_word(Resource, self.resource)} {self.name}{pattern}"
+        where = f"{word_of(Resource, self.resource)} {self.name}{pattern}"
         return f"{permission} {operation} {where}: {self.principal}, host {self.host}"
 
 
-def _word(kind: type[IntEnum], number: int) -> str:
+def word_of(kind: type[IntEnum], number: int) -> str:
+    """Kafka's word for a number; the number where there is none."""
     try:
         return kind(number).name
     except ValueError:

@@ -11,8 +11,7 @@ speak from another one and may do everything.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -23,9 +22,10 @@ import pytest
 from broker.config.keys_controller import STANDARD_AUTHORIZER, ZOOKEEPER_AUTHORIZER
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, is_served
+from bus.client.admin.queries import listed_acls
 from bus.errors import ErrorCode
 from bus.protocol.acl_index import AclIndex
-from bus.protocol.acls import AclBinding, Operation, Pattern, Resource
+from bus.protocol.acls import CLUSTER_NAME, AclBinding, Operation, Pattern, Resource
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.generated.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -50,13 +50,13 @@ from deploy.servers.zookeeper import start_zookeeper
 from tests.broker.security.speakers import (
     ADMIN,
     CLIENT,
-    CLUSTER_NAME,
     DENY,
     Frames,
     acl,
     acls_filter,
     everything,
 )
+from tests.broker.server.cluster_with_acls import until
 from tests.rotation import drawn
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -68,7 +68,6 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "1",
 }
-READY_S = 60.0
 TOPIC, GONE, MADE = "t", "gone", "made"
 """There; there until it is deleted; not there until it is used."""
 GROUP_CONFIG = 32
@@ -257,16 +256,16 @@ class Cluster:
         ACLs that allow administrator and nodes everything."""
         if not self._prepared:
             self._create_acls(everything(ADMIN))
-            self._until("the coordinator is there", self._coordinates)
-            self._until("producers get ids", self._gives_producer_ids)
+            until("the coordinator is there", self._coordinates)
+            until("producers get ids", self._gives_producer_ids)
             self._prepared = True
         self._admin.ask(ApiKey.DELETE_TOPICS, 6, {"timeout_ms": 30_000, "topics": [
             {"name": name} for name in self._topics()]})  # fmt: skip
-        self._until("there is no topic", lambda: not self._topics())
+        until("there is no topic", lambda: not self._topics())
         self._admin.ask(ApiKey.CREATE_TOPICS, 7, {"timeout_ms": 30_000, "topics": [
             {"name": name, "num_partitions": 1, "replication_factor": 1} for name in topics]})  # fmt: skip
         for name in topics:
-            self._until(f"{name} is led", partial(self._is_led, name))
+            until(f"{name} is led", partial(self._is_led, name))
 
     def id_of(self, topic: str) -> bytes:
         """The topic's id."""
@@ -278,9 +277,9 @@ class Cluster:
         done = self._admin.ask(ApiKey.DELETE_ACLS, 3, {"filters": [of_client]})
         assert done.filter_results[0].error_code == 0, done
         self._create_acls(acls)
-        self._until(
+        until(
             f"the client has the ACLs {acls}",
-            lambda: sorted(_listed(self._admin.ask(ApiKey.DESCRIBE_ACLS, 3, of_client)))
+            lambda: sorted(listed_acls(self._admin.ask(ApiKey.DESCRIBE_ACLS, 3, of_client)))
             == sorted(acls),
         )
 
@@ -340,21 +339,6 @@ class Cluster:
     def _topic(self, name: str) -> Any:
         [found] = self._admin.ask(ApiKey.METADATA, 12, {"topics": [{"name": name}]}).topics
         return found
-
-    def _until(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + READY_S
-        while not is_so():
-            assert time.monotonic() < deadline, f"not within {READY_S} s: {what}"
-            time.sleep(0.02)
-
-
-def _listed(answer: Any) -> Iterator[AclBinding]:
-    for resource in answer.resources:
-        for one in resource.acls:
-            yield AclBinding(
-                resource.resource_type, resource.resource_name, resource.pattern_type,
-                one.principal, one.host, one.operation, one.permission_type,
-            )  # fmt: skip
 
 
 def errors_told(frames: Frames, key: int, version: int, fields: Any) -> Any:

@@ -14,7 +14,6 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bus.protocol.apis import APIS, ApiKey
-from bus.protocol.frames import decode_response
 from bus.protocol.generated.api_versions import ApiVersionsRequest
 from deploy.errors import Unavailable
 from deploy.servers.databus import BrokerStartError, RunningBroker, start_broker
@@ -88,8 +87,7 @@ def finalized(running: RunningBroker) -> dict[str, int]:
     """The features in the answer to ApiVersions."""
     wire, version = FrameSocket(running.bootstrap), APIS[ApiKey.API_VERSIONS].latest
     asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    wire.send(ApiKey.API_VERSIONS, version, asked)
-    answer = decode_response(ApiKey.API_VERSIONS, version, wire.receive())[1]
+    answer = wire.ask(ApiKey.API_VERSIONS, version, asked)
     wire.close()
     return {one.name: one.max_version_level for one in answer.finalized_features}
 

@@ -7,12 +7,13 @@ the same users: one of PLAIN from their settings, others by AlterUserScramCreden
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError, Producer
@@ -22,7 +23,6 @@ from kafka.errors import KafkaError as PythonKafkaError
 from bus.client.wire.sasl import SaslLogin
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.frames import decode_response
 from bus.protocol.generated.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -59,9 +59,14 @@ class NamedServer(NamedTuple):
     address: str
 
 
+def escaped(password: str) -> str:
+    """As it stands between the quotes of JAAS."""
+    return password.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def settings(listener: str) -> dict[str, str]:
     """Of both servers."""
-    password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
+    password = escaped(PASSWORD)
     module = "org.apache.kafka.common.security"
     prefix = f"listener.name.{listener.lower()}"
     return {
@@ -103,17 +108,12 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamedServer]:
         yield with_users(NamedServer("kafka", server.address))
 
 
-class Wire:
+class Wire(FrameSocket):
     """One connection to a server, request by request; what the server answers, or that it hangs
     up."""
 
     def __init__(self, server: NamedServer) -> None:
-        self._socket = FrameSocket(server.address)
-
-    def ask(self, key: int, version: int, body: object) -> Any:
-        """Raises ConnectionError."""
-        self._socket.send(key, version, body)
-        return decode_response(key, version, self._socket.receive())[1]
+        super().__init__(server.address)
 
     def said(self, key: int, version: int, body: object) -> str:
         """The answer in words, for a comparison."""
@@ -149,9 +149,6 @@ class Wire:
                 return str(answer)
             token = exchange.answer(answer.auth_bytes)
         return f"let in for {answer.session_lifetime_ms} ms, {answer.error_message}"
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 def with_users(server: NamedServer) -> NamedServer:
@@ -368,9 +365,7 @@ def by_librdkafka(server: NamedServer, attempt: LoginAttempt, folder: Path) -> s
     return "no answer"
 
 
-def _silent() -> Any:
-    import logging
-
+def _silent() -> logging.Logger:
     quiet = logging.getLogger("silent")
     quiet.disabled = True
     return quiet
@@ -409,18 +404,23 @@ def by_kcat(server: NamedServer, attempt: LoginAttempt, folder: Path) -> str:
     return said[0].rpartition("bootstrap: ")[2].partition(" (after")[0] if said else "refused"
 
 
-def by_java(server: NamedServer, attempt: LoginAttempt, folder: Path) -> str:
+def java_properties(folder: Path, attempt: LoginAttempt) -> Path:
+    """A file for Kafka's own tools, with what they log in with."""
     module = "plain.Plain" if attempt.mechanism == PLAIN else "scram.Scram"
-    password = attempt.password.replace("\\", "\\\\").replace('"', '\\"')
     jaas = (
         f"org.apache.kafka.common.security.{module}LoginModule required "
-        f'username="{attempt.user}" password="{password}";'
+        f'username="{attempt.user}" password="{escaped(attempt.password)}";'
     )
-    file = folder / "java.properties"
     keys = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": attempt.mechanism,
             "sasl.jaas.config": jaas}  # fmt: skip
     text = "".join(f"{key}={value}\n" for key, value in keys.items())
+    file = folder / "java.properties"
     file.write_text(text.replace("\\", "\\\\"), "utf-8")
+    return file
+
+
+def by_java(server: NamedServer, attempt: LoginAttempt, folder: Path) -> str:
+    file = java_properties(folder, attempt)
     done = run_tool(
         "kafka-configs",
         ["--bootstrap-server", server.address, "--command-config", str(file), "--describe",
@@ -461,13 +461,7 @@ def test_a_client_gets_in_or_is_told_what_it_is_told_by_kafka(
 @pytest.mark.timeout(300)
 def test_kafkas_own_tool_makes_a_user_who_can_log_in(ours: NamedServer, tmp_path: Path) -> None:
     """`kafka-configs` with the words of Kafka's documentation, and takes the user away again."""
-    file = tmp_path / "admin.properties"
-    password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
-    file.write_text((
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config="
-        "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'username="city" password="{password}";\n'
-    ).replace("\\", "\\\\"), "utf-8")  # fmt: skip
+    file = java_properties(tmp_path, LoginAttempt(PLAIN, "city", PASSWORD))
     named = ["--bootstrap-server", ours.address, "--command-config", str(file), "--alter",
              "--entity-type", "users", "--entity-name", "alice"]  # fmt: skip
     change = "SCRAM-SHA-512=[iterations=8192,password=alice-secret]"

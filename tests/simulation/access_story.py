@@ -19,7 +19,14 @@ from broker.security.principal import ANONYMOUS, Principal
 from broker.security.session import Session
 from broker.server.broker import Broker
 from bus.errors import ErrorCode
-from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
+from bus.protocol.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    Operation,
+    Pattern,
+    Permission,
+    Resource,
+)
 from bus.protocol.apis import APIS, ApiKey
 from bus.protocol.frames import decode_response, encode_request
 from bus.protocol.generated.alter_client_quotas import (
@@ -40,7 +47,7 @@ from bus.protocol.generated.describe_acls import DescribeAclsRequest
 from bus.protocol.generated.fetch import FetchPartition, FetchRequest, FetchTopic
 from bus.protocol.generated.heartbeat import HeartbeatRequest
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
-from tests.broker.security.speakers import CLUSTER_NAME, Speaker
+from tests.broker.security.speakers import Speaker
 from tests.simulation.cluster import SimCluster
 from tests.simulation.world import SimWorld
 
@@ -196,13 +203,7 @@ class _Story:
         """Some ACLs more, or some less; the broker that is asked is drawn."""
         if self._acls and self._dice.random() < 0.4:
             gone = self._dice.sample(sorted(self._acls), min(len(self._acls), 3))
-            filters = [
-                DeleteAclsFilter(
-                    one.resource, one.name, one.pattern, one.principal, one.host, one.operation,
-                    one.permission,
-                )
-                for one in gone
-            ]  # fmt: skip
+            filters = [DeleteAclsFilter(*one) for one in gone]
             answer = await self._admin(ApiKey.DELETE_ACLS, 3, DeleteAclsRequest(filters))
             assert [len(one.matching_acls) for one in answer.filter_results] == [1] * len(gone)
             self._acls -= set(gone)

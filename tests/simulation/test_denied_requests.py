@@ -51,13 +51,14 @@ class AskedAuthorizer:
         """All copies of the broker's services hold this one authorizer."""
         dispatcher: Any = next(iter(broker.components.dispatchers.values()))
         authorizer: Any = dispatcher._services.authorizer
-        authorizer.authorize = authorizer.allows = self.authorize
+        authorizer.authorize = self.authorize
         authorizer.authorize_by_resource_type = self.authorize_by_resource_type
         authorizer.allowed_operations = lambda *_: 0  # describes permissions, and asks for none
 
     def authorize(
-        self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str
-    ) -> bool:
+        self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str,
+        *, is_reported: bool = True,
+    ) -> bool:  # fmt: skip
         return self.authorize_by_resource_type(principal, host, operation, resource)
 
     def authorize_by_resource_type(

@@ -58,18 +58,14 @@ def alter_credentials(
     asked: dict[str, list[CredentialChange]] = {}
     for change in changes:
         asked.setdefault(change.user, []).append(change)
-    results = {user: _refusal(image, of_user) for user, of_user in asked.items()}
-    records = [
-        _record(change)
-        for user, of_user in asked.items()
-        if results[user] is None
-        for change in of_user
-    ]
-    return Decision(tuple(records), tuple(results.items()))
-
-
-def _refusal(image: MetadataImage, changes: Sequence[CredentialChange]) -> Refusal | None:
-    return _TWICE if len(changes) > 1 else _fault(image, changes[0])
+    results: list[tuple[str, Refusal | None]] = []
+    records: list[object] = []
+    for user, (change, *others) in asked.items():
+        refusal = _TWICE if others else _fault(image, change)
+        results.append((user, refusal))
+        if refusal is None:
+            records.append(_record(change))
+    return Decision(tuple(records), tuple(results))
 
 
 def _fault(image: MetadataImage, change: CredentialChange) -> Refusal | None:

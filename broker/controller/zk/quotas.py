@@ -21,8 +21,8 @@ from bus.protocol.generated.metadata_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from bus.security.sasl_server import SCRAM_BY_TITLE, ScramMechanism
 
-MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 FOLDERS = {"users": USER, "clients": CLIENT_ID, "ips": IP}
 """Below `/config`, and which kind of name its children are."""
 
@@ -92,7 +92,7 @@ def decode_node(path: str, entity: QuotaEntity, data: bytes) -> QuotaNode:
     faults: list[str] = []
     for key, text in values.items():
         try:
-            if key not in MECHANISMS:
+            if key not in SCRAM_BY_TITLE:
                 quotas[key] = float(text)
                 continue
             other_keys[key] = text
@@ -108,7 +108,7 @@ def _credential(user: str, mechanism: str, text: str) -> UserScramCredentialReco
     parts = dict(part.split("=", 1) for part in text.split(","))
     return UserScramCredentialRecord(
         name=user,
-        mechanism=MECHANISMS[mechanism],
+        mechanism=SCRAM_BY_TITLE[mechanism],
         salt=base64.b64decode(parts["salt"]),
         stored_key=base64.b64decode(parts["stored_key"]),
         server_key=base64.b64decode(parts["server_key"]),
@@ -121,12 +121,12 @@ def credential_texts(
 ) -> dict[str, dict[str, str | None]]:
     """By the path of its user, the text of each of these credentials (mechanism, user) by the name
     of its mechanism; None: it is to be removed."""
-    titles = {number: title for title, number in MECHANISMS.items()}
     texts: dict[str, dict[str, str | None]] = {}
     for mechanism, user in changed:
         held = image.scram.get((mechanism, user))
         text = None if held is None else _credential_text(held)
-        texts.setdefault(entity_path(((USER, user),)), {})[titles[mechanism]] = text
+        title = ScramMechanism(mechanism).title
+        texts.setdefault(entity_path(((USER, user),)), {})[title] = text
     return texts
 
 
@@ -173,7 +173,7 @@ def difference(image: MetadataImage, entity: QuotaEntity, node: QuotaNode) -> li
 def _credential_difference(image: MetadataImage, user: str, node: QuotaNode) -> list[object]:
     stand = {one.mechanism: one for one in node.credentials}
     records: list[object] = []
-    for mechanism in MECHANISMS.values():
+    for mechanism in ScramMechanism:
         held, there = image.scram.get((mechanism, user)), stand.get(mechanism)
         if there is not None and there != held:
             records.append(there)

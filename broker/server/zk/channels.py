@@ -13,8 +13,8 @@ from broker.controller.zk.channels import SendError
 from broker.controller.zk.controller import ZooKeeperController
 from broker.metadata.image import MetadataImage
 from broker.peer.controller_channel import ControllerChannel, ControllerLocator, LocalCall
-from broker.server.connections import inter_broker_endpoint
 from broker.server.control_plane import Runtime
+from broker.server.listeners import inter_broker_listener
 from bus.client.wire.channel import ChannelLimits, PeerChannel
 from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.client.wire.ports import Address
@@ -74,7 +74,7 @@ class BrokerChannels:
         for image in (self._controller.image, self._controller.committed):
             broker = image.brokers.get(broker_id)
             if broker is not None:
-                end = inter_broker_endpoint(broker, self._runtime.config)
+                end = inter_broker_listener(broker.endpoints, self._runtime.config)
                 return None if end is None else Address(end.host, end.port)
         return None
 

@@ -269,6 +269,11 @@ def acls(client: SyncClient, resource: int = ANY) -> list[AclBinding]:
     )  # fmt: skip
     answer = client.request(ApiKey.DESCRIBE_ACLS, request)
     raise_for_error(answer.error_code, answer.error_message)
+    return listed_acls(answer)
+
+
+def listed_acls(answer: describe_acls.DescribeAclsResponse) -> list[AclBinding]:
+    """Those that an answer names."""
     return [
         AclBinding(
             one.resource_type, one.resource_name, one.pattern_type, acl.principal, acl.host,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,11 @@ class FrameSocket:
     def receive(self) -> bytes:
         length = int.from_bytes(self._exactly(4), "big")
         return self._exactly(length)
+
+    def ask(self, key: int, version: int, request: object) -> Any:
+        """The response. Raises ConnectionError."""
+        self.send(key, version, request)
+        return decode_response(key, version, self.receive())[1]
 
     def _exactly(self, size: int) -> bytes:
         data = b""

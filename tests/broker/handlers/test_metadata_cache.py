@@ -12,7 +12,7 @@ import pytest
 from broker.handlers.metadata_cache import MAX_VERSIONS, EncodedTopicCache
 from broker.metadata.image import MetadataImage, TopicImage
 from bus.protocol.apis import APIS, ApiKey
-from bus.protocol.frames import decode_response, encode_response
+from bus.protocol.frames import encode_response
 from bus.protocol.generated import create_topics
 from bus.protocol.generated.metadata import (
     MetadataRequest,
@@ -101,22 +101,15 @@ def test_a_new_topic_is_in_the_next_answer(shared_broker: RunningBroker) -> None
     name = f"whole-{uuid.uuid4().hex[:8]}"
 
     def seen() -> set[str]:
-        wire.send(ApiKey.METADATA, version, MetadataRequest(topics=None))
-        _, answer = decode_response(ApiKey.METADATA, version, wire.receive())
+        answer = wire.ask(ApiKey.METADATA, version, MetadataRequest(topics=None))
         return {topic.name for topic in answer.topics}
 
     try:
         assert name not in seen() | seen()
         wanted = create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
-        made = APIS[ApiKey.CREATE_TOPICS].latest
-        wire.send(
-            ApiKey.CREATE_TOPICS,
-            made,
-            create_topics.CreateTopicsRequest(topics=[wanted], timeout_ms=60_000),
-        )
-        assert (
-            not decode_response(ApiKey.CREATE_TOPICS, made, wire.receive())[1].topics[0].error_code
-        )
+        request = create_topics.CreateTopicsRequest(topics=[wanted], timeout_ms=60_000)
+        made = wire.ask(ApiKey.CREATE_TOPICS, APIS[ApiKey.CREATE_TOPICS].latest, request)
+        assert not made.topics[0].error_code
         assert name in seen() & seen()
     finally:
         wire.close()

@@ -10,7 +10,6 @@ import pytest
 
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS, ApiKey
-from bus.protocol.frames import decode_response
 from bus.protocol.generated import (
     alter_client_quotas,
     alter_partition_reassignments,
@@ -37,9 +36,7 @@ def ask(shared_broker: RunningBroker) -> Any:
     wire = FrameSocket(shared_broker.bootstrap)
 
     def asked(key: int, request: Any) -> Any:
-        version = APIS[key].latest
-        wire.send(key, version, request)
-        return decode_response(key, version, wire.receive())[1]
+        return wire.ask(key, APIS[key].latest, request)
 
     yield asked
     wire.close()

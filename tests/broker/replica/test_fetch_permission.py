@@ -34,8 +34,9 @@ class ListedAuthorizer(Authorizer):
         self.allowed = set(allowed)
 
     def authorize(
-        self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str
-    ) -> bool:
+        self, principal: Principal, host: str, operation: Operation, resource: Resource, name: str,
+        *, is_reported: bool = True,
+    ) -> bool:  # fmt: skip
         return (operation, resource) in self.allowed
 
 

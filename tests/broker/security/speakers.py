@@ -11,13 +11,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
+from bus.protocol.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    Operation,
+    Pattern,
+    Permission,
+    Resource,
+)
 from bus.protocol.apis import APIS, ApiKey
-from bus.protocol.frames import decode_response
 from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from tests.broker.handlers.test_every_version import FrameSocket
 
-CLUSTER_NAME = "kafka-cluster"
 ALLOW, DENY = Permission.ALLOW, Permission.DENY
 
 
@@ -59,8 +64,7 @@ class Frames:
             fields = msgspec.convert(fields, getattr(APIS[key].module, f"{APIS[key].name}Request"))
         if self._socket is None:
             self._socket = FrameSocket(self._address, self._who.address)
-        self._socket.send(key, version, fields)
-        return decode_response(key, version, self._socket.receive())[1]
+        return self._socket.ask(key, version, fields)
 
     def create_acls(self, acls: Sequence[AclBinding]) -> set[int]:
         """The error codes of all."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 
 import pytest
 
-from broker.config.keys_controller import STANDARD_AUTHORIZER, ZOOKEEPER_AUTHORIZER
 from bus.errors import ErrorCode
 from bus.protocol.acls import Resource
 from bus.protocol.apis import ApiKey
-from deploy.errors import Unavailable
-from deploy.servers.databus_cluster import RunningCluster, start_cluster
-from deploy.servers.zookeeper import start_ensemble
+from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from tests.broker.security.speakers import (
     ADMIN,
     CLIENT,
@@ -25,35 +22,24 @@ from tests.broker.security.speakers import (
     acls_filter,
     everything,
 )
+from tests.broker.server.cluster_with_acls import cluster_with_acls, until
 from tests.rotation import drawn
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-DEADLINE_S = 60.0
 ROUNDS = 5
 TOPIC = "watched"
 PROPERTIES = {"allow.everyone.if.no.acl.found": "true"}
 
 
-@pytest.fixture(scope="module", params=drawn("changed ACLs", ["kraft", "zookeeper"]))
+@pytest.fixture(scope="module", params=drawn("changed ACLs", [KRAFT, ZOOKEEPER]))
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningCluster]:
     """Three brokers that obey ACLs."""
     folder = tmp_path_factory.mktemp("acls")
-    with ExitStack() as stack:
-        if request.param == "kraft":
-            properties = {**PROPERTIES, "authorizer.class.name": STANDARD_AUTHORIZER}
-            yield stack.enter_context(start_cluster(folder, 3, properties=properties))
-            return
-        try:
-            ensemble = stack.enter_context(start_ensemble(folder / "ensemble"))
-        except Unavailable as missing:
-            pytest.skip(str(missing))
-        properties = {**PROPERTIES, "authorizer.class.name": ZOOKEEPER_AUTHORIZER}
-        yield stack.enter_context(start_cluster(
-            folder, 3, "zookeeper", properties, zookeeper_connect=ensemble.address
-        ))  # fmt: skip
+    with cluster_with_acls(folder, request.param, PROPERTIES) as running:
+        yield running
 
 
 @pytest.fixture
@@ -99,7 +85,7 @@ def test_a_forwarded_request_has_the_rights_of_its_client_only(
     admins, clients = speakers
     assert admins[0].create_acls([acl(Resource.CLUSTER, "ALTER", DENY)]) == {0}
     for client in clients:
-        _until("the client may not alter the cluster", partial(_may_not_alter, client))
+        until("the client may not alter the cluster", partial(_may_not_alter, client))
 
 
 def _may_not_alter(client: Frames) -> bool:
@@ -111,17 +97,10 @@ def _delay(clients: list[Frames], error: ErrorCode) -> float:
     """Seconds until each broker tells the client this of the topic."""
     began = time.monotonic()
     for client in clients:
-        _until(f"every broker says {error.name}", partial(_is_told, client, error))
+        until(f"every broker says {error.name}", partial(_is_told, client, error))
     return time.monotonic() - began
 
 
 def _is_told(client: Frames, error: ErrorCode) -> bool:
     request = {"topics": [{"name": TOPIC}], "allow_auto_topic_creation": False}
     return bool(client.ask(ApiKey.METADATA, 12, request).topics[0].error_code == error)
-
-
-def _until(what: str, is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S} s: {what}"
-        time.sleep(0.005)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -13,7 +13,6 @@ from threading import Event, Thread
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from broker.config.keys_controller import STANDARD_AUTHORIZER, ZOOKEEPER_AUTHORIZER
 from broker.network.limits import MAX_UNKNOWN_CLIENTS
 from bus.client.wire.ports import addresses
 from bus.client.wire.security import WireSecurity, wire_security
@@ -29,15 +28,13 @@ from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from bus.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from bus.security.sasl_server import PLAIN, ScramMechanism, salted
-from deploy.errors import Unavailable
 from deploy.servers.databus import BrokerStartError, start_broker
-from deploy.servers.databus_cluster import RunningCluster, start_cluster
-from deploy.servers.zookeeper import start_ensemble
+from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
+from tests.broker.server.cluster_with_acls import DEADLINE_S, cluster_with_acls, until
 from tests.rotation import drawn
 
 pytestmark = [pytest.mark.slow]
 
-DEADLINE_S = 60.0
 TOPIC = "guarded"
 SCRAM = ScramMechanism.SCRAM_SHA_512
 SALT = b"0123456789abcdef"
@@ -56,25 +53,14 @@ LOGINS = {
 """The listeners keep their names, so that nothing but these keys differs from other clusters."""
 
 
-@pytest.fixture(scope="module", params=drawn("clusters with logins", ["kraft", "zookeeper"]))
+@pytest.fixture(scope="module", params=drawn("clusters with logins", [KRAFT, ZOOKEEPER]))
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningCluster]:
     """Three brokers; nobody reaches one without a login."""
     folder = tmp_path_factory.mktemp("logins")
-    with ExitStack() as stack:
-        if request.param == "kraft":
-            properties = {**LOGINS, "authorizer.class.name": STANDARD_AUTHORIZER}
-            yield stack.enter_context(start_cluster(folder, 3, properties=properties))
-            return
-        try:
-            ensemble = stack.enter_context(start_ensemble(folder / "ensemble"))
-        except Unavailable as missing:
-            pytest.skip(str(missing))
-        properties = {**LOGINS, "authorizer.class.name": ZOOKEEPER_AUTHORIZER}
-        yield stack.enter_context(start_cluster(
-            folder, 3, "zookeeper", properties, zookeeper_connect=ensemble.address
-        ))  # fmt: skip
+    with cluster_with_acls(folder, request.param, LOGINS) as running:
+        yield running
 
 
 def security(mechanism: str, user: str, password: str) -> WireSecurity:
@@ -89,14 +75,6 @@ def keys(mechanism: str, user: str, password: str) -> dict[str, str]:
 
 def connected(bootstrap: str, who: WireSecurity) -> SyncConnection:
     return SyncConnection(addresses(bootstrap)[0], "test", security=who)
-
-
-def until(what: str, holds: Callable[[], bool]) -> None:
-    """Within the deadline."""
-    end = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < end, f"not within {DEADLINE_S:.0f} s: {what}"
-        time.sleep(0.05)
 
 
 NODE = security(PLAIN, "node", NODE_PASSWORD)

@@ -16,7 +16,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bus.errors import ErrorCode
 from bus.protocol.apis import APIS, ApiKey
-from bus.protocol.frames import decode_response
 from bus.protocol.generated.unregister_controller import UnregisterControllerRequest
 from bus.protocol.generated.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from deploy.servers.databus import RunningBroker, start_broker
@@ -88,8 +87,8 @@ def update(running: RunningBroker, *features: tuple[str, int]) -> int:
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=1)
         for name, level in features
     ]
-    wire.send(ApiKey.UPDATE_FEATURES, version, UpdateFeaturesRequest(feature_updates=keys))
-    response = decode_response(ApiKey.UPDATE_FEATURES, version, wire.receive())[1]
+    request = UpdateFeaturesRequest(feature_updates=keys)
+    response = wire.ask(ApiKey.UPDATE_FEATURES, version, request)
     wire.close()
     return int(response.error_code)
 
@@ -117,8 +116,8 @@ def test_a_first_directory_is_upgraded_by_hand_and_survives_a_kill(directory: Pa
 def unregister_controller(running: RunningBroker, controller_id: int) -> int:
     """The error."""
     wire = FrameSocket(running.bootstrap)
-    wire.send(ApiKey.UNREGISTER_CONTROLLER, 0, UnregisterControllerRequest(controller_id))
-    response = decode_response(ApiKey.UNREGISTER_CONTROLLER, 0, wire.receive())[1]
+    request = UnregisterControllerRequest(controller_id)
+    response = wire.ask(ApiKey.UNREGISTER_CONTROLLER, 0, request)
     wire.close()
     return int(response.error_code)
 
