@@ -76,8 +76,8 @@ def version_at(cluster: RunningCluster) -> int:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_list_is_at_the_other_site_with_its_lines_over_a_kill_of_the_mirror(tmp_path: Path) -> None:
-    """Also a gallery of faces. No record stands there before its lines; what the other site's recorder takes away is what was
-    replaced; after a switch a list that is put at B comes to A."""
+    """No record stands there before its lines; what the other site's recorder takes away is what was
+    replaced; after a switch a list that is put at B comes to A. A gallery of faces is there, too."""
     with both_sites(tmp_path) as sites:
         a, b = sites.clusters["A"], sites.clusters["B"]
         with closing(Admin(bus(a), client_id="test")) as admin:
