@@ -9,7 +9,7 @@ import os
 import random
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -55,10 +55,10 @@ _failures: dict[str, str] = {}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis draws from the run's seed, unless it was given one of its own; stacks go to stderr."""
+    """Hypothesis draws from the run's seed, unless it was given one of its own."""
     if config.getoption("--hypothesis-seed", None) is None:
         config.option.hypothesis_seed = SEED
-    workers.keep_stderr()
+    config.pluginmanager.register(workers)
 
 
 def pytest_report_header() -> str:
@@ -75,23 +75,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of tests that rotate, those run whose turn it is, and those of packages that changed."""
     asked = {(config.invocation_params.dir / word).resolve() for word in config.args}
     skip_what_is_not_drawn(items, whole_run=Path(__file__).parent in asked)
-
-
-def pytest_xdist_make_scheduler(
-    config: pytest.Config, log: object
-) -> workers.FileScheduling | None:
-    """A run of whole files goes on when one of its workers ends; other runs are pytest-xdist's."""
-    return workers.FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """No test holds the run for ever, whatever keeps it from hearing its time limit."""
-    workers.watch_over(item)
-    try:
-        return (yield)
-    finally:
-        workers.test_is_over()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

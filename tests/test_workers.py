@@ -11,24 +11,12 @@ INI = "[pytest]\ntimeout = 1\nasyncio_default_fixture_loop_scope = function\n"
 HOOKS = f"""
 import sys
 sys.path.insert(0, {str(PROJECT_ROOT)!r})
-import pytest
 from tests import workers
 
 workers.GRACE_S = 0.5
 
 def pytest_configure(config):
-    workers.keep_stderr()
-
-def pytest_xdist_make_scheduler(config, log):
-    return workers.FileScheduling(config, log)
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item):
-    workers.watch_over(item)
-    try:
-        return (yield)
-    finally:
-        workers.test_is_over()
+    config.pluginmanager.register(workers)
 """
 
 DEAF = """
@@ -54,7 +42,7 @@ def test_a_test_that_swallows_its_time_limit_fails_and_the_rest_of_the_run_passe
     pytester.makeconftest(HOOKS)
     files = {f"test_{number}": OTHER for number in range(more)}
     pytester.makepyfile(test_a=DEAF + OTHER, **files)
-    done = pytester.runpytest_subprocess("-n", str(processes), timeout=100)
+    done = pytester.runpytest_subprocess("-n", str(processes), "--dist", "loadfile", timeout=100)
     done.assert_outcomes(passed=1 + more, failed=1)
     done.stdout.fnmatch_lines(["*crashed while running*test_deaf*"])
     assert "in test_deaf" in done.stderr.str(), "the stacks say where it stands"

@@ -1,4 +1,4 @@
-"""The workers of a run: one whose test does not end is ended, and its other tests run elsewhere.
+"""A plugin for the workers of a run: one whose test does not end is ended, and its other tests run elsewhere.
 
 pytest-timeout raises in the main thread by a signal. A call into C that does not come back never gets
 it, and an event loop that is inside a callback writes it down and goes on; such a test would hold the
@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+from collections.abc import Generator
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -20,9 +21,24 @@ GRACE_S = 90.0  # after a test's own time limit: its fixtures may end servers me
 _stderr: list[int] = []
 
 
-def keep_stderr() -> None:
-    """Remember where stderr leads before a test's is captured; while pytest is configured."""
+def pytest_configure() -> None:
+    """Remember where stderr leads before a test's is captured."""
     _stderr.append(os.dup(sys.stderr.fileno()))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileScheduling | None:
+    """A run of whole files goes on when one of its workers ends; other runs are pytest-xdist's."""
+    return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """No test holds the run for ever, whatever keeps it from hearing its time limit."""
+    watch_over(item)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def limit_of(item: pytest.Item) -> float:
@@ -38,11 +54,6 @@ def watch_over(item: pytest.Item) -> None:
     seconds = limit_of(item)
     if seconds > 0 and not item.config.getoption("usepdb", False):
         faulthandler.dump_traceback_later(seconds + GRACE_S, exit=True, file=_stderr[-1])
-
-
-def test_is_over() -> None:
-    """The watchdog of watch_over is called off."""
-    faulthandler.cancel_dump_traceback_later()
 
 
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]

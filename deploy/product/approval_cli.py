@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import Annotated, Literal
 
@@ -16,7 +17,6 @@ import typer
 from alarm.asked_answer import fail
 from alarm.command_request import request_answer
 from alarm.proposals_cli import described, waiting_under
-from alarm.proposals_reader import WaitingProposal
 from alarm.shell_asker import ISSUER, ReasonOption
 from bus.client.kafka.command_client import new_command_id
 from bus.contracts.commands import WatchCommand
@@ -69,24 +69,26 @@ def _settle(
     reason: str,
 ) -> None:  # fmt: skip
     one = waiting_under(ctx, rule_id)
-    named = sha256 or _read_text(ctx, one, op)
+    if not sha256:
+        confirm_read(lambda: described(ctx, one), f"{op} this text?",
+                     "name the text, as `watch proposed` shows it")  # fmt: skip
     who = checked_approver(ctx, account)
     request_answer(ctx, WatchCommand(
         rule_id=rule_id, op=op, version=wall_clock.now_ms(), account=account, author=account,
-        issuer=ISSUER, command_id=new_command_id(), reason=reason, text_sha256=named,
+        issuer=ISSUER, command_id=new_command_id(), reason=reason,
+        text_sha256=sha256 or text_sha256(one.proposal.text),
         seen_version=one.in_force.version if one.in_force else 0, unit=who.viewer.unit,
     ), as_json=False)  # fmt: skip
 
 
-def _read_text(ctx: typer.Context, one: WaitingProposal, op: str) -> str:
-    """Show it and ask. Raises `typer.BadParameter` where nobody can be asked."""
+def confirm_read(describe: Callable[[], Iterable[str]], question: str, unnamed: str) -> None:
+    """Show what waits, and ask. Raises `typer.BadParameter`, with `unnamed`, where nobody can be
+    asked."""
     if not sys.stdin.isatty():
-        text = "name the text, as `watch proposed` shows it"
-        raise typer.BadParameter(text, param_hint="--sha256")
-    for line in described(ctx, one):
+        raise typer.BadParameter(unnamed, param_hint="--sha256")
+    for line in describe():
         typer.echo(line)
-    typer.confirm(f"{op} this text?", abort=True)
-    return text_sha256(one.proposal.text)
+    typer.confirm(question, abort=True)
 
 
 def checked_approver(ctx: typer.Context, account: str) -> ConsolePrincipal:

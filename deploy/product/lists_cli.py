@@ -3,17 +3,16 @@ role. As `deploy.product.approval_cli` for rules."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Literal
 
 import typer
 
 from alarm.lists.cli import lists_commands
-from alarm.lists.proposals_cli import WaitingList, described_list, settle_list, waiting_list
+from alarm.lists.proposals_cli import described_list, settle_list, waiting_list
 from alarm.shell_asker import ISSUER, ReasonOption
 from bus.contracts.plate_lists import ListCommand
 from bus.domain.list_text import list_text_sha256
-from deploy.product.approval_cli import AccountOption, ShaOption, checked_approver
+from deploy.product.approval_cli import AccountOption, ShaOption, checked_approver, confirm_read
 
 ListArgument = Annotated[
     str, typer.Argument(metavar="LIST", help="The list's id, as `lists proposed` shows it.")
@@ -57,20 +56,12 @@ def _settle(
     reason: str,
 ) -> None:  # fmt: skip
     one = waiting_list(ctx, list_id)
-    named = sha256 or _read_text(one, op)
+    if not sha256:
+        confirm_read(lambda: described_list(one), f"{op} this?",
+                     "name what you have read, as `lists proposed` shows it")  # fmt: skip
     checked_approver(ctx, account)
     settle_list(ctx, ListCommand(
         list_id=list_id, op=op, account=account, author=account, issuer=ISSUER, reason=reason,
-        text_sha256=named, seen_version=one.in_force.version if one.in_force else 0,
+        text_sha256=sha256 or list_text_sha256(one.proposal.text),
+        seen_version=one.in_force.version if one.in_force else 0,
     ))  # fmt: skip
-
-
-def _read_text(one: WaitingList, op: str) -> str:
-    """Show it and ask. Raises `typer.BadParameter` where nobody can be asked."""
-    if not sys.stdin.isatty():
-        text = "name what you have read, as `lists proposed` shows it"
-        raise typer.BadParameter(text, param_hint="--sha256")
-    for line in described_list(one):
-        typer.echo(line)
-    typer.confirm(f"{op} this?", abort=True)
-    return list_text_sha256(one.proposal.text)

@@ -23,7 +23,7 @@ from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow, json_response, read_json
 from monitor.api.list_changes import ISSUER
-from monitor.api.proposals import MAX_VERDICT_BYTES, TOO_LARGE, Verdict
+from monitor.api.proposals import MAX_VERDICT_BYTES, TOO_LARGE, VERDICT_NEEDS, Verdict
 from monitor.api.services import ConsoleServices
 from monitor.api.views import Row, clock
 
@@ -62,7 +62,6 @@ def list_proposal_row(
     """Its text, whose it is, what to name in an approval, and where it differs from what is in
     force."""
     text, present = proposal.text, in_force.get(proposal.list_id)
-    before = None if present is None else present.record
     put = [one.plate for one in text.put_lines] + [one.entry for one in text.put_faces]
     return {
         "list_id": proposal.list_id, "kind": text.kind, "op": text.op,
@@ -71,18 +70,16 @@ def list_proposal_row(
         "ends_at": clock(proposal.ends_ms, zone),
         "reason": text.reason, "case": text.case,
         "text_sha256": list_text_sha256(text),
-        "seen_version": before.version if before is not None else 0,
+        "seen_version": present.record.version if present is not None else 0,
         "lines": text.base_lines, "removed_lines": text.removed_lines,
         "put": put[:SHOWN_LINES], "put_count": len(put),
         "removed": list(text.removed_plates[:SHOWN_LINES]),
         "removed_count": len(text.removed_plates),
         "text": _parts(text) if text.op == "put" else {},
-        "in_force": None if before is None else _parts(before) | {"lines": _lines(present)},
+        "in_force": (
+            None if present is None else _parts(present.record) | {"lines": present.lines}
+        ),
     }  # fmt: skip
-
-
-def _lines(present: ListInForce | None) -> int:
-    return 0 if present is None else present.lines
 
 
 def _parts(text: ListCommand | ListRecord) -> Row:
@@ -104,9 +101,8 @@ def list_proposal_routes(services: ConsoleServices) -> APIRouter:
         rows = [list_proposal_row(one, in_force, zone) for one in waiting]
         return json_response({"rows": rows})
 
-    _add_decision(router, services, "approve", ConsoleOperation.WATCH_APPROVE)
-    _add_decision(router, services, "reject", ConsoleOperation.WATCH_APPROVE)
-    _add_decision(router, services, "withdraw", ConsoleOperation.WATCH_WRITE)
+    for op, needed in VERDICT_NEEDS.items():
+        _add_decision(router, services, op, needed)
     return router
 
 

@@ -97,6 +97,11 @@ def platform_routes(services: ConsoleServices) -> APIRouter:
     ) -> Response:
         return Response(_metrics(services, who.viewer), media_type=CONTENT_TYPE_LATEST)
 
+    _add_pictures(router, services)
+    return router
+
+
+def _add_pictures(router: APIRouter, services: ConsoleServices) -> None:
     @router.get("/pictures/{name:path}", dependencies=[Depends(allow(ConsoleOperation.VIEW))])
     async def picture(name: str) -> Response:
         try:
@@ -107,8 +112,6 @@ def platform_routes(services: ConsoleServices) -> APIRouter:
             raise HTTPException(404, await _why_absent(services, name))
         content, headers = found
         return Response(content, headers=headers)
-
-    return router
 
 
 async def _why_absent(services: ConsoleServices, name: str) -> str:

@@ -29,6 +29,11 @@ MAX_ROWS = 100
 """Of one answer, the oldest; the next ones follow once these are settled."""
 TOO_LARGE = f"a verdict has at most {MAX_VERDICT_BYTES} bytes"
 Verdict = Literal["approve", "reject", "withdraw"]
+VERDICT_NEEDS: dict[Verdict, ConsoleOperation] = {
+    "approve": ConsoleOperation.WATCH_APPROVE, "reject": ConsoleOperation.WATCH_APPROVE,
+    "withdraw": ConsoleOperation.WATCH_WRITE,
+}  # fmt: skip
+"""What whoever says it must be allowed to do; of rules and of lists."""
 _TEXT = (
     "name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note",
     "visible_to",
@@ -102,9 +107,8 @@ def proposal_routes(services: ConsoleServices) -> APIRouter:
             }
         )
 
-    _add_verdict(router, services, "approve", ConsoleOperation.WATCH_APPROVE)
-    _add_verdict(router, services, "reject", ConsoleOperation.WATCH_APPROVE)
-    _add_verdict(router, services, "withdraw", ConsoleOperation.WATCH_WRITE)
+    for op, needed in VERDICT_NEEDS.items():
+        _add_verdict(router, services, op, needed)
     return router
 
 

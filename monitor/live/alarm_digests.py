@@ -67,17 +67,16 @@ _Key = tuple[str, int, tuple[str, ...]]
 
 
 class _MinuteCount:
-    """Of one key: how many alarms are rows; the newest of those beyond them, and their numbers."""
+    """Of one key: how many alarms are rows; of those beyond them, their numbers."""
 
-    __slots__ = ("districts", "newest", "rows")
+    __slots__ = ("districts", "rows")
 
-    def __init__(self, first: Alarm) -> None:
-        self.rows, self.newest = 0, first
+    def __init__(self) -> None:
+        self.rows = 0
         self.districts: dict[str, DistrictCount] = {}
 
     def add(self, alarm: Alarm) -> None:
         """One that is no row."""
-        self.newest = alarm
         has_room = alarm.district_id in self.districts or len(self.districts) < MAX_DISTRICTS
         district_id = alarm.district_id if has_room else ""
         before = self.districts.get(district_id)
@@ -89,30 +88,31 @@ class _MinuteCount:
 
 
 class AlarmDigests:
-    """Invariant: `_counted` holds the alarms of each key, `_newest` those keys that have a digest,
-    that with the newest alarm last."""
+    """Invariant: `_counted` holds the alarms of each key, `_newest` the digests of those keys that
+    have one, that with the newest alarm last. A digest is made when an alarm comes: every page
+    reads all of them each second."""
 
     def __init__(self, alarms_a_minute: int) -> None:
         self._limit = alarms_a_minute
         self._counted: OrderedDict[_Key, _MinuteCount] = OrderedDict()
-        self._newest: OrderedDict[_Key, None] = OrderedDict()
+        self._newest: OrderedDict[_Key, AlarmDigest] = OrderedDict()
         self._changed: dict[_Key, None] = {}
 
     @property
     def newest(self) -> list[AlarmDigest]:
         """That with the newest alarm last."""
-        return [self._digest(key) for key in self._newest]
+        return list(self._newest.values())
 
     def take_changed(self) -> tuple[AlarmDigest, ...]:
         """Those that have grown since the last call, as they are now."""
         changed, self._changed = self._changed, {}
-        return tuple(self._digest(key) for key in changed if key in self._newest)
+        return tuple(self._newest[key] for key in changed if key in self._newest)
 
     def on_alarm(self, alarm: Alarm) -> bool:
         """Count it; False where it is a row of its own."""
         minute_ms = alarm.raised_at_ms // MINUTE_MS * MINUTE_MS
         key = (alarm.rule_id, minute_ms, tuple(alarm.visible_to))
-        counted = self._counted.setdefault(key, _MinuteCount(alarm))
+        counted = self._counted.setdefault(key, _MinuteCount())
         self._counted.move_to_end(key)
         if len(self._counted) > MAX_COUNTED:
             gone, _ = self._counted.popitem(last=False)
@@ -121,20 +121,16 @@ class AlarmDigests:
             counted.rows += 1
             return False
         counted.add(alarm)
-        self._changed[key] = self._newest[key] = None
+        self._changed[key] = None
+        self._newest[key] = AlarmDigest(
+            rule_id=alarm.rule_id,
+            rule_name=alarm.rule_name,
+            severity=alarm.severity,
+            minute_ms=minute_ms,
+            visible_to=tuple(alarm.visible_to),
+            districts=tuple(counted.districts.values()),
+        )
         self._newest.move_to_end(key)
         if len(self._newest) > MAX_DIGESTS:
             self._newest.popitem(last=False)
         return True
-
-    def _digest(self, key: _Key) -> AlarmDigest:
-        rule_id, minute_ms, visible_to = key
-        counted = self._counted[key]
-        return AlarmDigest(
-            rule_id=rule_id,
-            rule_name=counted.newest.rule_name,
-            severity=counted.newest.severity,
-            minute_ms=minute_ms,
-            visible_to=visible_to,
-            districts=tuple(counted.districts.values()),
-        )

@@ -22,6 +22,7 @@ from monitor.console.elements import grid, panel
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice, list_fault_text
 from monitor.console.rows import Row, column
+from monitor.i18n import Texts
 
 IMPORT_S = 600.0
 FORMATS = ".csv,.txt,.xlsx,.xlsm,.xlsb,.xls,.ods"
@@ -58,10 +59,9 @@ class ListImportForm:
             self._fault = FaultNotice()
             self._outcome = ui.element("div").style("display: grid; gap: 8px")
         self._file.on("change", self._forget)
-        for field in (self._id, *self._texts.values(), self._days):
+        choices = (self._severity, self._tolerance, self._alarms)
+        for field in (self._id, *self._texts.values(), self._days, *choices):
             field.on_value_change(self._forget)
-        for choice in (self._severity, self._tolerance, self._alarms):
-            choice.on_value_change(self._forget)
 
     def _input(self, name: str) -> ui.input:
         made = ui.input(self._view.t(f"lists.form_{name}")).props("outlined dense maxlength=200")
@@ -200,7 +200,7 @@ class ListImportForm:
         )  # fmt: skip
 
 
-def _examples(difference: Row, way: str, t: Any) -> str:
+def _examples(difference: Row, way: str, t: Texts) -> str:
     plates = difference[f"{way}_plates"]
     more = "…" if len(plates) < difference[way] else ""
     return t("lists.examples", plates=t("list.comma").join(plates) + more) if plates else ""

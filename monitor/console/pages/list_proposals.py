@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from nicegui import ui
 
 from bus.contracts.list_proposals import ListProposal
 from bus.domain.list_in_force import ListInForce
-from monitor.accounts.roles import ConsoleOperation
 from monitor.api.list_proposals import (
     LIST_PARTS,
     ListDecision,
@@ -20,12 +18,10 @@ from monitor.api.proposals import Verdict
 from monitor.console.elements import panel
 from monitor.console.layout import View
 from monitor.console.notices import list_fault_text, notify_fault
+from monitor.console.pages.watch import NOT_IN_FORCE
+from monitor.console.proposal_parts import VerdictForm, difference_heads, difference_row
 from monitor.console.rows import Row
-from monitor.live.command_sender import (
-    CommandNotAcknowledged,
-    CommandRefused,
-    CommandUnanswered,
-)
+from monitor.live.command_sender import CommandRefused
 
 _WORDS = {
     "name": "column.name", "owner": "column.list_owner", "source": "column.list_source",
@@ -82,7 +78,10 @@ class ListProposalCard:
             else:
                 self._differences()
             with ui.element("div").classes("bar"):
-                self._buttons()
+                VerdictForm(
+                    view, author=row["proposed_by"], name=row["list_id"],
+                    no_right=t("lists.no_right"), settle=self._settle,
+                )  # fmt: skip
 
     def _lines(self, way: str) -> None:
         t, row = self._view.t, self._row
@@ -95,10 +94,7 @@ class ListProposalCard:
         """What it says; of a list in force also what that says."""
         t, row, before = self._view.t, self._row, self._row["in_force"]
         with ui.element("table").classes("differences"):
-            with ui.element("tr"):
-                for word in ("part", *(["before"] if before else []), "after"):
-                    with ui.element("th"):
-                        ui.label(t(f"proposals.{word}"))
+            difference_heads(t, has_before=bool(before))
             after = t("lists.lines_removed", lines=f"{row['lines']:,}",
                       removed=f"{row['removed_lines']:,}")  # fmt: skip
             self._row_of(t("column.list_lines"), f"{before['lines']:,}" if before else "", after)
@@ -110,11 +106,8 @@ class ListProposalCard:
 
     def _row_of(self, name: str, was: str, now: str) -> None:
         has_before = bool(self._row["in_force"])
-        is_changed = has_before and was != now
-        with ui.element("tr").classes("changed" if is_changed else ""):
-            for text in (name, *([was or "–"] if has_before else []), now or "–"):
-                with ui.element("td"):
-                    ui.label(text)
+        said = [one or "–" for one in ((was, now) if has_before else (now,))]
+        difference_row(name, *said, is_changed=has_before and was != now)
 
     def _text(self, part: str, said: Row) -> str:
         t, value = self._view.t, said[part]
@@ -126,45 +119,17 @@ class ListProposalCard:
             return t("lists.every_days", days=value) if value else ""
         return str(value)
 
-    def _buttons(self) -> None:
-        view, t = self._view, self._view.t
-        is_own = self._row["proposed_by"].casefold() == view.principal.name.casefold()
-        if is_own:
-            ui.label(t("proposals.own")).classes("soft")
-            ui.button(t("proposals.withdraw"), color=None, on_click=partial(self._say, "withdraw"))
-        elif view.may(ConsoleOperation.WATCH_APPROVE):
-            self._reason = ui.input(t("proposals.reason")).props("outlined dense maxlength=500")
-            approve = ui.button(t("proposals.approve"), on_click=partial(self._say, "approve"))
-            approve.props("unelevated")
-            reject = ui.button(
-                t("proposals.reject"), color="negative", on_click=partial(self._say, "reject")
-            )
-            reject.props("unelevated")
-
-    async def _say(self, op: Verdict) -> None:
+    async def _settle(self, op: Verdict, reason: str) -> bool:
         view, t, row = self._view, self._view.t, self._row
-        needed = (
-            ConsoleOperation.WATCH_WRITE if op == "withdraw" else ConsoleOperation.WATCH_APPROVE
-        )
-        if not view.may(needed):
-            ui.notify(t("lists.no_right"), type="negative")
-            return
         said = ListDecision(
             list_id=row["list_id"], text_sha256=row["text_sha256"],
-            seen_version=row["seen_version"],
-            reason="" if op == "withdraw" else (self._reason.value or "").strip(),
+            seen_version=row["seen_version"], reason=reason,
         )  # fmt: skip
         try:
             await view.services.commands.send(list_decision_command(op, said, view.principal))
-        except (CommandRefused, CommandNotAcknowledged, CommandUnanswered) as error:
+        except NOT_IN_FORCE as error:
             code = error.code if isinstance(error, CommandRefused) else "not_decided"
             notify_fault(t("lists.failed", why=list_fault_text(code, t)), error)
-            return
-        ui.notify(t(_SAID[op], name=row["list_id"]), type="positive")
+            return False
         self._on_settled()
-
-
-_SAID: dict[Verdict, str] = {
-    "approve": "proposals.approved", "reject": "proposals.rejected",
-    "withdraw": "proposals.withdrawn",
-}  # fmt: skip
+        return True

@@ -17,6 +17,7 @@ from monitor.console.live_updates import Update
 from monitor.console.notices import notify_fault, rule_fault_text
 from monitor.console.pages.watch import NOT_IN_FORCE
 from monitor.console.pages.watch_preview import RulePreview
+from monitor.console.proposal_parts import VerdictForm, difference_heads, difference_row
 from monitor.console.rows import Row, match_text
 
 STALE_SECONDS = 0.5  # between two looks: many may come at once
@@ -108,19 +109,12 @@ class ProposalCard:
         """What the text says; of a change also what it said before."""
         t, row, before = self._view.t, self._row, self._row["in_force"]
         with ui.element("table").classes("differences"):
-            with ui.element("tr"):
-                for word in ("part", *(["before"] if before else []), "after"):
-                    with ui.element("th"):
-                        ui.label(t(f"proposals.{word}"))
+            difference_heads(t, has_before=bool(before))
             for part in _PARTS:
                 if not (row[part] or (before and before[part])):
                     continue
-                is_changed = part in row["changes"]
-                with ui.element("tr").classes("changed" if is_changed else ""):
-                    _cell(t(_WORDS[part]))
-                    if before:
-                        _cell(self._text(part, before))
-                    _cell(self._text(part, row))
+                said = [self._text(part, one) for one in (before, row) if one]
+                difference_row(t(_WORDS[part]), *said, is_changed=part in row["changes"])
 
     def _text(self, part: str, row: Row) -> str:
         t = self._view.t
@@ -133,34 +127,19 @@ class ProposalCard:
         return str(row[part] or "–")
 
     def _buttons(self, text: WatchCommand) -> None:
-        view, t = self._view, self._view.t
-        is_own = self._row["proposed_by"].casefold() == view.principal.name.casefold()
+        view, t, row = self._view, self._view.t, self._row
         if _may_preview(view):
             ui.button(
                 t("watch.preview"), color=None, icon="history",
                 on_click=partial(self._preview.show, text),
             ).classes("header-button")  # fmt: skip
-        if is_own:
-            ui.label(t("proposals.own")).classes("soft")
-            ui.button(t("proposals.withdraw"), color=None, on_click=partial(self._say, "withdraw"))
-        elif view.may(ConsoleOperation.WATCH_APPROVE):
-            self._reason = ui.input(t("proposals.reason")).props("outlined dense maxlength=500")
-            ui.button(t("proposals.approve"), on_click=partial(self._say, "approve")).props(
-                "unelevated"
-            )
-            ui.button(
-                t("proposals.reject"), color="negative", on_click=partial(self._say, "reject")
-            ).props("unelevated")
+        VerdictForm(
+            view, author=row["proposed_by"], name=row["name"], no_right=t("watch.no_right"),
+            settle=self._settle,
+        )  # fmt: skip
 
-    async def _say(self, op: Verdict) -> None:
+    async def _settle(self, op: Verdict, reason: str) -> bool:
         view, t, row = self._view, self._view.t, self._row
-        needed = (
-            ConsoleOperation.WATCH_WRITE if op == "withdraw" else ConsoleOperation.WATCH_APPROVE
-        )
-        if not view.may(needed):
-            ui.notify(t("watch.no_right"), type="negative")
-            return
-        reason = "" if op == "withdraw" else (self._reason.value or "").strip()
         verdict = ProposalDecision(
             rule_id=row["rule_id"], text_sha256=row["text_sha256"],
             seen_version=row["seen_version"], reason=reason,
@@ -170,16 +149,5 @@ class ProposalCard:
         except (RuleError, *NOT_IN_FORCE) as error:
             zone = view.services.site.tz
             notify_fault(t("watch.failed", why=rule_fault_text(error, t, zone)), error)
-            return
-        ui.notify(t(_SAID[op], name=row["name"]), type="positive")
-
-
-_SAID: dict[Verdict, str] = {
-    "approve": "proposals.approved", "reject": "proposals.rejected",
-    "withdraw": "proposals.withdrawn",
-}  # fmt: skip
-
-
-def _cell(text: str) -> None:
-    with ui.element("td"):
-        ui.label(text)
+            return False
+        return True

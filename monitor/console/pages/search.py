@@ -31,6 +31,7 @@ from monitor.console.pages.detail import DetailPanel
 from monitor.console.plate_offer import PlateOffer, plates_of_records
 from monitor.console.rows import Row, column, place_field, value_column
 from monitor.console.time_fields import day_buttons, moment_field
+from monitor.i18n import Texts
 
 _FIELDS = ("plate", "checkpoint", "from", "until")
 
@@ -153,11 +154,7 @@ class SearchForm:
         with bar:
             kind = ui.select(choices, label=t(f"search.{choice}")).style("width: 110px")
             plate = ui.input(t("search.plate")).style("width: 170px")
-            tolerance = ui.select(
-                {one: t(f"search.tolerance_{one or 'exact'}") for one in SEARCH_TOLERANCES},
-                label=t("search.tolerance"),
-            ).style("width: 200px")
-            tolerance.set_visibility(is_tolerant)
+            tolerance = [_tolerance_field(t)] if is_tolerant else []
             self._place = ui.select(
                 self._places, label=t("search.checkpoint"), with_input=True
             ).style("width: 190px")
@@ -166,8 +163,9 @@ class SearchForm:
             day_buttons(t, view.services.site.tz, self._choose_day)
             self.button = ui.button(t("search.go")).props("unelevated dense padding='6px 18px'")
             self._reset = ui.button(t("search.reset"), color=None).classes("header-button")
-        fields: list[ui.input | ui.select] = [kind, plate, self._place, since, until]
-        fields += [tolerance] if is_tolerant else []
+        fields: tuple[ui.input | ui.select, ...] = (
+            kind, plate, self._place, since, until, *tolerance
+        )  # fmt: skip
         self._fields = dict(zip(self._names, fields, strict=True))
         for field in fields:
             field.props("outlined dense")
@@ -258,3 +256,8 @@ class SearchForm:
         unread = f"{t('address.nothing_shown')} {named}"
         self._notice.set_text(unread if wrong else t("search.not_one_plate"))
         self._notice.set_visibility(self.wrong)
+
+
+def _tolerance_field(t: Texts) -> ui.select:
+    texts = {one: t(f"search.tolerance_{one or 'exact'}") for one in SEARCH_TOLERANCES}
+    return ui.select(texts, label=t("search.tolerance")).style("width: 200px")

@@ -89,23 +89,13 @@ class RuleForm:
                     t("watch.emergency_hours"), min=1, precision=0,
                     max=view.services.questions.policy.emergency_hours,
                 ).style("width: 150px")  # fmt: skip
-            self._where = ExpressionField(view, lambda: self._show_accepted())
+            self._where = ExpressionField(view, self._show_accepted)
             self._accepted = RuleExamples(t)
-            self._plates.on_value_change(lambda: self._show_accepted())
+            self._plates.on_value_change(self._show_accepted)
             selection = PlaceSelection(view, self._where.add)
             self._features = ui.element("div").style("display: grid; gap: 6px")
             with ui.element("div").classes("bar"):
-                ui.button(
-                    t("watch.more"), color=None, icon="add", on_click=self._add_feature
-                ).classes("header-button")
-                ui.button(
-                    t("places.open"), color=None, icon="place",
-                    on_click=lambda: selection.show(self._where.tree_or_none()),
-                ).classes("header-button")
-                ui.button(
-                    t("watch.preview"), color=None, icon="history", on_click=self._show_preview
-                ).classes("header-button")
-                ui.button(t("watch.put"), on_click=self._put).props("unelevated padding='6px 22px'")
+                self._add_buttons(selection)
             self._preview = RulePreview(view)
         for field in (
             self._name,
@@ -124,6 +114,20 @@ class RuleForm:
         self._kind.on_value_change(self._change_kind)
         view.address.watch(("plate", "kind", "rule"), self._fill)
         self._fill()
+
+    def _add_buttons(self, selection: PlaceSelection) -> None:
+        t = self._view.t
+        ui.button(
+            t("watch.more"), color=None, icon="add", on_click=self._add_feature
+        ).classes("header-button")  # fmt: skip
+        ui.button(
+            t("places.open"), color=None, icon="place",
+            on_click=lambda: selection.show(self._where.tree_or_none()),
+        ).classes("header-button")  # fmt: skip
+        ui.button(
+            t("watch.preview"), color=None, icon="history", on_click=self._show_preview
+        ).classes("header-button")
+        ui.button(t("watch.put"), on_click=self._put).props("unelevated padding='6px 22px'")
 
     def _fill(self) -> None:
         """With the plate that the address names: whoever comes from a record only has to press the
@@ -196,18 +200,18 @@ class RuleForm:
 
     def _show_accepted(self) -> None:
         """Of what is typed, as far as it can be read."""
-        plates = values_of(self._plates.value or "", by_space=True)
         typed = WatchCommand(
-            rule_id="", op="put", version=0, kind=self._kind.value,
-            match={PLATE: plates} if plates else {}, where=self._where.tree_or_none(),
+            rule_id="", op="put", version=0, kind=self._kind.value, match=self._typed_plates(),
+            where=self._where.tree_or_none(),
         )  # fmt: skip
         self._accepted.show(tree_of(typed))
 
-    def _match(self) -> dict[str, list[str]]:
-        match: dict[str, list[str]] = {}
+    def _typed_plates(self) -> dict[str, list[str]]:
         plates = values_of(self._plates.value or "", by_space=True)
-        if plates:
-            match["plate_number"] = plates
+        return {PLATE: plates} if plates else {}
+
+    def _match(self) -> dict[str, list[str]]:
+        match = self._typed_plates()
         for feature, values, _ in self._rows:
             found = values_of(values.value or "", by_space=False)
             if found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,19 +23,10 @@ from monitor.accounts.store import AccountStore
 from monitor.cli import mount as mount_accounts
 from monitor.questions.question import Asker, question_about
 from monitor.questions.question_log import QuestionFilter, QuestionLog
-from tests.alarm.dispatch.dispatch_world import running_broker
-from tests.running_decider import running_decider
 
 PASSWORD = "correct horse"
 Run = Callable[..., Result]
 slow = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
-    folder = Path(tmp_path_factory.mktemp("broker"))
-    with running_broker(folder) as broker, running_decider(broker.bootstrap, PolicySettings()):
-        yield BusSettings(bootstrap_servers=broker.bootstrap)
 
 
 def running(site: SiteSettings, bus: BusSettings) -> Run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,24 +13,14 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from alarm.shell_asker import shell_user
-from bus.domain.policy import PolicySettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.product import lists_cli
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
-from tests.alarm.dispatch.dispatch_world import running_broker
-from tests.running_decider import running_decider
 
 pytestmark = pytest.mark.slow
 PASSWORD = "correct horse"
 Run = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def bus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusSettings]:
-    folder = Path(tmp_path_factory.mktemp("broker"))
-    with running_broker(folder) as broker, running_decider(broker.bootstrap, PolicySettings()):
-        yield BusSettings(bootstrap_servers=broker.bootstrap)
 
 
 @pytest.fixture
