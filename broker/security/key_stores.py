@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
 _JAVA_MAGICS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-_SLOW_RSA_BITS = 2048
+MOST_RSA_BITS = 4096
+"""A signature of such a key takes 3 ms, for which all clients wait; one of twice the length, 20."""
 
 
 class KeyStoreError(Exception):
@@ -38,8 +39,6 @@ class KeyStore:
     chain: bytes
     ends: str
     """When the certificate ends, YYYY-MM-DD HH:MM:SS UTC."""
-    signs_slowly: bool
-    """Whether one signature takes longer than a loop may be held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +130,11 @@ def _chain(
 
 
 def _key_store(private: object, chain: list[x509.Certificate]) -> KeyStore:
+    if isinstance(private, RSAPrivateKey) and private.key_size > MOST_RSA_BITS:
+        raise KeyStoreError(
+            f"a key of RSA may have {MOST_RSA_BITS} bits, or every handshake would hold up all "
+            "clients; take P-256"
+        )
     public = private.public_key()  # type: ignore[attr-defined]
     own = chain[0]
     if _spki(public) != _spki(own.public_key()):
@@ -142,7 +146,6 @@ def _key_store(private: object, chain: list[x509.Certificate]) -> KeyStore:
         ),
         chain=b"".join(one.public_bytes(Encoding.PEM) for one in chain),
         ends=f"{ends:%Y-%m-%d %H:%M:%S} UTC",
-        signs_slowly=isinstance(private, RSAPrivateKey) and private.key_size > _SLOW_RSA_BITS,
     )
 
 
