@@ -14,6 +14,7 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.feature_models import FeatureSettings, Models
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
@@ -97,6 +98,7 @@ class ConsoleServices:
     session_cases: SessionCases
     lists: ReaderPool[PlateListReader]
     import_list: ImportList
+    feature_models: Models
     preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
@@ -159,6 +161,7 @@ def build_services(
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
+    features: FeatureSettings = FeatureSettings(),
     alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
@@ -192,6 +195,7 @@ def build_services(
         alarms=alarms,
         lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
         import_list=import_list or _no_import,
+        feature_models=features.table(),
         previews=previews,
         questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
         session_cases=SessionCases(),
