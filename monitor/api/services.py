@@ -14,6 +14,7 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.feature_models import FeatureSettings, Models
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
@@ -99,6 +100,7 @@ class ConsoleServices:
     lists: ReaderPool[PlateListReader]
     waiting_lists: WaitingListPoll
     import_list: ImportList
+    feature_models: Models
     preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
@@ -161,6 +163,7 @@ def build_services(
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
+    features: FeatureSettings = FeatureSettings(),
     alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
@@ -196,6 +199,7 @@ def build_services(
         lists=lists,
         waiting_lists=WaitingListPoll(lists, now_ms),
         import_list=import_list or _no_import,
+        feature_models=features.table(),
         previews=previews,
         questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
         session_cases=SessionCases(),
