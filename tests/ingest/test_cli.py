@@ -9,6 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from bus.domain.confusion_fit import JudgedReading, fitted
+from bus.domain.confusion_table import PACKAGED, file_of
 from bus.domain.times import local_time
 from bus.settings import SiteSettings
 from ingest.cli import mount
@@ -20,15 +22,15 @@ from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 class CliSettings:
     """The parts of the composed settings that these verbs read."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self.site = SiteSettings(data_dir=str(data_dir))
+    def __init__(self, data_dir: Path, confusion_table: str = "") -> None:
+        self.site = SiteSettings(data_dir=str(data_dir), confusion_table=confusion_table)
         self.edge, self.pictures, self.store = EdgeSettings(), PictureSettings(), StoreSettings()
 
 
-def run(data_dir: Path, *words: str, stdin: bytes = b"") -> Result:
+def run(data_dir: Path, *words: str, stdin: bytes = b"", confusion_table: str = "") -> Result:
     app = typer.Typer()
     mount(app)
-    return CliRunner().invoke(app, list(words), obj=CliSettings(data_dir), input=stdin)
+    return CliRunner().invoke(app, list(words), obj=CliSettings(data_dir, confusion_table), input=stdin)
 
 
 @pytest.fixture
@@ -88,6 +90,16 @@ def test_records_lists_newest_first_with_the_path_of_the_picture(data_dir: Path)
 def test_records_are_filtered(data_dir: Path, words: list[str], ids: list[str]):
     """By what an operator knows, times as short as one likes to type them."""
     assert [one["record_id"] for one in lines(run(data_dir, "records", "--json", *words))] == ids
+
+
+def test_misreadings_go_by_the_table_that_the_site_has_fitted(data_dir: Path) -> None:
+    judged = [JudgedReading(f"浙AT{number:04}", f"浙A0{number:04}", is_confirmed=True) for number in range(3_000)]
+    table = file_of(fitted(judged, PACKAGED.counts).counts, fitted_at="", confirmed=1, false=0, letters=1)
+    (data_dir / "confusion.json").write_bytes(table)
+    asked = ("records", "--json", "--plate", "~0.6:浙AT0002", "--tolerance", "misread")
+    assert lines(run(data_dir, *asked)) == []
+    own = lines(run(data_dir, *asked, confusion_table="confusion.json"))
+    assert [one["record_id"] for one in own] == ["r2"]
 
 
 @pytest.mark.parametrize(("words", "said"), [
