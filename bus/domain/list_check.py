@@ -12,8 +12,6 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import date
 
-import msgspec
-
 from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import FaceLine, ListCommand, ListLine, NamedChunk
 from bus.contracts.version_floor import FLOOR_KEY
