@@ -38,6 +38,7 @@ from monitor.api.auth import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
 from monitor.api.pool import ReaderPool
+from monitor.api.waiting_lists import WaitingListPoll
 from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
@@ -99,6 +100,7 @@ class ConsoleServices:
     questions: QuestionPort
     session_cases: SessionCases
     lists: ReaderPool[PlateListReader]
+    waiting_lists: WaitingListPoll
     import_list: ImportList
     feature_models: Models
     preview_rule: PreviewRule
@@ -173,6 +175,7 @@ def build_services(
     account_store = AccountStore(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
     alarms = ReaderPool("operations", open_alarms, threads=console.reader_threads)
+    lists = ReaderPool("lists", open_lists or _no_lists, threads=1)
     previews = ReaderPool("previews", open_records, threads=1, is_background=True)
     kept = QuestionLog(data_path, policy.questions_days)
     register = RegisterFollower(bus, data_path / "register.json", CLIENT_ID)
@@ -197,7 +200,8 @@ def build_services(
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
         alarms=alarms,
-        lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
+        lists=lists,
+        waiting_lists=WaitingListPoll(lists, now_ms),
         import_list=import_list or _no_import,
         feature_models=features.table(),
         previews=previews,

@@ -73,7 +73,8 @@ def test_a_file_is_tried_proposed_and_in_force_when_another_person_approves_it(
     console: ConsoleProcess, open_page: OpenPage, tmp_path: Path
 ) -> None:
     """Its refused lines are shown with the reasons; nothing is in force before; then a file that lacks
-    many of the lines is imported only after a yes, and may be refused."""
+    many of the lines is imported only after a yes, and may be refused. The navigation counts what waits, and
+    leads to a page that shows it."""
     page, other = open_page(log_in=False), open_page(log_in=False)
     enter(page, console, "li", "zh")
     enter(other, console, "zhao", "en")
@@ -120,11 +121,18 @@ def test_a_file_is_tried_proposed_and_in_force_when_another_person_approves_it(
     page.get_by_text("将移除现有 40 行中的 30 行").click()
     shoot(page, console, "list-many-removed")
     importing.click()
+    badge = other.locator("nav .badge")
+    expect(badge).to_have_text("1", timeout=WAIT_MS)
+    badge.click()
+    other.wait_for_url("**/proposals")
+    expect(other.get_by_text("No rule waits for an approval")).to_be_visible(timeout=WAIT_MS)
     card = other.locator("section.proposal", has_text="stolen")
     expect(card).to_contain_text("10 (30 go)", timeout=WAIT_MS)
+    shoot(other, console, "proposals-of-lists-en")
     card.get_by_label("Why", exact=True).fill("half of a file")
     card.get_by_role("button", name="Reject").click()
     expect(other.locator("section.proposal")).to_have_count(0, timeout=WAIT_MS)
+    expect(badge).to_be_hidden(timeout=WAIT_MS)
 
 
 def test_a_gallery_of_faces_is_tried_and_proposed_with_its_model(
