@@ -29,6 +29,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser-appr
 PASSWORD = "correct horse"
 WAIT_MS = 60_000
 FACES = 40
+SCORES = """() => [...document.querySelectorAll('.ag-center-cols-container .ag-row')]
+    .sort((one, other) => one.getAttribute('row-index') - other.getAttribute('row-index'))
+    .map(row => row.querySelector('[col-id=score]').innerText)"""
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +99,7 @@ def test_from_a_face_record_to_where_its_person_was_seen_in_two_clicks(
     expect(rows).to_have_count(FACES // PEOPLE - 1, timeout=WAIT_MS)
     expect(page.get_by_text(f"模型 {MODEL}（余弦），阈值 0.6")).to_be_visible()
     is_clean(page, console, "faces-of-a-record")
-    scores = page.locator(".ag-center-cols-container [col-id=score]").all_inner_texts()
+    scores = page.evaluate(SCORES)
     assert [float(one) for one in scores] == sorted(map(float, scores), reverse=True)
 
     page.get_by_label("阈值", exact=True).fill("0.999")
