@@ -75,7 +75,7 @@ def faces(
                 feature=feature, model=model, from_ms=from_ms, until_ms=until_ms, record_id=record
             )
             found: BestFaces[RecordRow] = BestFaces(model, limit)
-            is_complete = _look(reader, asked, most, found)
+            is_complete = _compare(reader, asked, most, found)
     except CommandError as error:
         raise typer.BadParameter(str(error), param_hint=f"--{error.field}") from error
     except (StoreError, CatchUpTimeout, BusError, TableError) as error:
@@ -108,7 +108,7 @@ def _face(
     return found
 
 
-def _look(
+def _compare(
     reader: RecordReader, asked: FaceQuestion, most: int, found: BestFaces[RecordRow]
 ) -> bool:
     """Whether all was looked at: neither stopped nor more than `most`. Raises `StoreError`."""

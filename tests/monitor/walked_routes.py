@@ -43,7 +43,7 @@ ROUTES: dict[str, list[RouteQuestion]] = {
     "GET /api/records.jsonl": [ask("/api/records.jsonl")],
     "GET /api/records/{record_id}": [ask("/api/records/planted-record-7f3a", status=GONE)],
     "GET /api/faces": [
-        ask("/api/faces?record=planted-record-7f3a", status=GONE), ask("/api/faces?list=none&entry=P7", status=GONE),
+        ask("/api/faces?record=none", status=GONE), ask("/api/faces?list=none&entry=P7", status=GONE),
     ],
     "GET /api/rejected": [ask("/api/rejected")],
     "GET /api/latency": [ask("/api/latency")],

@@ -160,7 +160,7 @@ class FacesPage:
             if begin is not None:
                 self._following = await begin()
             if mine == self._running and self._following is not None:
-                await self._look(mine, *self._following)
+                await self._compare(mine, *self._following)
         except UNANSWERED as error:
             self._case.show_fault(error)
             if not isinstance(error, ReasonMissing):
@@ -175,7 +175,7 @@ class FacesPage:
             self._running = 0
         self._buttons()
 
-    async def _look(
+    async def _compare(
         self, mine: int, asked: PersonQuestion, question: FaceQuestion, best: BestFaces[RecordRow]
     ) -> None:
         before = best.read
