@@ -25,10 +25,11 @@ from bus.contracts.register import Register
 from bus.domain.expressions.to_text import to_text
 from bus.domain.expressions.tree import nodes_of
 from bus.domain.kinds import WIRE_KEYS
-from bus.domain.polygons import Corner, polygon_fault
+from bus.domain.polygons import Corner
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_values import DIRECTION, LANE
 from bus.domain.travel_headings import HEADINGS
+from monitor.console.area_drawing import AreaDrawing
 from monitor.console.components.city_map import CityMap
 from monitor.console.elements import named_dialog
 from monitor.console.layout import View
@@ -44,7 +45,6 @@ class PlaceSelection:
 
     def __init__(self, view: View, on_chosen: Callable[[str], None]) -> None:
         self._view, self._on_chosen = view, on_chosen
-        self._corners: list[Corner] = []
 
     def show(self, tree: Expression | None, data_kind: str) -> None:
         """With the places of the rule as it is written; `data_kind`: of its records."""
@@ -59,7 +59,7 @@ class PlaceSelection:
                 register_url=f"/api/register?v={view.services.register.version}",
                 language=t.language, words={}, label=t("map.label"),
             )  # fmt: skip
-            self._drawing(city)
+            AreaDrawing(t, city, label=t("places.take_area"), on_taken=self._take_area)
             with ui.element("div").classes("bar"):
                 ui.element("div").classes("grow")
                 ui.button(t("watch.cancel"), color=None, on_click=self._dialog.close).classes(
@@ -70,34 +70,11 @@ class PlaceSelection:
         self._dialog.on_value_change(lambda e: None if e.value else self._dialog.delete())
         self._dialog.open()
 
-    def _drawing(self, city: CityMap) -> None:
-        t = self._view.t
-        fault = FaultNotice()
-        with ui.element("div").classes("bar"):
-            draw = ui.checkbox(t("places.draw")).props("dense")
-            ui.button(t("places.undo"), color=None, on_click=city.undo).classes("header-button")
-            corners = ui.label().classes("soft")
-            ui.element("div").classes("grow")
-            take = ui.button(t("places.take_area"), on_click=self._take_area).props("unelevated")
-        draw.on_value_change(lambda e: city.draw(on=bool(e.value)))
-        take.set_enabled(False)
-
-        def drawn(found: list[Corner]) -> None:
-            self._corners = found
-            wrong = polygon_fault(found) if len(found) > 2 else None
-            fault.show(t(f"watch.fault_{wrong.code}") if wrong else "", wrong.text if wrong else "")
-            corners.set_text(t("places.corners", count=len(found)) if found else "")
-            take.set_enabled(len(found) > 2 and wrong is None)
-
-        city.on_drawn(drawn)
-
     async def _picked(self, checkpoint_id: str) -> None:
         self._take(AtPlace(kind="checkpoint", names=(checkpoint_id,)))
 
-    def _take_area(self) -> None:
-        corners = tuple(self._corners)
-        if polygon_fault(corners) is None:
-            self._take(InArea(corners=corners))
+    def _take_area(self, corners: tuple[Corner, ...]) -> None:
+        self._take(InArea(corners=corners))
 
     def _take(self, tree: Expression) -> None:
         self._on_chosen(to_text(tree))
