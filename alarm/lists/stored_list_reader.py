@@ -45,7 +45,6 @@ class StoredListReader:
 
     def proposals(self, now_ms: int) -> Sequence[ListProposal]:
         """What waits for an approval, oldest first. Raises as `lists`."""
-        self._reader.catch_up()
         return self._reader.waiting(now_ms)
 
     def lines(

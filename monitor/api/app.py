@@ -152,6 +152,7 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
         work = [
             tasks.spawn(services.hub.run(), name="console-hub"),
             tasks.spawn(services.kpis.run(), name="console-kpis"),
+            tasks.spawn(services.waiting_lists.run(), name="console-waiting-lists"),
             tasks.spawn(services.poller.run(), name="console-cluster"),
             tasks.spawn(services.watch.run(), name="console-watch"),
         ]

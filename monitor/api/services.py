@@ -14,6 +14,7 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.feature_models import FeatureSettings, Models
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
@@ -36,6 +37,7 @@ from monitor.api.auth import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
 from monitor.api.pool import ReaderPool
+from monitor.api.waiting_lists import WaitingListPoll
 from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
@@ -96,7 +98,9 @@ class ConsoleServices:
     questions: QuestionPort
     session_cases: SessionCases
     lists: ReaderPool[PlateListReader]
+    waiting_lists: WaitingListPoll
     import_list: ImportList
+    feature_models: Models
     preview_rule: PreviewRule
     register: RegisterFollower
     register_writes: RegisterWrites
@@ -159,6 +163,7 @@ def build_services(
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
+    features: FeatureSettings = FeatureSettings(),
     alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
@@ -166,6 +171,7 @@ def build_services(
     account_store = AccountStore(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
     alarms = ReaderPool("operations", open_alarms, threads=console.reader_threads)
+    lists = ReaderPool("lists", open_lists or _no_lists, threads=1)
     previews = ReaderPool("previews", open_records, threads=1, is_background=True)
     kept = QuestionLog(data_path, policy.questions_days)
     register = RegisterFollower(bus, data_path / "register.json", CLIENT_ID)
@@ -190,8 +196,10 @@ def build_services(
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
         alarms=alarms,
-        lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
+        lists=lists,
+        waiting_lists=WaitingListPoll(lists, now_ms),
         import_list=import_list or _no_import,
+        feature_models=features.table(),
         previews=previews,
         questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
         session_cases=SessionCases(),

@@ -234,16 +234,17 @@ def _navigation(view: View, page: str) -> None:
             with ui.element("a").props(f"href=/{key}{current}"):
                 ui.icon(icon).props("aria-hidden=true")
                 ui.label(t(f"nav.{key}"))
-                if key == "proposals":
+                if key == "proposals" and authorise(view.principal, ConsoleOperation.WATCH_READ):
                     _waiting_badge(view)
 
 
 def _waiting_badge(view: View) -> None:
-    """How many proposals wait; not there while none does."""
+    """How many proposals wait, of rules and of lists, as the page shows them; not there while none
+    does."""
     badge = ui.label().classes("badge").props("role=status")
 
     def show() -> None:
-        count = len(view.live.waiting())
+        count = len(view.live.waiting()) + view.services.waiting_lists.count
         badge.set_text(str(count))
         badge.props(f'aria-label="{view.t("proposals.waits", count=count)}"')
         badge.set_visibility(bool(count))

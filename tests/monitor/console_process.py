@@ -16,6 +16,7 @@ from alarm.lists.base_tables import tables_folder  # noqa: E402
 from alarm.lists.stored_list_reader import StoredListReader  # noqa: E402
 from alarm.lists.uploaded_list import import_uploaded  # noqa: E402
 from alarm.preview import preview_piece  # noqa: E402
+from bus.domain.feature_models import FeatureSettings  # noqa: E402
 from bus.domain.policy import NO_POLICY, PolicySettings  # noqa: E402
 from bus.settings import BusSettings, SiteSettings  # noqa: E402
 from deploy.supervisor.state_file import supervised  # noqa: E402
@@ -48,7 +49,8 @@ asyncio.run(
             BusSettings(bootstrap_servers=bootstrap), tables_folder(SiteSettings(data_dir=data_dir))
         ),
         import_list=partial(
-            import_uploaded, SiteSettings(data_dir=data_dir), BusSettings(bootstrap_servers=bootstrap)
+            import_uploaded, SiteSettings(data_dir=data_dir), BusSettings(bootstrap_servers=bootstrap),
+            FeatureSettings().table(),
         ),
         read_processes=lambda: supervised(Path(data_dir)),
         policy=PolicySettings() if has_policy else NO_POLICY,

@@ -12,11 +12,14 @@ from threading import Event, Thread
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from msgspec.structs import replace
 
 from broker.network.limits import MAX_UNKNOWN_CLIENTS
+from bus.client.admin import queries
+from bus.client.admin.metadata_log import MetadataLogReader
 from bus.client.wire.ports import addresses
 from bus.client.wire.security import WireSecurity, wire_security
-from bus.client.wire.sync_client import SyncConnection
+from bus.client.wire.sync_client import SyncClient, SyncConnection
 from bus.errors import BusError, ErrorCode
 from bus.protocol.acls import Operation, Pattern, Permission, Resource
 from bus.protocol.apis import ApiKey
@@ -28,6 +31,8 @@ from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
 from bus.protocol.generated.create_topics import CreatableTopic, CreateTopicsRequest
 from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopic
 from bus.security.sasl_server import PLAIN, ScramMechanism, salted
+from bus.settings import BusSettings
+from deploy.cluster.status import fetch_status
 from deploy.servers.databus import BrokerStartError, start_broker
 from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from tests.broker.server.cluster_with_acls import DEADLINE_S, cluster_with_acls, until
@@ -115,6 +120,22 @@ def test_of_two_users_each_does_what_its_acls_say_on_every_broker(cluster: Runni
     assert producer.flush(DEADLINE_S) == 0
     assert failures == [None] * 100
     assert _read(cluster.bootstrap) == {str(number) for number in range(100)}
+
+
+def test_the_cluster_and_its_metadata_log_are_read_with_a_login(cluster: RunningCluster) -> None:
+    """Of the metadata log the active controller is asked, on its own listener."""
+    node = BusSettings(
+        bootstrap_servers=cluster.bootstrap, librdkafka=keys(PLAIN, "node", NODE_PASSWORD)
+    )
+    assert len(fetch_status(node).alive) == 3
+    with pytest.raises(BusError):
+        fetch_status(replace(node, librdkafka={}))
+    with SyncClient.of(node, "test") as nodes:
+        if queries.quorum_or_none(nodes) is None:
+            return  # the metadata are znodes
+        log = MetadataLogReader(nodes)
+        with closing(log):
+            assert log.read().records[0].kind == "FeatureLevelRecord"
 
 
 def _told(bootstrap: str, who: dict[str, str]) -> int:
