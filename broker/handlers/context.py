@@ -12,10 +12,12 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, cast
 
+from broker.clock.port import monotonic_ms
 from broker.handlers.connection_control import Chunks, ConnectionControl, EnvelopeConnection
 from broker.handlers.error_responses import error_response
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.services import Services
+from broker.quotas.client_quotas import QuotaKind
 from broker.security.authorizer import Operation, Resource
 from broker.security.session import Session
 from bus.errors import ErrorCode
@@ -71,6 +73,20 @@ class RequestContext:
         if throttle_time_ms > self._throttle_time_ms:
             self._throttle_time_ms = throttle_time_ms
             self.connection.mute(throttle_time_ms)
+
+    def charge(self, kind: QuotaKind, amount: float) -> int:
+        """The client has used so much of a quota. Over it, it is throttled; the milliseconds, 0 if
+        it is not."""
+        services, session = self.services, self.connection.session
+        quotas = services.client_quotas
+        if session.listener in quotas.exempt_listeners:
+            return 0
+        throttle_time_ms = quotas.record(
+            kind, session.principal.name, session.client_id or "", amount,
+            monotonic_ms(services.clock),
+        )  # fmt: skip
+        self.throttle(throttle_time_ms)
+        return throttle_time_ms
 
     def reply(self, response: object) -> None:
         """Send the response, now or later; exactly once.

@@ -25,6 +25,7 @@ from broker.handlers.metadata_cache import EncodedTopicCache
 from broker.log.manager import LogManager
 from broker.metadata.failover_gate import FailoverGate
 from broker.metadata.image import MetadataImage
+from broker.quotas.client_quotas import ClientQuotas
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer
 from broker.security.logins import Logins
@@ -167,7 +168,8 @@ class TopicCreation:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of one broker. `authorizer` is the context's: a handler asks it there."""
+    """The services of one broker. `authorizer` is the context's, and `client_quotas` mostly: a
+    handler asks them there."""
 
     node_id: int
     clock: Clock
@@ -179,6 +181,7 @@ class Services:
     topic_creation: TopicCreation
     authorizer: Authorizer
     logins: Logins
+    client_quotas: ClientQuotas
 
     def only(self, needs: Plane) -> Services:
         """The same for a handler that needs only these planes. The others are not there for it, so
