@@ -24,6 +24,9 @@ from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.handlers")
 
+UNLIMITED = (1 << 31) - 1
+"""Bytes of a response that no quota limits."""
+
 
 class RequestContext:
     """The context of one request."""
@@ -74,19 +77,32 @@ class RequestContext:
             self._throttle_time_ms = throttle_time_ms
             self.connection.mute(throttle_time_ms)
 
-    def charge(self, kind: QuotaKind, amount: float) -> int:
+    def charge(self, kind: QuotaKind, amount: float, *, is_refused: bool = False) -> int:
         """The client has used so much of a quota. Over it, it is throttled; the milliseconds, 0 if
-        it is not."""
+        it is not. `is_refused`: it does not get then what it would have used."""
         services, session = self.services, self.connection.session
         quotas = services.client_quotas
         if session.listener in quotas.exempt_listeners:
             return 0
-        throttle_time_ms = quotas.record(
-            kind, session.principal.name, session.client_id or "", amount,
-            monotonic_ms(services.clock),
-        )  # fmt: skip
-        self.throttle(throttle_time_ms)
+        user, client_id, now_ms = *self._client, monotonic_ms(services.clock)
+        throttle_time_ms = quotas.record(kind, user, client_id, amount, now_ms)
+        if throttle_time_ms:
+            if is_refused:
+                quotas.take_back(kind, user, client_id, amount, now_ms)
+            self.throttle(throttle_time_ms)
         return throttle_time_ms
+
+    def most_fetched_bytes(self) -> int:
+        """More in one response could never be within the client's quota."""
+        quotas = self.services.client_quotas
+        if self.connection.session.listener in quotas.exempt_listeners:
+            return UNLIMITED
+        return int(min(quotas.most_bytes(*self._client), UNLIMITED))
+
+    @property
+    def _client(self) -> tuple[str, str]:
+        """User and client id, for whom quotas are set."""
+        return self.connection.session.principal.name, self.client_id or ""
 
     def reply(self, response: object) -> None:
         """Send the response, now or later; exactly once.

@@ -138,6 +138,9 @@ class ForwardableRequest(Protocol):
     def session(self) -> Session:
         """Whose request it is."""
 
+    def throttle(self, throttle_time_ms: int) -> None:
+        """The client has used more than its quota: it is served no more for this time."""
+
     def reply_frame(self, chunks: Chunks) -> None:
         """Respond with a whole frame that another node made for this request."""
 

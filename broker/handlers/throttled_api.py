@@ -21,6 +21,30 @@ PERCENT_PER_S = 100
 THROTTLED_KINDS = frozenset({QuotaKind.PRODUCE, QuotaKind.REQUEST})
 
 
+class TimedContext(RequestContext):
+    """The context of a request whose time counts: until its handler answers it, or returns because
+    the answer has to wait for something else."""
+
+    __slots__ = ("_began", "_is_charged", "_now_s")
+
+    def __init__(self, of: RequestContext, began: float, now_s: Callable[[], float]) -> None:
+        for name in RequestContext.__slots__:
+            setattr(self, name, getattr(of, name))
+        self._began, self._now_s = began, now_s
+        self._is_charged = False
+
+    def charge_time(self) -> None:
+        """Once."""
+        if not self._is_charged:
+            self._is_charged = True
+            used_s = self._now_s() - self._began
+            self.charge(QuotaKind.REQUEST, used_s * PERCENT_PER_S)
+
+    def reply(self, response: object) -> None:
+        self.charge_time()
+        super().reply(response)
+
+
 class ThrottledApi:
     """Invariant: `handle` gets the request that `decode` has returned just before."""
 
@@ -40,15 +64,21 @@ class ThrottledApi:
         self._began, self._size_bytes = self._now_s(), len(frame)
         return self._decode(frame, offset)
 
-    def handle(self, request: object, context: RequestContext) -> object | None:
+    def handle(self, request: object, context: RequestContext) -> None:
         """As the API's handler. A client over its quota is served and then has to wait."""
-        began = self._began
+        if self._counts_time and not is_from_replica(request):
+            timed = TimedContext(context, self._began, self._now_s)
+            self._serve(request, timed)
+            timed.charge_time()
+        else:
+            self._serve(request, context)
+
+    def _serve(self, request: object, context: RequestContext) -> None:
         if self._counts_bytes:
             context.charge(QuotaKind.PRODUCE, self._size_bytes)
         response = self._handle(request, context)
-        if self._counts_time and not is_from_replica(request):
-            context.charge(QuotaKind.REQUEST, (self._now_s() - began) * PERCENT_PER_S)
-        return response
+        if response is not None:
+            context.reply(response)
 
 
 def is_from_replica(request: object) -> bool:

@@ -92,8 +92,8 @@ class RecentSensors(Generic[Used]):
 
 
 class ClientQuotas:
-    """Invariant: `limited` are the kinds of which `_index` has a quota; where there is none,
-    nothing of that kind is known of anybody."""
+    """Invariant: `limited` are the kinds of which `_index` has a quota, `limits_fetch` says whether
+    FETCH is one; where there is none, nothing of that kind is known of anybody."""
 
     def __init__(
         self,
@@ -107,6 +107,7 @@ class ClientQuotas:
         `exempt_listeners`: those of brokers, controllers and the mirror, by name."""
         self.exempt_listeners = exempt_listeners
         self.limited: frozenset[QuotaKind] = frozenset()
+        self.limits_fetch = False
         self.on_limited: list[Callable[[], None]] = []
         """Called when `limited` has changed."""
         self._throttled = throttled
@@ -130,7 +131,7 @@ class ClientQuotas:
         for kind in self.limited - limited:
             (self._rates.get(kind) or self._buckets).clear()
         if limited != self.limited:
-            self.limited = limited
+            self.limited, self.limits_fetch = limited, QuotaKind.FETCH in limited
             for act in self.on_limited:
                 act()
 
@@ -174,7 +175,13 @@ class ClientQuotas:
         if match is None:
             return None
         bucket = self._buckets.of(match, now_ms)
-        return ControllerMutationQuota(bucket, match.limit, is_strict=is_strict)
+        kind = QuotaKind.CONTROLLER_MUTATION
+        return ControllerMutationQuota(
+            bucket,
+            match.limit,
+            lambda wait_ms: self._throttled(Throttle(kind, match, wait_ms)),
+            is_strict=is_strict,
+        )
 
 
 def _named(

@@ -6,6 +6,8 @@ long the client waits afterwards.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.quotas.quota_rate import TokenBucket
 
 
@@ -17,8 +19,17 @@ class ControllerMutationQuota:
     is owed.
     """
 
-    def __init__(self, bucket: TokenBucket, limit: float, *, is_strict: bool) -> None:
+    def __init__(
+        self,
+        bucket: TokenBucket,
+        limit: float,
+        throttled: Callable[[int], None],
+        *,
+        is_strict: bool,
+    ) -> None:
+        """`throttled(milliseconds)`: the client has to wait."""
         self._bucket, self._limit, self._is_strict = bucket, limit, is_strict
+        self._throttled = throttled
         self.wait_ms = 0
 
     def allows(self, partitions: int, now_ms: int) -> bool:
@@ -31,6 +42,12 @@ class ControllerMutationQuota:
         if not self._is_strict:
             self._note_wait(now_ms)
         return True
+
+    def finish(self) -> int:
+        """The request is decided: for how long its client waits, in milliseconds."""
+        if self.wait_ms:
+            self._throttled(self.wait_ms)
+        return self.wait_ms
 
     def _note_wait(self, now_ms: int) -> None:
         self.wait_ms = self._bucket.wait_ms(self._limit, now_ms)
