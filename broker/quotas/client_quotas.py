@@ -68,9 +68,8 @@ class RecentSensors(Generic[Used]):
         self._forgotten = forgotten
         self._known: OrderedDict[tuple[str, str], Used] = OrderedDict()
 
-    def of(self, match: QuotaMatch, now_ms: int) -> Used:
-        """What those have used who share this limit."""
-        key = (match.user, match.client_id)
+    def of(self, key: tuple[str, str], now_ms: int) -> Used:
+        """What those have used who share a limit."""
         used = self._known.get(key)
         if used is not None:
             self._known.move_to_end(key)
@@ -143,7 +142,7 @@ class ClientQuotas:
         if match is None:
             return 0
         use = self._rates[kind]
-        rate = use.of(match, now_ms)
+        rate = use.of(match.sharers, now_ms)
         rate.record(amount, now_ms)
         wait_ms = rate.wait_ms(match.limit, now_ms)
         if kind is QuotaKind.REQUEST:
@@ -158,7 +157,7 @@ class ClientQuotas:
         """What was recorded a moment ago is not used after all."""
         match = self._index[kind].find(user, client_id)
         if match is not None:
-            self._rates[kind].of(match, now_ms).record(-amount, now_ms)
+            self._rates[kind].of(match.sharers, now_ms).record(-amount, now_ms)
 
     def most_bytes(self, user: str, client_id: str) -> float:
         """How much a client may fetch at once: more could never be within its quota."""
@@ -174,7 +173,7 @@ class ClientQuotas:
         match = self._index[QuotaKind.CONTROLLER_MUTATION].find(user, client_id)
         if match is None:
             return None
-        bucket = self._buckets.of(match, now_ms)
+        bucket = self._buckets.of(match.sharers, now_ms)
         kind = QuotaKind.CONTROLLER_MUTATION
         return ControllerMutationQuota(
             bucket,

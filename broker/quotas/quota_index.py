@@ -25,6 +25,11 @@ class QuotaMatch(NamedTuple):
     user: str
     client_id: str
 
+    @property
+    def sharers(self) -> tuple[str, str]:
+        """User and client id of those whose use is counted together."""
+        return self.user, self.client_id
+
 
 class QuotaIndex:
     """The quotas of one kind (`producer_byte_rate`, …)."""
@@ -54,8 +59,3 @@ class QuotaIndex:
             if limit is not None:
                 return QuotaMatch(limit, SHARED, client_id)
         return None
-
-    def find_address(self, address: str) -> float | None:
-        """The limit of an address."""
-        limit = self._limits.get(((IP, address),))
-        return self._limits.get(((IP, None),)) if limit is None else limit

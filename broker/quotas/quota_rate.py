@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 SECOND_MS = 1000
+LONGEST_WAIT_MS = (1 << 31) - 1
+"""Of a field of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +121,5 @@ class TokenBucket:
 
 
 def rounded(milliseconds: float) -> int:
-    """As Java's Math.round: halves go up."""
-    return floor(milliseconds + 0.5)
+    """As Java's Math.round: halves go up. No more than a response can say."""
+    return min(floor(milliseconds + 0.5), LONGEST_WAIT_MS)

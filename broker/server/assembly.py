@@ -43,11 +43,12 @@ from broker.network.port import SocketBuffers
 from broker.peer.controller_channel import ControllerChannel
 from broker.purgatory.timer import Timer
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_rates import ConnectionRates
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
 from broker.security.logins import Logins
 from broker.server.authorization import make_authorizer
-from broker.server.client_quotas import make_client_quotas
+from broker.server.client_quotas import make_client_quotas, make_connection_rates
 from broker.server.confirmation_log import ConfirmationLog
 from broker.server.connections import PeerConnections
 from broker.server.control_plane import ControlPlane, Runtime, full_changes
@@ -89,6 +90,7 @@ class Components:
     connections: PeerConnections
     forwarding: ForwardingManager
     client_quotas: ClientQuotas
+    connection_rates: ConnectionRates
     confirmation_log: ConfirmationLog
     cleaner: LogCleaner | None
     is_broker_started: bool = False
@@ -141,6 +143,7 @@ class Components:
         """Handlers and components see the same image."""
         self.metadata.image = changes.image
         self.client_quotas.follow(changes.image.client_quotas)
+        self.connection_rates.follow(changes.image.client_quotas)
 
     def _apply_dynamic_config(self, changes: Changes) -> None:
         """Dynamic configuration takes effect immediately."""
@@ -212,6 +215,7 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
         connections=connections,
         forwarding=forwarding,
         client_quotas=services.client_quotas,
+        connection_rates=make_connection_rates(runtime.config, runtime.metrics),
         confirmation_log=ConfirmationLog(control_plane.incarnation_id, runtime.metrics),
         cleaner=_cleaner(runtime, logs),
     )

@@ -250,6 +250,11 @@ class Broker:
             protocol=address.protocol,
             is_for_brokers=side is ListenerType.CONTROLLER
             or is_among_brokers(self.config, self.roles, address.name),
+            connection_rates=(
+                None
+                if address.name in self.components.client_quotas.exempt_listeners
+                else self.components.connection_rates
+            ),
         )
         self._dispatches[listener] = dispatch
         return listener

@@ -12,6 +12,7 @@ from functools import partial
 from broker.config.views import BrokerConfig
 from broker.metrics.registry import Metrics
 from broker.quotas.client_quotas import ClientQuotas, QuotaKind, Throttle
+from broker.quotas.connection_rates import ConnectionRates
 from broker.quotas.quota_rate import SECOND_MS, QuotaWindows
 from broker.server.roles import Roles
 
@@ -34,9 +35,7 @@ def make_client_quotas(
     """Listeners of brokers alone, of controllers and of the mirror are exempt."""
     waits = QuotaMetrics(metrics, now_s)
     return ClientQuotas(
-        QuotaWindows(
-            config["quota.window.num"], config["quota.window.size.seconds"] * SECOND_MS
-        ),
+        quota_windows(config),
         QuotaWindows(
             config["controller.quota.window.num"],
             config["controller.quota.window.size.seconds"] * SECOND_MS,
@@ -44,6 +43,19 @@ def make_client_quotas(
         waits.on_throttled,
         waits.on_forgotten,
         exempt_listeners(config, roles),
+    )
+
+
+def make_connection_rates(config: BrokerConfig, metrics: Metrics) -> ConnectionRates:
+    """How often addresses may connect to listeners that are not exempt."""
+    throttled = metrics.meter("quota", "throttled", resource="Connection")
+    return ConnectionRates(quota_windows(config), throttled.mark)
+
+
+def quota_windows(config: BrokerConfig) -> QuotaWindows:
+    """Of everything but changes of the cluster."""
+    return QuotaWindows(
+        config["quota.window.num"], config["quota.window.size.seconds"] * SECOND_MS
     )
 
 
