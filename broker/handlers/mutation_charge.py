@@ -39,9 +39,7 @@ class MutationCharge:
         if quota is not None and not quota.allows(
             partitions, monotonic_ms(self._context.services.clock)
         ):
-            raise RefusedError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded."
-            )
+            raise RefusedError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
 
     def finish(self) -> None:
         """All is decided: the client waits if it has to."""

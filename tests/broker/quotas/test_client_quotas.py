@@ -127,7 +127,8 @@ def test_no_wait_is_longer_than_a_response_can_say() -> None:
     quotas.follow(of_client("c", producer_byte_rate=1.0, controller_mutation_rate=1e-9))
     assert quotas.record(PRODUCE, "ann", "c", 1 << 50, 0) == (1 << 31) - 1
     changes = quotas.mutations("ann", "c", 0, is_strict=False)
-    assert changes is not None and changes.allows(10_000, 0)
+    assert changes is not None
+    assert changes.allows(10_000, 0)
     assert changes.finish() == (1 << 31) - 1
 
 
@@ -144,14 +145,18 @@ def test_who_owes_tokens_owes_them_for_as_long_as_it_takes(dice: random.Random) 
     quotas = Told().quotas()
     quotas.follow(of_client(None, controller_mutation_rate=1.0))
     first = quotas.mutations("ann", "c", 0, is_strict=True)
-    assert first is not None and first.allows(111, 0) and first.finish() == 0
+    assert first is not None
+    assert first.allows(111, 0)
+    assert first.finish() == 0
     for now_ms in sorted(dice.sample(range(100_000), 50)):
         assert quotas.mutations("ann", f"other-{now_ms}", now_ms, is_strict=True) is not None
         again = quotas.mutations("ann", "c", now_ms, is_strict=True)
-        assert again is not None and not again.allows(1, now_ms)
+        assert again is not None
+        assert not again.allows(1, now_ms)
         assert again.finish() == 100_000 - now_ms
     last = quotas.mutations("ann", "c", 100_000, is_strict=True)
-    assert last is not None and last.allows(1, 100_000)
+    assert last is not None
+    assert last.allows(1, 100_000)
 
 
 def test_an_address_connects_as_often_as_it_may_and_others_are_not_asked() -> None:

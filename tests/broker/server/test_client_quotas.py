@@ -175,3 +175,22 @@ def test_changes_of_the_cluster_are_refused_while_they_are_owed(
         "timeout_ms": 30_000, "validate_only": False})  # fmt: skip
     assert grown.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert grown.throttle_time_ms > 10_000
+
+
+def test_an_address_that_connects_too_often_is_refused_after_a_moment(connect: Connect) -> None:
+    """Another address is served meanwhile, and each of its connections is."""
+    admin = connect("admin")
+    entity = [("ip", "127.0.0.3")]
+    assert admin.alter_quotas((entity, {"connection_creation_rate": 1.0})) == [0]
+    until("the broker knows the quota", lambda: tuple(entity) in admin.described_quotas())
+    served = [connect("c", 0, "127.0.0.3") for _ in range(10)]
+    for client in served:
+        assert client.call(ApiKey.METADATA, 12, {"topics": []}).throttle_time_ms == 0
+    late = connect("c", 0, "127.0.0.3")
+    for _ in range(20):
+        connect("c", 0, "127.0.0.4").call(ApiKey.METADATA, 12, {"topics": []})
+    with pytest.raises(ConnectionError):
+        late.call(ApiKey.METADATA, 12, {"topics": []})
+    assert admin.alter_quotas((entity, {"connection_creation_rate": None})) == [0]
+    until("the quota is taken back", lambda: tuple(entity) not in admin.described_quotas())
+    connect("c", 0, "127.0.0.3").call(ApiKey.METADATA, 12, {"topics": []})
