@@ -84,7 +84,7 @@ class RequestContext:
         quotas = services.client_quotas
         if session.listener in quotas.exempt_listeners:
             return 0
-        user, client_id, now_ms = *self._client, monotonic_ms(services.clock)
+        user, client_id, now_ms = *self.quota_client, monotonic_ms(services.clock)
         throttle_time_ms = quotas.record(kind, user, client_id, amount, now_ms)
         if throttle_time_ms:
             if is_refused:
@@ -97,10 +97,10 @@ class RequestContext:
         quotas = self.services.client_quotas
         if self.connection.session.listener in quotas.exempt_listeners:
             return UNLIMITED
-        return int(min(quotas.most_bytes(*self._client), UNLIMITED))
+        return int(min(quotas.most_bytes(*self.quota_client), UNLIMITED))
 
     @property
-    def _client(self) -> tuple[str, str]:
+    def quota_client(self) -> tuple[str, str]:
         """User and client id, for whom quotas are set."""
         return self.connection.session.principal.name, self.client_id or ""
 

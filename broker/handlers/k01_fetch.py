@@ -140,7 +140,7 @@ def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | 
         if of.session is not None:
             context.services.data_plane.replicas.leader_confirmation.on_request(of.session)
     limit = min(request.max_bytes, context.services.metadata.config["fetch.max.bytes"])
-    if context.services.client_quotas.limits_fetch and not params.is_follower:
+    if not params.is_follower and context.services.client_quotas.limits_fetch:
         limit = min(limit, context.most_fetched_bytes())
         return ResolvedFetch(params, limit, min(request.min_bytes, limit), of)
     return ResolvedFetch(params, limit, request.min_bytes, of)
@@ -315,8 +315,8 @@ def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) ->
     response = _response(fetch, found)
     replicas = context.services.data_plane.replicas
     if (
-        context.services.client_quotas.limits_fetch
-        and not fetch.params.is_follower
+        not fetch.params.is_follower
+        and context.services.client_quotas.limits_fetch
         and context.charge(QuotaKind.FETCH, _size_bytes(response, context), is_refused=True)
     ):
         return _empty(fetch, replicas)

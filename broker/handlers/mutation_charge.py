@@ -27,8 +27,7 @@ class MutationCharge:
         self._quota = None
         if is_forwarded or session.listener not in quotas.exempt_listeners:
             self._quota = quotas.mutations(
-                session.principal.name,
-                context.client_id or "",
+                *context.quota_client,
                 monotonic_ms(services.clock),
                 is_strict=context.api_version >= strict_since,
             )
