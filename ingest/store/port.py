@@ -16,6 +16,7 @@ from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
 from bus.domain.confusion_table import PACKAGED, ConfusionTable, ReadConfusion
 from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.kinds import KIND_AS_STORED
+from bus.domain.searched_area import SearchedArea
 from bus.domain.times import minute_of
 from bus.domain.tolerant_search import SearchTolerance
 
@@ -259,6 +260,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     captured_until_ms: int = 0
     record_id: str = ""
     text: str = ""  # substring of the body
+    area: SearchedArea | None = None  # what stands there, by the register when it was asked
 
 
 def priced(query: Query, read_confusion: ReadConfusion) -> Query:
