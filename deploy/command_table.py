@@ -121,6 +121,11 @@ COMMANDS = (
         "Configurations of topics, brokers, loggers (Apache Kafka: groups too): get, set, unset.",
     ),
     CommandRow("acl", "bus.cli.acl", "Who may do what on the bus: list, add, remove, explain."),
+    CommandRow(
+        "quotas",
+        "bus.cli.quotas",
+        "How much of the brokers a client may use: list, set, unset.",
+    ),
     CommandRow("groups", "bus.cli.groups", "Consumer groups: list, describe, reset, delete."),
     CommandRow(
         "cleaner",
@@ -153,6 +158,11 @@ COMMANDS = (
         "rejected",
         "ingest.cli",
         "Rejected records with their reason, newest first; --json shows their bytes as text.",
+    ),
+    CommandRow(
+        "faces",
+        "deploy.product.faces_cli",
+        "Stored faces that resemble one, best first, with their scores. Ctrl-C stops it.",
     ),
     CommandRow(
         "evidence",

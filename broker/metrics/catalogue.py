@@ -112,6 +112,11 @@ _REQUESTS = [
     *_rows(
         "socket-server-metrics",
         ("connection-count", GAUGE, "Open connections, of clients and brokers."),
+        ("tls-handshakes", COUNTER, "Handshakes of TLS that were completed, by listener.",
+         ("listener",)),
+        ("tls-handshakes-failed", COUNTER,
+         "Handshakes of TLS that failed, by listener: broker.log says why.", ("listener",),
+         "it grows with clients that worked before: a certificate has ended, or was changed"),
         ("unread-response-bytes", GAUGE,
          "Answers to clients that the kernel has not taken: their clients do not read.", (),
          "it stays at 64 MiB: what clients read is cut to a batch at a time"),
@@ -162,6 +167,14 @@ _LOGS_AND_GROUPS = [
         "authorizer-metrics",
         ("authorization-denied", COUNTER, "Requests, or parts of some, that no ACL allows."),
         ("acls-total-count", GAUGE, "ACLs of the cluster."),
+    ),
+    *_rows(
+        "quota",
+        ("throttled", COUNTER, "Requests after which a client had to wait, by what it used up.",
+         ("resource",)),
+        ("throttle-time", GAUGE,
+         "Milliseconds for which a client has to wait now, of the first 200 that had to.",
+         ("resource", "user", "clientId")),
     ),
     *_rows("KafkaServer", ("BrokerState", GAUGE, "3: runs. 6: is shutting down. 1: starts.")),
     *_rows(

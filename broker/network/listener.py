@@ -6,27 +6,33 @@ means. Kafka's counterpart is the SocketServer (broker.md 6); its threads are on
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 from broker.clock.port import TimerHandle
+from broker.metrics.registry import Meter
 from broker.network.client_log import ClientLog
 from broker.network.connection import Connection
 from broker.network.frames import FrameDecoder
 from broker.network.limits import (
     MAX_LOGIN_S,
+    MAX_REFUSED_CONNECTIONS,
     MAX_UNKNOWN_CLIENTS,
     READ_BUFFER_BYTES,
+    REFUSED_MUTE_MS,
     RESPONSE_MEMORY_BYTES,
     STALLED_S,
     ConnectionLimits,
 )
+from broker.network.listener_tls import ListenerTls, TlsServer
 from broker.network.memory import BrokerMemory, ResponseMemory
 from broker.network.memory_pool import MemoryPool
 from broker.network.port import Network, Server, SocketBuffers
 from broker.network.responses import ResponseSlot
 from broker.network.turns import Turns
+from broker.quotas.connection_rates import ConnectionRates
 from broker.security.security_protocol import SecurityProtocol
 from broker.security.session import Session
 
@@ -47,8 +53,9 @@ class SharedResources:
 class Listener:
     """One address and all its connections.
 
-    Invariant: `_unknown` has those whose clients have yet to log in, the oldest first; without SASL
-    there are none.
+    Invariant: `_unknown` has those whose clients have yet to finish their handshake of TLS or to
+    log in, the oldest first; without TLS and SASL there are none. `_refused` are muted and soon
+    closed, and count nowhere else.
     """
 
     def __init__(
@@ -64,10 +71,14 @@ class Listener:
         name: str = "PLAINTEXT",
         protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         is_for_brokers: bool = False,
+        connection_rates: ConnectionRates | None = None,
+        tls: TlsServer | None = None,
+        handshakes: tuple[Meter, Meter] | None = None,
     ) -> None:
         """`name` and `protocol` are what sessions begin with. `is_for_brokers`: only brokers and
         controllers connect here, so their requests wait for no client's turn, and their responses
-        are counted apart."""
+        are counted apart. Without `connection_rates` addresses connect as often as they like.
+        `handshakes` counts those of TLS that succeeded and that failed."""
         shared = shared or SharedResources(monotonic, call_later)
         self._name, self._protocol = name, protocol
         self.turns = shared.turns
@@ -86,19 +97,24 @@ class Listener:
         self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
         self._connections: dict[Connection, None] = {}
         self._unknown: dict[Connection, None] = {}
+        self._refused: dict[Connection, None] = {}
+        self._connection_rates = connection_rates
         self._on_closed = on_closed
         self.is_open = True
         self._per_ip: Counter[str] = Counter()
         self._to_flush: list[Connection] = []
         self._in_batch = False
         self._server: Server | None = None
+        self._tls: ListenerTls | None = None
+        if tls is not None:
+            self._tls = ListenerTls(tls, self, *(handshakes or (Meter(), Meter())))
 
     async def start(
         self, host: str, port: int, *, held: bool = False, buffers: SocketBuffers | None = None
     ) -> int:
         """Bind; the port in use. `held`: connections are accepted, but not read before `open`."""
         self.is_open = not held
-        self._server = await self._network.listen(host, port, lambda: Connection(self), buffers)
+        self._server = await self._network.listen(host, port, self._accepted, buffers)
         return self._server.port
 
     def open(self) -> None:
@@ -111,7 +127,7 @@ class Listener:
         """Stop accepting, and close every connection after its written responses."""
         if self._server is not None:
             await self._server.close()
-        for connection in list(self._connections):
+        for connection in [*self._connections, *self._refused]:
             connection.close()
 
     @property
@@ -157,12 +173,17 @@ class Listener:
         return len(unread)
 
     def close_unknown(self) -> int:
-        """Close connections whose clients took too long to log in; how many were."""
+        """Close connections whose clients took too long until they were known; how many were."""
         oldest = self.monotonic() - MAX_LOGIN_S
         late = [one for one in self._unknown if one.opened_at < oldest]
+        awaited = "log in" if self._protocol.has_sasl else "finish its handshake of TLS"
         for connection in late:
-            connection.abort("its client did not log in")
+            connection.abort(f"its client did not {awaited}")
         return len(late)
+
+    def _accepted(self) -> asyncio.BaseProtocol:
+        connection = Connection(self)
+        return connection if self._tls is None else self._tls.wrap(connection)
 
     # -- the connections' side ------------------------------------------------------
 
@@ -184,13 +205,15 @@ class Listener:
         if len(self._connections) >= limits.max_connections:
             self._client_log.warning("refusing %s: max.connections reached", connection.host)
             return False
+        if self._is_throttled(connection):
+            return False
         most = limits.max_connections_by_ip.get(connection.host, limits.max_connections_per_ip)
         if self._per_ip[connection.host] >= most:
             self._client_log.warning("refusing %s: max.connections.per.ip reached", connection.host)
             return False
         self._connections[connection] = None
         self._per_ip[connection.host] += 1
-        if self._protocol.has_sasl:
+        if self._protocol.has_sasl or self._tls is not None:
             self._unknown[connection] = None
             if len(self._unknown) > MAX_UNKNOWN_CLIENTS:
                 oldest = next(iter(self._unknown))
@@ -198,13 +221,35 @@ class Listener:
                 oldest.abort("too many clients have not logged in")
         return True
 
+    def _is_throttled(self, connection: Connection) -> bool:
+        """Whether its address connects too often. It is muted then until it is closed, so that its
+        client does not connect again at once."""
+        rates = self._connection_rates
+        if rates is None:
+            return False
+        wait_ms = rates.wait_ms(connection.host, int(self.monotonic() * 1000))
+        if not wait_ms:
+            return False
+        self._client_log.warning("refusing %s: it connects too often", connection.host)
+        if len(self._refused) < MAX_REFUSED_CONNECTIONS:
+            self._refused[connection] = None
+            connection.mute(wait_ms + REFUSED_MUTE_MS)
+            self.call_later(wait_ms / 1000, connection.close)
+        return True
+
+    def refuse(self, connection: Connection) -> None:
+        """Close a connection that is not admitted; soon, if its address is to wait."""
+        if connection not in self._refused:
+            connection.close()
+
     def authenticated(self, connection: Connection) -> int:
-        """The client has logged in; how large its requests may be now."""
+        """The client is known; how large its requests may be now."""
         self._unknown.pop(connection, None)
         return self._limits().max_request_bytes
 
     def remove(self, connection: Connection) -> None:
         """The connection is gone."""
+        self._refused.pop(connection, None)
         if connection in self._connections:
             del self._connections[connection]
             self._unknown.pop(connection, None)

@@ -13,7 +13,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 
 import uvloop
@@ -33,6 +33,7 @@ from broker.disk.real import RealDisk
 from broker.log.log_dir_files import WrongDirectory
 from broker.network.port import ListenError
 from broker.network.real import RealNetwork
+from broker.network.real_tls import RealTls
 from broker.server.broker import Broker
 from broker.server.control_plane import StartError
 from broker.server.listeners import ListenerError
@@ -79,7 +80,7 @@ def prepare(properties: Mapping[str, str], data_dir: str | PurePath) -> Broker:
     config, settings = configured(properties, data_dir)
     return Broker(
         config, RealClock(), RealDisk(), RealNetwork(), settings,
-        cleaner_process=RealCleanerProcess(CLEANER_MODULE),
+        cleaner_process=RealCleanerProcess(CLEANER_MODULE), tls=RealTls(),
     )  # fmt: skip
 
 
@@ -101,6 +102,7 @@ def format_directories(
     standalone: bool = False,
     initial_controllers: str = "",
     ignore_formatted: bool = False,
+    scram_users: Sequence[str] = (),
 ) -> int:
     """Format a node's log directories. 0, or 1 with one sentence about what must be fixed."""
     try:
@@ -113,6 +115,7 @@ def format_directories(
             standalone=standalone,
             initial_controllers=initial_controllers,
             ignore_formatted=ignore_formatted,
+            scram_users=scram_users,
         )
     except OPERATOR_ERRORS as error:
         print(error, file=sys.stderr)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from math import isfinite
 from typing import get_args
 from urllib.parse import parse_qsl, urlencode
 
@@ -105,6 +106,14 @@ def _is_iso(value: str, read: Callable[[str], date]) -> bool:
     return is_text(value) and FIRST_YEAR <= year <= LAST_YEAR
 
 
+def is_number(value: str) -> bool:
+    """A number as people write one, or empty."""
+    try:
+        return not value or (is_text(value) and isfinite(float(value)))
+    except ValueError:
+        return False
+
+
 def one_of(name: str, choices: tuple[str, ...], default: str = "") -> AddressField:
     """A field with a fixed set of values."""
     return AddressField(name, choices.__contains__, default)
@@ -136,6 +145,15 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
     "records": (
         one_of("kind", KINDS), one_of("tolerance", SEARCH_TOLERANCES), *_SEARCH,
         AddressField("area", is_area, most=MAX_AREA_CHARACTERS), RECORD,
+    ),
+    "faces": (
+        AddressField("like", is_text),
+        AddressField("list", is_text),
+        AddressField("entry", is_text),
+        AddressField("from", is_moment),
+        AddressField("until", is_moment),
+        AddressField("threshold", is_number),
+        RECORD,
     ),
     "alarms": (
         one_of("severity", SEVERITIES),

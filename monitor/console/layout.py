@@ -29,6 +29,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "live": "monitor_heart",
     "map": "map",
     "records": "search",
+    "faces": "person_search",
     "alarms": "notifications_active",
     "watch": "visibility",
     "proposals": "how_to_reg",

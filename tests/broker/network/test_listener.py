@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
@@ -13,9 +14,12 @@ import uvloop
 from broker.network.connection import Connection
 from broker.network.limits import MAX_LOGIN_S, MAX_MUTE_S, READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
+from broker.network.listener_tls import TlsServer
 from broker.network.port import ListenError, SocketBuffers
 from broker.network.real import RealNetwork, set_buffers
 from broker.network.responses import ResponseSlot
+from broker.quotas.connection_rates import ConnectionRates
+from broker.quotas.quota_rate import QuotaWindows
 from broker.security.security_protocol import SecurityProtocol
 from broker.security.session import Session
 from bus.errors import CloseConnection
@@ -36,16 +40,19 @@ class ListenerWorld:
     mutes its connection."""
 
     def __init__(
-        self, limits: ConnectionLimits, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+        self, limits: ConnectionLimits, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+        tls: TlsServer | None = None,
     ) -> None:
         self.limits = limits
         self.now = 0.0
         self.waiting: list[tuple[ResponseSlot, bytes]] = []
         self.seen = 0
         self.cost_s = 0.0
+        self.refused = 0
+        self.rates = ConnectionRates(QuotaWindows(11, 1000), self.count_refused)
         self.listener = Listener(
             RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later,
-            protocol=protocol,
+            protocol=protocol, connection_rates=self.rates, tls=tls,
         )  # fmt: skip
         self.port = 0
         self.mute_ms = 0
@@ -58,6 +65,9 @@ class ListenerWorld:
             return loop.call_soon(callback)
         self.timers.append(callback)
         return loop.call_later(3600, callback)
+
+    def count_refused(self) -> None:
+        self.refused += 1
 
     def pass_time(self, seconds: float) -> None:
         """Every timer runs, also those that are not due: they look at the clock."""
@@ -85,8 +95,10 @@ class ListenerWorld:
         else:
             slot.set([framed(body)])
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(
+        self, tls: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
 
 
 def framed(body: bytes) -> bytes:
@@ -108,10 +120,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def play(
     story: Story, limits: ConnectionLimits = LIMITS, *, held: bool = False, run: Run = asyncio.run,
-    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT, tls: TlsServer | None = None,
 ) -> None:  # fmt: skip
     async def main() -> None:
-        world = ListenerWorld(limits, protocol)
+        world = ListenerWorld(limits, protocol, tls)
         world.port = await world.listener.start("127.0.0.1", 0, held=held)
         try:
             await story(world)
@@ -139,7 +151,9 @@ def test_answers_come_in_order_though_the_first_one_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n", framed(b"x")]
+    "bad",
+    [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n", framed(b"x"),
+     b"\x16\x03\x01\x02\x00"],
 )
 def test_garbage_closes_its_connection_and_harms_no_other(
     bad: bytes, caplog: pytest.LogCaptureFixture
@@ -237,6 +251,35 @@ def test_an_address_may_have_a_bound_of_its_own_and_get_another_while_the_broker
         reader, writer = await world.connect()
         writer.write(framed(b"in"))
         assert await read(reader) == b"in"
+
+    play(story)
+
+
+def test_an_address_that_connects_too_often_is_kept_waiting_and_then_closed() -> None:
+    """Nothing that it sends is served, it counts nowhere, and the end of the listener ends it."""
+
+    async def story(world: ListenerWorld) -> None:
+        world.limits = replace(LIMITS, max_connections=100, max_connections_per_ip=100)
+        world.rates.follow({(("ip", "127.0.0.1"),): {"connection_creation_rate": 0.2}})
+        held = [await world.connect() for _ in range(2)]
+        for reader, writer in held:
+            writer.write(framed(b"in"))
+            assert await read(reader) == b"in"
+        late, writer = await world.connect()
+        writer.write(framed(b"too often"))
+        await until(lambda: world.refused == 1)
+        assert world.listener.connection_count == 2
+        (kept,) = world.listener._refused
+        await until(lambda: kept._decoder.has_frame)
+        assert (world.seen, kept.closed) == (2, False)
+        world.pass_time(1.0)
+        assert await asyncio.wait_for(late.read(), 60) == b""
+        assert world.seen == 2
+        await until(lambda: not world.listener._refused)
+        last, _ = await world.connect()
+        await until(lambda: bool(world.listener._refused))
+        await world.listener.stop()
+        assert await asyncio.wait_for(last.read(), 60) == b""
 
     play(story)
 
