@@ -408,17 +408,22 @@ def _row(ctx: typer.Context, alarm: Alarm) -> tuple[str, ...]:
     )
 
 
-def _overdue(alarm: Alarm) -> str:
-    """A mark where its list had not been renewed in time."""
+def _listed(alarm: Alarm) -> str:
+    """Which line of which list or gallery meant it, and of when that was."""
     found = alarm.listed or alarm.resembled
-    return f", list {found.list_id} is overdue" if found and found.is_overdue else ""
+    if found is None:
+        return ""
+    line = f"line {found.line} of " if found.line else ""
+    of_date = f" of {found.list_date}" if found.list_date else ""
+    overdue = ", which is overdue" if found.is_overdue else ""
+    return f", {line}list {found.list_id}{of_date}{overdue}"
 
 
 def _target(alarm: Alarm) -> str:
     """The plate, or the face of a gallery."""
     if alarm.resembled is not None:
-        return f"{alarm.resembled.entry}, score {alarm.resembled.score:.3f}" + _overdue(alarm)
-    return plate_text(alarm.plate_number) + _meant(alarm) + _overdue(alarm)
+        return f"{alarm.resembled.entry}, score {alarm.resembled.score:.3f}" + _listed(alarm)
+    return plate_text(alarm.plate_number) + _meant(alarm) + _listed(alarm)
 
 
 def _meant(alarm: Alarm) -> str:

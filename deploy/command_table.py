@@ -160,6 +160,11 @@ COMMANDS = (
         "Rejected records with their reason, newest first; --json shows their bytes as text.",
     ),
     CommandRow(
+        "faces",
+        "deploy.product.faces_cli",
+        "Stored faces that resemble one, best first, with their scores. Ctrl-C stops it.",
+    ),
+    CommandRow(
         "evidence",
         "deploy.product.evidence_cli",
         "Pack pictures, the devices' own messages, both clocks and hashes, with a page to print.",

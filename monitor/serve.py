@@ -8,6 +8,7 @@ import logging
 import uvicorn
 from fastapi import FastAPI
 
+from bus.domain.feature_models import FeatureSettings
 from bus.domain.policy import PolicySettings
 from bus.notify.notice_plan import ALARMS_A_MINUTE
 from bus.settings import BusSettings, SiteSettings
@@ -15,6 +16,7 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
 from monitor.api.services import ConsoleServices, build_services
 from monitor.ports import (
+    FindFaces,
     ImportList,
     OpenAlarms,
     OpenLists,
@@ -57,13 +59,15 @@ async def serve(
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
+    features: FeatureSettings = FeatureSettings(),
+    find_faces: FindFaces | None = None,
     alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
         site, bus, console, open_records, open_alarms, read_picture, preview_rule, read_processes,
-        read_watch, read_incidents, open_lists, import_list, policy,
-        alarms_a_minute,
+        read_watch, read_incidents, open_lists, import_list, policy, features,
+        find_faces, alarms_a_minute,
     )  # fmt: skip
     _open_accounts(services)
     app = create_app(services)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -23,17 +23,11 @@ from alarm.explain_rule import record_of
 from alarm.lists.columns import NoPlateColumn, day_of
 from alarm.lists.excel_rows import ExcelUnreadable
 from alarm.lists.import_file import TooManyLines
-from alarm.lists.importer import (
-    ListImporter,
-    ReadList,
-    outcome_of,
-    put_command,
-    read_gallery,
-    read_list,
-)
+from alarm.lists.importer import ListFile, ListImporter, TriedFile
 from alarm.lists.list_file import ListFileError
 from alarm.lists.lists_topic import CatchUpTimeout, read_lists
 from alarm.lists.proposals_cli import list_proposed, withdraw
+from alarm.lists.wanted_model import WantedModel
 from alarm.rules import attributes_of
 from alarm.shell_asker import ISSUER, CaseOption, shell_user
 from bus.cli.show import AsJson, Yes, screen
@@ -128,17 +122,17 @@ def import_list(
         severity=cast("Severity | None", severity), tolerance=cast("Tolerance | None", tolerance),
         alarms=alarms, renewal_days=renewal_days,
     )  # fmt: skip
-    place = report or _report_of(file)
     how = _ImportOptions(dry_run, yes, reason, case, as_json)
-    _import(ctx, list_id, text, lambda: read_list(file, place, _progress), lambda _: None, how,
-            "lines")  # fmt: skip
+    _import(ctx, list_id, ListFile(file, report or _report_of(file), text), how, "lines")
 
 
 def import_faces(
     ctx: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV with features.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV or Excel, with features.")],
     list_id: Annotated[str, typer.Option("--list", help="The gallery's id; a new one makes one.")],
-    model: Annotated[str, typer.Option(help="Of the features, as records name it.")],
+    model: Annotated[
+        str, typer.Option(help="Of the features; else as the file or the gallery in force says.")
+    ] = "",
     threshold: Annotated[
         float | None, typer.Option(help="Of a hit; else that of the gallery, or of the model.")
     ] = None,
@@ -163,20 +157,18 @@ def import_faces(
 ) -> None:
     """Put the faces of a file into force as a gallery, in the place of those that it has.
 
-    The file has the headings entry and feature (编号, 特征), and perhaps note and date (备注,
-    日期). A feature is base64 as in records, or its numbers. Lines that are refused stand in a
-    report with the reasons.
+    The file has the headings entry and feature (编号, 特征), and perhaps note, date and model
+    (备注, 日期, 特征模型). A feature is base64 as in records, or its numbers. Lines that are
+    refused stand in a report with the reasons. Photos are not imported.
     """
     _check_one_of("--severity", severity, SEVERITIES)
     text = ListText(
         name=name, owner=owner, source=source, legal_ground=legal_ground, date=date,
         severity=cast("Severity | None", severity), alarms=alarms, renewal_days=renewal_days,
     )  # fmt: skip
-    known = _model(ctx, model)
-    place = report or _report_of(file)
+    wanted = WantedModel(ctx.obj.features.table(), model, threshold)
     how = _ImportOptions(dry_run, yes, reason, case, as_json)
-    _import(ctx, list_id, text, lambda: read_gallery(file, known, place, _progress),
-            lambda record: _limited(known, record, threshold), how, "faces")  # fmt: skip
+    _import(ctx, list_id, ListFile(file, report or _report_of(file), text, wanted), how, "faces")
 
 
 def _report_of(file: Path) -> Path:
@@ -195,28 +187,19 @@ class _ImportOptions(NamedTuple):
 
 
 def _import(
-    ctx: typer.Context,
-    list_id: str,
-    text: ListText,
-    read_file: Callable[[], ReadList],
-    model_of: Callable[[ListRecord | None], FeatureModel | None],
-    how: _ImportOptions,
-    lines_name: str,
+    ctx: typer.Context, list_id: str, file: ListFile, how: _ImportOptions, lines_name: str
 ) -> None:
-    """`model_of`: of what is in force; None of a list of plates."""
     as_json = how.as_json
     with _reading(), closing(_importer(ctx)) as importer:
-        read = read_file()
-        record, difference = importer.compare(list_id, read)
+        tried = _tried(importer, list_id, file)
+        read, record, outcome = tried.read, tried.record, tried.outcome
         command = msgspec.structs.replace(
-            _put_command(list_id, record, text, difference, model_of(record)),
-            author=shell_user(), issuer=ISSUER, reason=how.reason, case=how.case,
-        )  # fmt: skip
-        outcome = outcome_of(list_id, read, difference, command)
+            tried.command, author=shell_user(), issuer=ISSUER, reason=how.reason, case=how.case
+        )
         if how.dry_run:
             _say(outcome, as_json=as_json)
             return
-        command = _confirmed(command, record, difference, yes=how.yes)
+        command = _confirmed(command, record, outcome.difference, yes=how.yes)
         if not as_json:
             _say(outcome, as_json=False)
         answer = accepted(ctx, lambda: importer.put(command, read, _progress), as_json=as_json)
@@ -401,29 +384,6 @@ def _gallery_model(ctx: typer.Context, list_id: str) -> FeatureModel:
     return record.model
 
 
-def _model(ctx: typer.Context, name: str) -> FeatureModel:
-    """Raises `typer.BadParameter`."""
-    models = ctx.obj.features.table()
-    found: FeatureModel | None = models.get(normal(name))
-    if found is None:
-        known = ", ".join(sorted(one.name for one in models.values()))
-        raise typer.BadParameter(
-            f"{name!r} is no model of features that is known here: {known}; others stand in"
-            " databus.toml under [features]", param_hint="--model",
-        )  # fmt: skip
-    return found
-
-
-def _limited(
-    model: FeatureModel, record: ListRecord | None, threshold: float | None
-) -> FeatureModel:
-    """With the threshold that was said, else that of the gallery in force."""
-    before = None if record is None else record.model
-    if threshold is None and before is not None and before.name == model.name:
-        threshold = before.threshold
-    return model if threshold is None else msgspec.structs.replace(model, threshold=threshold)
-
-
 def _request_change(ctx: typer.Context, command: ListCommand, done: str, *, as_json: bool) -> None:
     with _reading(), closing(_importer(ctx)) as importer:
         answer = accepted(ctx, lambda: importer.request(command), as_json=as_json)
@@ -445,13 +405,10 @@ def _say_done(answer: CommandAnswer, done: str) -> None:
     typer.echo(done)
 
 
-def _put_command(
-    list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference,
-    model: FeatureModel | None,
-) -> ListCommand:
+def _tried(importer: ListImporter, list_id: str, file: ListFile) -> TriedFile:
     """Raises `typer.BadParameter`."""
     try:
-        return put_command(list_id, record, text, difference, model)
+        return importer.try_file(list_id, file, _progress)
     except CommandError as error:
         option = "--list" if error.field == "list_id" else f"--{error.field.replace('_', '-')}"
         raise typer.BadParameter(str(error), param_hint=option) from error

@@ -24,7 +24,7 @@ from alarm.lists.import_file import TableRow
 MAX_MEMORY_BYTES = 3 << 30
 MAX_CPU_S = 300
 MAX_UNPACKED_BYTES = 2 << 30
-MAX_CELL_CHARACTERS = 1_000
+MAX_CELL_CHARACTERS = 32_767  # as many as Excel keeps; a feature needs thousands
 MAX_COLUMNS = 200
 _encode = msgspec.json.Encoder().encode
 

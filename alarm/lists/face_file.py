@@ -1,9 +1,9 @@
-"""What a CSV of features brings into a gallery: its faces, and each line that is refused, with the
+"""What a file of features brings into a gallery: its faces, and each line that is refused, with the
 reason.
 
-In: a path, the model of the features. Out: `FaceLine`s and `RefusedLine`s, as they come. Never: a
-line that is left out in silence, but for rows without any text; a guess which column is which:
-features have headings.
+In: rows of a table, the model of the features. Out: `FaceLine`s and `RefusedLine`s, as they come.
+Never: a line that is left out in silence, but for rows without any text; a guess which column is
+which: features have headings.
 """
 
 from __future__ import annotations
@@ -12,21 +12,19 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from alarm.lists.columns import HEADED_ROWS, day_of, heading_form
-from alarm.lists.csv_text import csv_rows
 from alarm.lists.import_file import MAX_SHOWN_CHARACTERS, RefusedLine, TableRow, TooManyLines
 from alarm.lists.list_file import ListFileError
 from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import FaceLine
 from bus.domain.feature_models import feature_of, is_feature
 from bus.domain.list_check import MAX_FACES, MAX_NOTE_CHARACTERS, is_entry
+from bus.domain.rule_values import normal
 
-MAX_BYTES = 2 << 30
+MAX_FACE_CSV_BYTES = 2 << 30
 """100,000 features of 1,024 numbers as text."""
-_PICTURES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".zip"})
 _HEADINGS = {
     "entry": {
         "编号", "人员编号", "人脸编号", "证件号", "身份证号", "entry", "id", "personid",
@@ -34,6 +32,7 @@ _HEADINGS = {
     "note": {"备注", "说明", "姓名", "名称", "note", "notes", "remark", "remarks", "name"},
     "date": {"日期", "登记日期", "布控日期", "date", "day", "since"},
     "feature": {"特征", "人脸特征", "特征值", "feature", "features", "embedding", "vector"},
+    "model": {"特征模型", "模型", "model", "featuremodel"},
 }  # fmt: skip
 
 
@@ -44,25 +43,16 @@ class FaceColumns(NamedTuple):
     note: int
     date: int
     feature: int
+    model: int
 
 
-def faces_of(path: Path, model: FeatureModel) -> Iterator[FaceLine | RefusedLine]:
-    """Raises `ListFileError`, `TooManyLines`, OSError."""
-    try:
-        if path.is_dir() or path.suffix.lower() in _PICTURES:
-            raise ListFileError(
-                f"{path}: photos cannot be imported, since no plug-in that makes features of them"
-                " is there; write the features of a model of yours into a CSV"
-            )
-        size = path.stat().st_size
-        if not path.is_file():
-            raise ListFileError(f"{path} is no file")
-    except OSError as error:
-        raise ListFileError(f"{path}: {error.strerror}") from error
-    if not 0 < size <= MAX_BYTES:
-        raise ListFileError(f"{path} has {size} bytes, and 1 to {MAX_BYTES} may be imported")
-    with path.open("rb") as file:
-        yield from read_faces(csv_rows(file), model)
+def named_model(rows: Sequence[TableRow]) -> str | None:
+    """The model that the first rows of a file name, empty where they name none; None where they
+    have no headings of a gallery."""
+    for at, row in enumerate(rows, 1):
+        if columns := _columns_in(row):
+            return next(filter(None, (_cell(one.cells, columns.model) for one in rows[at:])), "")
+    return None
 
 
 def read_faces(
@@ -86,13 +76,7 @@ def read_faces(
 def _columns_of(rows: Iterable[TableRow]) -> FaceColumns:
     """Of the heading, which is taken off. Raises `ListFileError`."""
     for row in rows:
-        forms = [heading_form(cell) for cell in row.cells]
-        places = [
-            next((at for at, form in enumerate(forms) if form in _HEADINGS[name]), -1)
-            for name in FaceColumns._fields
-        ]
-        columns = FaceColumns(*places)
-        if columns.entry >= 0 and columns.feature >= 0:
+        if columns := _columns_in(row):
             return columns
     raise ListFileError(
         "no line of headings is found: write entry (编号), feature (特征), and, if there are, note"
@@ -100,12 +84,21 @@ def _columns_of(rows: Iterable[TableRow]) -> FaceColumns:
     )
 
 
+def _columns_in(row: TableRow) -> FaceColumns | None:
+    forms = [heading_form(cell) for cell in row.cells]
+    columns = FaceColumns(*(
+        next((at for at, form in enumerate(forms) if form in _HEADINGS[name]), -1)
+        for name in FaceColumns._fields
+    ))  # fmt: skip
+    return columns if columns.entry >= 0 and columns.feature >= 0 else None
+
+
 def _face_of(
     row: TableRow, columns: FaceColumns, model: FeatureModel, first_lines: dict[str, int]
 ) -> FaceLine | RefusedLine:
     if row.problem:
         return _refused(row, row.problem)
-    entry, note, written_day, written = (_cell(row.cells, at) for at in columns)
+    entry, note, written_day, written, model_name = (_cell(row.cells, at) for at in columns)
     if not is_entry(entry):
         return _refused(row, "no_entry")
     if len(note) > MAX_NOTE_CHARACTERS:
@@ -117,6 +110,8 @@ def _face_of(
         return _refused(row, "entry_twice", str(first))
     if not written:
         return _refused(row, "no_feature")
+    if model_name and normal(model_name) != normal(model.name):
+        return _refused(row, "other_model", model.name)
     feature = feature_of(written, model) or _of_numbers(written, model)
     if feature is None:
         return _refused(row, "not_a_feature", str(model.dimensions))

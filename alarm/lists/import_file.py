@@ -77,6 +77,9 @@ REASONS: dict[str, tuple[str, str]] = {
         " and not all zero, as many as",
         "不是该模型的特征：应为小端32位浮点数的base64或数值，维数为",
     ),
+    "other_model": (
+        "the feature is of another model than that of the gallery,", "特征模型与人脸库的模型不同：",
+    ),
     "quotes": ("a quotation mark is missing or one too many", "引号缺失或多余"),
 }  # fmt: skip
 """Reason -> English and Chinese."""

@@ -1,5 +1,5 @@
-"""Brings a file of plates into force: its chunks onto `state.lists`, then one request that names
-them.
+"""Brings a file of plates or faces into force: its chunks onto `state.lists`, then one request that
+names them.
 
 In: a file, what is said of the list. Out: what the file changes, and, unless that was all that was
 asked, the decider's answer; a report of what was refused. Never: a chunk before the whole file was
@@ -13,18 +13,22 @@ import hashlib
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from alarm.lists.columns import HEADED_ROWS
 from alarm.lists.difference import NewLines
-from alarm.lists.face_file import faces_of
-from alarm.lists.import_file import RefusedLine
-from alarm.lists.list_file import ListFileError, lines_of
+from alarm.lists.face_file import MAX_FACE_CSV_BYTES, named_model, read_faces
+from alarm.lists.import_file import RefusedLine, TableRow, read_lines
+from alarm.lists.list_file import MAX_CSV_BYTES, ListFileError, table_rows
 from alarm.lists.lists_topic import read_lists
 from alarm.lists.refused_report import RefusedReport
 from alarm.lists.stored_lists import ListBase, StoredLists
+from alarm.lists.wanted_model import WantedModel
 from bus.client.kafka.command_client import CommandClient, new_command_id
 from bus.client.kafka.send_all import send_all
 from bus.client.model import KeyedValue
@@ -67,18 +71,41 @@ class ReadList(NamedTuple):
     report: Path
 
 
-def read_list(path: Path, report: Path, on_progress: OnProgress) -> ReadList:
-    """Read it whole; nothing is sent. Raises `ListFileError`, and what `lines_of` does."""
+class ListFile(NamedTuple):
+    """A file and what is said of it. `wanted`: of the faces in it; None of a file of plates.
+    `may_be_plates`: its headings tell whether faces stand in it."""
+
+    path: Path
+    report: Path
+    text: ListText
+    wanted: WantedModel | None = None
+    may_be_plates: bool = False
+
+
+class TriedFile(NamedTuple):
+    """What a file would bring into force. `record`: what is in force; `command`: what asks for
+    it."""
+
+    read: ReadList
+    record: ListRecord | None
+    command: ListCommand
+    outcome: ListImport
+
+
+def read_list(
+    rows: Iterable[TableRow], path: Path, report: Path, on_progress: OnProgress
+) -> ReadList:
+    """All rows of a file; nothing is sent. Raises `ListFileError`, and what `read_lines` does."""
     none = f"no line of {path} is taken", f"{path} has no line of a list"
-    return _read(lines_of(path), base_chunks, report, on_progress, *none)
+    return _read(read_lines(rows), base_chunks, report, on_progress, *none)
 
 
 def read_gallery(
-    path: Path, model: FeatureModel, report: Path, on_progress: OnProgress
+    rows: Iterable[TableRow], model: FeatureModel, path: Path, report: Path, on_progress: OnProgress
 ) -> ReadList:
-    """The same of a file of features. Raises `ListFileError`, and what `faces_of` does."""
+    """The same of a file of features. Raises `ListFileError`, and what `read_faces` does."""
     none = f"no face of {path} is taken", f"{path} has no face of a gallery"
-    return _read(faces_of(path, model), face_chunks, report, on_progress, *none)
+    return _read(read_faces(rows, model), face_chunks, report, on_progress, *none)
 
 
 def _read(
@@ -116,7 +143,7 @@ def _taken(
 
 def put_command(
     list_id: str, record: ListRecord | None, text: ListText, difference: ListDifference,
-    model: FeatureModel | None = None,
+    model: FeatureModel | None,
 ) -> ListCommand:
     """Puts the list, or changes it: what is not said stays as it is. `model`: of a gallery. Raises
     `CommandError`."""
@@ -142,7 +169,7 @@ def outcome_of(
     return ListImport(
         list_id=list_id, lines=read.line_count, refused=refused,
         refused_reasons=dict(read.refused), report=str(read.report) if refused else "",
-        difference=difference, seen_version=command.seen_version,
+        difference=difference, seen_version=command.seen_version, model=command.model,
     )  # fmt: skip
 
 
@@ -165,9 +192,40 @@ class ListImporter:
         in_force = stored.faces(record) if record.is_gallery else stored.lines(record)
         return record, read.lines.compared_with(in_force)
 
+    def try_file(self, list_id: str, file: ListFile, on_progress: OnProgress) -> TriedFile:
+        """Read it whole, and compare it with what is in force; nothing is sent. Raises
+        `CommandError` for what is said of it, and what reading a file and `compare` do."""
+        read, model = self._read(list_id, file, on_progress)
+        record, difference = self.compare(list_id, read)
+        if model is not None and file.wanted is not None:
+            model = file.wanted.with_threshold(model, record)
+        command = put_command(list_id, record, file.text, difference, model)
+        return TriedFile(read, record, command, outcome_of(list_id, read, difference, command))
+
+    def _read(
+        self, list_id: str, file: ListFile, on_progress: OnProgress
+    ) -> tuple[ReadList, FeatureModel | None]:
+        """What stands in it, and of which model it is."""
+        wanted, path = file.wanted, file.path
+        most = MAX_CSV_BYTES if wanted is None else MAX_FACE_CSV_BYTES
+        if wanted is not None and wanted.name:
+            wanted.known(wanted.name)  # before the file is looked at
+        with closing(table_rows(path, most)) as source:
+            head = list(islice(source, HEADED_ROWS + 1))
+            rows, named = chain(head, source), named_model(head)
+            if wanted is None or (file.may_be_plates and named is None):
+                return read_list(rows, path, file.report, on_progress), None
+            name = wanted.name or named
+            model = wanted.known(name) if name else wanted.of_gallery(self._record(list_id))
+            return read_gallery(rows, model, path, file.report, on_progress), model
+
+    def _record(self, list_id: str) -> ListRecord | None:
+        """Of what is in force."""
+        return read_lists(self._bus, self._client_id, timeout_s=READ_S).in_force.get(list_id)
+
     def in_force(self, list_id: str) -> tuple[ListRecord, StoredLists] | None:
         """A list with all its lines. Raises `CatchUpTimeout`, BusError."""
-        record = read_lists(self._bus, self._client_id, timeout_s=READ_S).in_force.get(list_id)
+        record = self._record(list_id)
         while record is not None:
             wanted = frozenset([ListBase(list_id, record.base)])
             stored = read_lists(self._bus, self._client_id, wanted, READ_S)

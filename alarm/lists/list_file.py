@@ -1,18 +1,18 @@
-"""A file of plates on a disk, as its lines and refusals come. Core: `import_file`, `csv_text`.
+"""A file of plates or of features on a disk, as the rows of its table. Core: `csv_text`.
 
-In: a path. Out: what `read_lines` gives of it. Never: a file that is too large, not even its first
-byte.
+In: a path. Out: rows, as they come. Never: a file that is too large, not even its first byte;
+photos.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from alarm.lists.csv_text import csv_rows
 from alarm.lists.excel_rows import excel_rows
-from alarm.lists.import_file import RefusedLine, read_lines
-from bus.contracts.plate_lists import ListLine
+from alarm.lists.import_file import TableRow
+from alarm.lists.photo_files import is_of_photos
 
 MAX_CSV_BYTES = 512 << 20  # five million lines of a hundred bytes
 MAX_EXCEL_BYTES = 128 << 20
@@ -23,15 +23,20 @@ class ListFileError(ValueError):
     """The file cannot be a list; what to do stands in the text."""
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path, max_csv_bytes: int = MAX_CSV_BYTES) -> None:
     """Raises `ListFileError`."""
     try:
+        if is_of_photos(path):
+            raise ListFileError(
+                f"{path}: photos cannot be imported, since no plug-in that makes features of them"
+                " is there; write the features of a model of yours into a CSV or Excel file"
+            )
         size = path.stat().st_size
         if not path.is_file():
             raise ListFileError(f"{path} is no file")
     except OSError as error:
         raise ListFileError(f"{path}: {error.strerror}") from error
-    most = MAX_EXCEL_BYTES if _is_excel(path) else MAX_CSV_BYTES
+    most = MAX_EXCEL_BYTES if _is_excel(path) else max_csv_bytes
     if size > most:
         raise ListFileError(
             f"{path} has {size >> 20} MiB, and {most >> 20} MiB may be imported: make several "
@@ -41,14 +46,14 @@ def check_file(path: Path) -> None:
         raise ListFileError(f"{path} is empty")
 
 
-def lines_of(path: Path) -> Iterator[ListLine | RefusedLine]:
-    """Raises `ListFileError`, `NoPlateColumn`, `TooManyLines`, `ExcelUnreadable`, OSError."""
-    check_file(path)
+def table_rows(path: Path, max_csv_bytes: int = MAX_CSV_BYTES) -> Generator[TableRow]:
+    """As they come. Raises `ListFileError`, `ExcelUnreadable`, OSError."""
+    check_file(path, max_csv_bytes)
     if _is_excel(path):
-        yield from read_lines(excel_rows(path))
+        yield from excel_rows(path)
         return
     with path.open("rb") as file:
-        yield from read_lines(csv_rows(file))
+        yield from csv_rows(file)
 
 
 def _is_excel(path: Path) -> bool:

@@ -97,7 +97,9 @@ class ListReader:
         return self.lists
 
     def waiting(self, now_ms: int) -> list[ListProposal]:
-        """What waits for an approval, oldest first, as of the last `catch_up`."""
+        """What waits for an approval, oldest first, as the topic has it now; `lists` stay as they
+        are, and no table is built. Raises `CatchUpTimeout`, BusError."""
+        self._topic.catch_up()
         return self._topic.state.waiting(now_ms)
 
     def _list_of(self, state: StoredLists, record: ListRecord) -> PlateList | FaceGallery:

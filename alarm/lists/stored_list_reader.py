@@ -12,6 +12,7 @@ from pathlib import Path
 from alarm.lists.reader import ListReader
 from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import FaceLine, ListLine
 from bus.domain.list_in_force import ListInForce, is_overdue
@@ -45,7 +46,6 @@ class StoredListReader:
 
     def proposals(self, now_ms: int) -> Sequence[ListProposal]:
         """What waits for an approval, oldest first. Raises as `lists`."""
-        self._reader.catch_up()
         return self._reader.waiting(now_ms)
 
     def lines(
@@ -68,6 +68,14 @@ class StoredListReader:
         if found is None:
             return None
         return found.lines_like(form) if form else ()
+
+    def face(self, list_id: str, entry: str) -> tuple[bytes, FeatureModel] | None:
+        """Raises `TableError`, and as `lists`."""
+        found = self._list(list_id)
+        if not isinstance(found, FaceGallery):
+            return None
+        feature = found.feature_of_entry(entry)
+        return None if feature is None else (feature, found.model)
 
     def close(self) -> None:
         """Leave the bus."""

@@ -85,16 +85,17 @@ class ReadingParts:
         ]
         first_above = first - places[0].right
         left = self._highest - sum([place.right for place in places]) + _ROUNDING
-        _edit_once(read, places, left, -1, first_above, found)
+        cheap = [place for place in places if place.least <= left]
+        _edit_once(read, cheap, left, -1, first_above, found)
         if first <= self._highest / 2:
             any_first = f"{ANY_FIRST}{read[1:]}"
-            _edit_once(any_first, places, left - first_above, 0, first_above, found)
+            _edit_once(any_first, cheap, left - first_above, 0, first_above, found)
         for price, at, true in self._cheap.of(read, bands):
             remaining = left - price + places[at].right
             if remaining >= 0:
                 text = f"{read[:at]}{true}{read[at + 1 :]}"
                 found.whole.add(text)
-                _edit_once(text, places, remaining, at, first_above, found)
+                _edit_once(text, cheap, remaining, at, first_above, found)
         return found
 
     def _place(self, at: int, seen: str, band: int) -> _Place:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -29,9 +30,11 @@ class ConfusionTableError(ValueError):
     """A file that is no table; the text says why."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ConfusionTable:
-    """`version`: by its content; empty for the packaged one. Equal where the version is."""
+    """`version`: by its content; empty for the packaged one. There is one of a version in a process
+    (`confusion_table`): each record looks several things up by it, and an identity is compared
+    sooner than a version."""
 
     version: str
     counts: ConfusionCounts
@@ -41,18 +44,20 @@ class ConfusionTable:
         """Made once per process."""
         return _prices(self)
 
-    def __reduce__(self) -> str | tuple[type[ConfusionTable], tuple[str, ConfusionCounts]]:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """The packaged one by its name: every process has it, and makes its prices once."""
-        return "PACKAGED" if self is PACKAGED else (ConfusionTable, (self.version, self.counts))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ConfusionTable) and self.version == other.version
-
-    def __hash__(self) -> int:
-        return hash(self.version)
+        return "PACKAGED" if self is PACKAGED else (confusion_table, (self.version, self.counts))
 
 
-PACKAGED = ConfusionTable("", FIT)
+_in_use: WeakValueDictionary[str, ConfusionTable] = WeakValueDictionary()
+
+
+def confusion_table(version: str, counts: ConfusionCounts) -> ConfusionTable:
+    """The one of this version."""
+    return _in_use.setdefault(version, ConfusionTable(version, counts))
+
+
+PACKAGED = confusion_table("", FIT)
 
 
 class ConfusionFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +107,7 @@ def table_of(text: bytes) -> ConfusionTable:
         found.plates, found.lost, found.exact, rows, inserted, found.right, found.wrong
     )
     _check(counts)
-    return ConfusionTable(sha256(text).hexdigest()[:_VERSION_CHARACTERS], counts)
+    return confusion_table(sha256(text).hexdigest()[:_VERSION_CHARACTERS], counts)
 
 
 def _check(counts: ConfusionCounts) -> None:

@@ -17,6 +17,7 @@ from typing import Annotated
 import msgspec
 
 from bus.contracts.feature_models import FeatureModel, Measure
+from bus.domain.command_error import CommandError
 from bus.domain.rule_values import normal
 
 MAX_DIMENSIONS = 1_024  # 100,000 features of it are 400 MB, and fit the chunks of a list
@@ -71,11 +72,36 @@ class FeatureSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return MappingProxyType(found)
 
 
+def known_model(models: Models, name: str) -> FeatureModel:
+    """The model of that name. Raises `CommandError`, which names those that are known."""
+    found = models.get(normal(name))
+    if found is None:
+        known = ", ".join(sorted(one.name for one in models.values()))
+        raise CommandError(
+            "model",
+            f"{name[:64]!r} is no such model; there are: {known}; others stand in databus.toml"
+            " under [features]", "unknown_model",
+        )  # fmt: skip
+    return found
+
+
 def is_threshold(threshold: float, measure: Measure) -> bool:
     """Whether some scores are above it and some below."""
     if not math.isfinite(threshold):
         return False
     return threshold >= 0 if measure == "euclid" else measure != "cosine" or abs(threshold) <= 1
+
+
+def with_threshold(model: FeatureModel, threshold: float | None) -> FeatureModel:
+    """None: the model's own. Raises `CommandError`."""
+    if threshold is None:
+        return model
+    if not is_threshold(threshold, model.measure):
+        raise CommandError(
+            "threshold", f"{model.name} is compared by {model.measure}: no score can be near"
+            f" {threshold:g}", "threshold",
+        )  # fmt: skip
+    return msgspec.structs.replace(model, threshold=threshold)
 
 
 def feature_of(text: str, model: FeatureModel) -> bytes | None:

@@ -12,17 +12,14 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import date
 
-import msgspec
-
 from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import FaceLine, ListCommand, ListLine, NamedChunk
 from bus.contracts.version_floor import FLOOR_KEY
 from bus.domain.command_error import CommandError, check_length
-from bus.domain.feature_models import Models, is_feature, is_threshold
+from bus.domain.feature_models import Models, is_feature, known_model, with_threshold
 from bus.domain.list_chunks import CHUNK_LINES
 from bus.domain.plates import PROVINCE_LENGTHS, PROVINCES, plate_key
 from bus.domain.rule_check import MAX_NAME_CHARACTERS
-from bus.domain.rule_values import normal
 
 MAX_LISTS = 100  # in force
 MAX_LINES = 5_000_000  # of all lists in force together
@@ -122,17 +119,13 @@ def checked_model(command: ListCommand, models: Models) -> FeatureModel | None:
         if asked is not None:
             raise CommandError("model", "a list of plates has no model", "model")
         return None
-    own = None if asked is None else models.get(normal(asked.name))
-    if asked is None or own is None:
-        known = ", ".join(sorted(one.name for one in models.values()))
-        raise CommandError("model", f"no such model; there are: {known}", "unknown_model")
+    if asked is None:
+        raise CommandError("model", "a gallery of faces has a model", "unknown_model")
+    own = known_model(models, asked.name)
     if (asked.dimensions, asked.measure) != (own.dimensions, own.measure):
         raise CommandError("model", f"here {own.name} has {own.dimensions} dimensions and is"
                            f" compared by {own.measure}", "other_model")  # fmt: skip
-    if not is_threshold(asked.threshold, own.measure):
-        raise CommandError("model", f"{own.name} is compared by {own.measure}: no score can be near"
-                           f" {asked.threshold:g}", "threshold")  # fmt: skip
-    return msgspec.structs.replace(own, threshold=asked.threshold)
+    return with_threshold(own, asked.threshold)
 
 
 def check_face_change(

@@ -1,4 +1,5 @@
-"""What is asked of a file of plates, and what becomes of it: one shape for command line and API.
+"""What is asked of a file of plates or faces, and what becomes of it: one shape for command line
+and API.
 
 In/out: structs. Never: a line of the file.
 """
@@ -10,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from bus.contracts.commands import ANY_VERSION, CommandAnswer
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.plate_lists import Severity, Tolerance
 
 
@@ -28,7 +30,8 @@ class ListText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListUpload(NamedTuple):
-    """A file that somebody has sent, where it lies. `is_dry_run`: only what would change."""
+    """A file that somebody has sent, where it lies. `is_dry_run`: only what would change. `model`,
+    `threshold`: of faces, as `alarm.lists.wanted_model` has them."""
 
     list_id: str
     path: str
@@ -39,6 +42,8 @@ class ListUpload(NamedTuple):
     seen_version: int = ANY_VERSION
     confirms_removal: bool = False
     is_dry_run: bool = False
+    model: str = ""
+    threshold: float | None = None
 
 
 class ListDifference(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +68,8 @@ class RefusedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class ListImport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a file. `report`: the file that has all refused lines, or empty;
-    `refused_lines`: the first ones, where there is no such file. Without `answer` nothing was
-    asked for."""
+    `refused_lines`: the first ones, where there is no such file; `model`: of faces, with the
+    threshold. Without `answer` nothing was asked for."""
 
     list_id: str
     lines: int
@@ -74,4 +79,5 @@ class ListImport(msgspec.Struct, frozen=True, kw_only=True):
     difference: ListDifference
     seen_version: int
     refused_lines: list[RefusedRow] = []
+    model: FeatureModel | None = None
     answer: CommandAnswer | None = None

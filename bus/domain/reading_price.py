@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import inf
+from typing import NamedTuple
 
 from bus.domain.misreading_prices import LEAST_OF_PLACE, UNSAID, MisreadingPrices, price_band
 from bus.domain.plates import HYPHEN, MAX_PLATE_CHARACTERS
@@ -18,6 +19,7 @@ MOST_EDITS = 2
 _FULL_SURE = 100.0
 _LONGEST_PART = 24
 """A character, a hyphen and a number with all its digits."""
+_NO_BAND = -1
 _KEPT = 8_192
 """What readers say of a character: a hundred numbers of some seventy characters."""
 _TWO_OF_PLACE = 2 * LEAST_OF_PLACE
@@ -101,13 +103,12 @@ def confidence_bands(text: str, read: str) -> Bands:
     if not text or len(parts) != len(read):
         return unsaid
     try:
-        numbers = [_number(part) for part in parts]
+        stated = [_confidence(part) for part in parts]
     except ValueError:
         return unsaid
-    scale = 1.0 if max(numbers) <= 1 else _FULL_SURE
-    if not all(0 <= number <= scale for number in numbers):
-        return unsaid
-    return tuple([_band(number, scale) for number in numbers])
+    to_one = max(stated).number <= 1
+    bands = tuple([one.to_one if to_one else one.to_hundred for one in stated])
+    return unsaid if _NO_BAND in bands else bands
 
 
 def confidences_text(written: Sequence[object]) -> str:
@@ -126,12 +127,20 @@ def _list_part(one: object) -> str:
     return str(one) if is_number and 0 <= one <= _FULL_SURE else ""  # type: ignore[operator]
 
 
+class _Confidence(NamedTuple):
+    """What a reader says of a character, and its band where numbers are to 1, or to 100."""
+
+    number: float
+    to_one: int
+    to_hundred: int
+
+
 @lru_cache(maxsize=_KEPT)
-def _number(part: str) -> float:
+def _confidence(part: str) -> _Confidence:
     """Raises `ValueError`."""
-    return float(part.rpartition(HYPHEN)[2])
+    number = float(part.rpartition(HYPHEN)[2])
+    return _Confidence(number, _band(number), _band(number / _FULL_SURE))
 
 
-@lru_cache(maxsize=_KEPT)
-def _band(number: float, scale: float) -> int:
-    return price_band(number / scale)
+def _band(sure: float) -> int:
+    return price_band(sure) if 0 <= sure <= 1 else _NO_BAND

@@ -56,7 +56,7 @@ _WORDS = {
            "from": "最早", "until": "最晚", "ids": "编号", "plate": "车牌存疑", "misread": "误读",
            "resembled": "相似人脸", "score": "相似度 {score:.3f}（阈值 {threshold:g}，{model}）",
            "meant": "目标为 {plate}，代价 {price:.2f}（上限 {highest:.2f}）",
-           "list": "名单", "overdue": "逾期未更新",
+           "list": "名单", "line": "第 {line} 行", "overdue": "逾期未更新",
            "doubtful": "连字符可能是分隔符，也可能表示未识别字符"},
     "en": {"emergency": "emergency alarm",
            "alarm": "alarm", "open": "incident begins", "closed": "incident ends", "time": "time",
@@ -69,7 +69,7 @@ _WORDS = {
            "plate": "doubtful plate", "misread": "misread",
            "resembled": "resembles", "score": "score {score:.3f}, threshold {threshold:g}, {model}",
            "meant": "{plate} is meant, price {price:.2f} of at most {highest:.2f}",
-           "list": "list", "overdue": "not renewed in time",
+           "list": "list", "line": "line {line}", "overdue": "not renewed in time",
            "doubtful": "its hyphen may separate or stand for an unread character"},
 }  # fmt: skip
 
@@ -107,7 +107,7 @@ def _of_alarm(alarm: Alarm, language: Language, zone: tzinfo) -> NoticeText:
         (words["id"], alarm.alarm_id),
         (words["plate"], words["doubtful"] if alarm.plate_is_doubtful else ""),
         (words["misread"], _meant(alarm.misread, words["meant"])),
-        (words["list"], _listed(alarm.listed, words["overdue"])),
+        (words["list"], _listed(alarm.listed, words)),
         (words["resembled"], _face(alarm.resembled, words["score"])),
         (words["again"], words["perhaps"] if alarm.perhaps_sent_before else ""),
     ]
@@ -118,17 +118,22 @@ def _meant(misread: ReadingPrice | None, text: str) -> str:
     return text.format_map(msgspec.structs.asdict(misread)) if misread else ""
 
 
-def _listed(listed: ListedPlate | None, overdue: str) -> str:
+def _listed(listed: ListedPlate | None, words: dict[str, str]) -> str:
     if listed is None:
         return ""
-    return f"{listed.name} ({overdue})" if listed.is_overdue else listed.name
+    named = f"{listed.name} ({listed.list_id})"
+    line = words["line"].format(line=listed.line) if listed.line else ""
+    overdue = words["overdue"] if listed.is_overdue else ""
+    parts = (named, line, listed.note, listed.list_date, overdue)
+    return ", ".join(filter(None, parts))
 
 
 def _face(face: ListedFace | None, text: str) -> str:
     if face is None:
         return ""
     score = text.format_map(msgspec.structs.asdict(face))
-    return ", ".join(filter(None, (f"{face.list_id} {face.entry}", face.note, score)))
+    parts = (f"{face.list_id} {face.entry}", face.note, face.list_date, score)
+    return ", ".join(filter(None, parts))
 
 
 def _of_incident(incident: Incident, language: Language, zone: tzinfo) -> NoticeText:

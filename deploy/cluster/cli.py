@@ -9,9 +9,11 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 from rich.table import Table
 
 from bus.cli.show import screen
+from bus.errors import BusError
 from deploy.cluster.layout import (
     DEFAULT_BROKERS,
     FIRST_PORT,
@@ -104,7 +106,11 @@ def status(
         "zookeepers": zookeepers,
     }
     wanted = plan_of(settings.site.data_path, given)
-    seen = fetch_status(wanted.bootstrap)
+    seen, unreachable = None, ""
+    try:
+        seen = fetch_status(replace(settings.bus, bootstrap_servers=wanted.bootstrap))
+    except BusError as error:
+        unreachable = str(error)
     found = rows(settings, wanted, seen)
     if as_json:
         typer.echo(json.dumps(found))
@@ -113,7 +119,7 @@ def status(
     for row in found:
         table.add_row(*_cells(row))
     screen().print(table)
-    typer.echo(_summary(seen) if seen else f"no broker answers at {wanted.bootstrap}")
+    typer.echo(_summary(seen) if seen else f"no broker answers: {unreachable}")
 
 
 @app.command()

@@ -14,7 +14,7 @@ from typing import Any
 from bus.client.admin import queries
 from bus.client.model import PartitionDescription, TopicDescription
 from bus.client.wire.sync_client import SyncClient
-from bus.errors import BusError
+from bus.settings import BusSettings
 from deploy.cluster.layout import DEFAULT_BROKERS, ClusterPlan, ControllerKind, plan
 from deploy.settings.composed import Settings
 from deploy.supervisor.state_file import is_held, read_state
@@ -65,22 +65,19 @@ def rows(settings: Settings, plan: ClusterPlan, seen: ClusterStatus | None) -> l
     return found
 
 
-def fetch_status(bootstrap: str) -> ClusterStatus | None:
-    """The cluster as any broker that answers sees it; None where none does.
+def fetch_status(bus: BusSettings) -> ClusterStatus:
+    """The cluster as any broker that answers sees it. Raises BusError where none does.
 
     The active controller is asked of the quorum, where there is one: as in Kafka, the controller
     of the metadata and of DescribeCluster is just a broker that takes administrative requests.
     """
-    try:
-        with SyncClient(bootstrap, CLIENT_ID, request_timeout_ms=ASK_TIMEOUT_MS) as nodes:
-            cluster, quorum = queries.cluster(nodes), queries.quorum_or_none(nodes)
-            return ClusterStatus(
-                alive=frozenset(broker.broker_id for broker in cluster.alive),
-                controller_id=quorum.leader_id if quorum else cluster.controller_id,
-                topics=tuple(queries.topics(nodes)),
-            )
-    except BusError:
-        return None
+    with SyncClient.of(bus, CLIENT_ID, request_timeout_ms=ASK_TIMEOUT_MS) as nodes:
+        cluster, quorum = queries.cluster(nodes), queries.quorum_or_none(nodes)
+        return ClusterStatus(
+            alive=frozenset(broker.broker_id for broker in cluster.alive),
+            controller_id=quorum.leader_id if quorum else cluster.controller_id,
+            topics=tuple(queries.topics(nodes)),
+        )
 
 
 def count_faults(seen: ClusterStatus) -> Counter[str]:

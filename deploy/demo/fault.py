@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable
 
 from bus.contracts.topics import DATA_VEHICLE
+from bus.errors import BusError
 from deploy.cluster.status import fetch_status
 from deploy.settings.composed import Settings
 from deploy.supervisor.supervisor import Supervisor
@@ -33,8 +34,11 @@ class LeaderKill:
         """Called again and again; strikes when the time has come and a leader is known."""
         if self.victim or passed_s < self._at_s:
             return
-        seen = fetch_status(settings.bus.bootstrap_servers)
-        found = [topic for topic in seen.topics if topic.name == DATA_VEHICLE] if seen else []
+        try:
+            seen = fetch_status(settings.bus)
+        except BusError:
+            return
+        found = [topic for topic in seen.topics if topic.name == DATA_VEHICLE]
         if not found or found[0].partitions[0].leader < 0:
             return
         name = f"broker-{found[0].partitions[0].leader}"

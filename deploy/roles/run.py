@@ -174,6 +174,7 @@ def _dispatcher(settings: Settings) -> int:
 
 def _console(settings: Settings) -> int:
     from alarm.confusion_file import source_of
+    from alarm.face_search import face_piece
     from alarm.lists.base_tables import tables_folder
     from alarm.lists.stored_list_reader import StoredListReader
     from alarm.lists.uploaded_list import import_uploaded
@@ -202,11 +203,15 @@ def _console(settings: Settings) -> int:
                 reader, rule, asked, places, confusion.read()
             ),
             open_lists=partial(StoredListReader, settings.bus, tables_folder(settings.site)),
-            import_list=partial(import_uploaded, settings.site, settings.bus),
+            import_list=partial(
+                import_uploaded, settings.site, settings.bus, settings.features.table()
+            ),
             read_processes=lambda: supervised(settings.site.data_path),
             read_watch=partial(_watch_sign, settings),
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),
             policy=settings.policy,
+            features=settings.features,
+            find_faces=face_piece,
             alarms_a_minute=settings.notices.alarms_a_minute,
         )
     )

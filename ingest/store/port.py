@@ -14,6 +14,7 @@ import msgspec
 from bus.contracts.headers import RecordKind
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
 from bus.domain.kinds import KIND_AS_STORED
+from bus.domain.searched_area import SearchedArea
 from bus.domain.times import minute_of
 from bus.domain.tolerant_search import SearchTolerance
 
@@ -256,6 +257,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     captured_until_ms: int = 0
     record_id: str = ""
     text: str = ""  # substring of the body
+    area: SearchedArea | None = None  # what stands there, by the register when it was asked
 
 
 class PageRequest(msgspec.Struct, frozen=True, kw_only=True):

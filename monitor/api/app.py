@@ -37,6 +37,7 @@ from monitor.api.asking import question_routes
 from monitor.api.auth import AuthMiddleware
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
+from monitor.api.face_search import face_search_routes
 from monitor.api.list_changes import list_change_routes
 from monitor.api.list_proposals import list_proposal_routes
 from monitor.api.login import SessionEnded, login_routes
@@ -79,6 +80,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
     for routes in (
         login_routes(services, ended),
         record_routes(services),
+        face_search_routes(services),
         chart_routes(services),
         operation_routes(services),
         preview_routes(services),
@@ -152,6 +154,7 @@ def _lifespan(services: ConsoleServices) -> Callable[[FastAPI], AbstractAsyncCon
         work = [
             tasks.spawn(services.hub.run(), name="console-hub"),
             tasks.spawn(services.kpis.run(), name="console-kpis"),
+            tasks.spawn(services.waiting_lists.run(), name="console-waiting-lists"),
             tasks.spawn(services.poller.run(), name="console-cluster"),
             tasks.spawn(services.watch.run(), name="console-watch"),
         ]

@@ -1,5 +1,5 @@
-"""Lists of plates are put, changed and ended. Whatever is answered as accepted is in force; what is
-answered as proposed waits for an approval.
+"""Lists of plates and galleries are put, changed and ended. Whatever is answered as accepted is in
+force; what is answered as proposed waits for an approval.
 
 In: a file as the body of a request, or a few lines. Out: what the site's decider said. Never: a
 file in memory, or one that stays; two imports at a time.
@@ -107,8 +107,11 @@ def _add_import(router: APIRouter, services: ConsoleServices) -> None:
         renewal_days: int | None = None, seen_version: int = ANY_VERSION,
         confirms_removal: bool = False, dry_run: bool = False,
         reason: ShortText = "", case: ShortText = "",
+        model: ShortText = "", threshold: float | None = None,
     ) -> Response:  # fmt: skip
-        """The body is the file, CSV or Excel."""
+        """The body is the file, CSV or Excel; whether plates or features of faces stand in it is
+        known by its headings. `model`, `threshold`: of features; else as the file and the gallery
+        in force say."""
         if working.locked():
             raise HTTPException(503, "another file is being imported: try again when it is done")
         text = ListText(
@@ -118,7 +121,8 @@ def _add_import(router: APIRouter, services: ConsoleServices) -> None:
         async with working, _received(request, services.site.data_path) as path:
             upload = ListUpload(
                 list_id, str(path), text, who.name, reason, case, seen_version,
-                confirms_removal=confirms_removal, is_dry_run=dry_run,
+                confirms_removal=confirms_removal, is_dry_run=dry_run, model=model,
+                threshold=threshold,
             )  # fmt: skip
             found = await asyncio.to_thread(services.import_list, upload)
         if found.answer is not None and found.answer.state == "refused":

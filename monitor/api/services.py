@@ -14,6 +14,8 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.face_search import FacePiece, FaceQuestion
+from bus.domain.feature_models import FeatureSettings, Models
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.policy import PolicySettings
 from bus.domain.rule_check import check_rule
@@ -23,7 +25,7 @@ from bus.notify.notice_plan import ALARMS_A_MINUTE
 from bus.runtime.tasks import RequestFailures
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from ingest.store.port import RecordReader
+from ingest.store.port import RecordReader, RecordRow
 from monitor.accounts.known_devices import KnownDevices
 from monitor.accounts.login_limiter import LoginLimiter
 from monitor.accounts.replicated_accounts import ReplicatedAccounts
@@ -36,6 +38,7 @@ from monitor.api.auth import PasswordCheck
 from monitor.api.kpis import KpiPoll
 from monitor.api.latency_totals import LatencyTotals
 from monitor.api.pool import ReaderPool
+from monitor.api.waiting_lists import WaitingListPoll
 from monitor.api.watch_sign import WatchSign
 from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
@@ -47,6 +50,7 @@ from monitor.live.register_writes import CLIENT_ID, RegisterWrites
 from monitor.live.visible_live import VisibleLive
 from monitor.ports import (
     AlarmReader,
+    FindFaces,
     ImportList,
     OpenAlarms,
     OpenLists,
@@ -96,8 +100,11 @@ class ConsoleServices:
     questions: QuestionPort
     session_cases: SessionCases
     lists: ReaderPool[PlateListReader]
+    waiting_lists: WaitingListPoll
     import_list: ImportList
+    feature_models: Models
     preview_rule: PreviewRule
+    find_faces: FindFaces
     register: RegisterFollower
     register_writes: RegisterWrites
     hub: LiveHub
@@ -159,6 +166,8 @@ def build_services(
     open_lists: OpenLists | None = None,
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
+    features: FeatureSettings = FeatureSettings(),
+    find_faces: FindFaces | None = None,
     alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
@@ -166,6 +175,7 @@ def build_services(
     account_store = AccountStore(data_path)
     records = ReaderPool("records", open_records, threads=console.reader_threads)
     alarms = ReaderPool("operations", open_alarms, threads=console.reader_threads)
+    lists = ReaderPool("lists", open_lists or _no_lists, threads=1)
     previews = ReaderPool("previews", open_records, threads=1, is_background=True)
     kept = QuestionLog(data_path, policy.questions_days)
     register = RegisterFollower(bus, data_path / "register.json", CLIENT_ID)
@@ -190,12 +200,15 @@ def build_services(
         account_changes=AccountChanges(account_store, account_writes, passwords),
         records=records,
         alarms=alarms,
-        lists=ReaderPool("lists", open_lists or _no_lists, threads=1),
+        lists=lists,
+        waiting_lists=WaitingListPoll(lists, now_ms),
         import_list=import_list or _no_import,
+        feature_models=features.table(),
         previews=previews,
         questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
         session_cases=SessionCases(),
         preview_rule=preview_rule,
+        find_faces=find_faces or _no_faces,
         register=register,
         register_writes=RegisterWrites(site, bus, register),
         hub=LiveHub(
@@ -223,6 +236,10 @@ def build_services(
 
 def _no_import(_: ListUpload) -> ListImport:
     raise CommandNotAcknowledged("this console was started without lists of plates")
+
+
+def _no_faces(_reader: RecordReader, _asked: FaceQuestion) -> FacePiece[RecordRow]:
+    raise OSError("this console was started without the search for faces")
 
 
 def _no_lists() -> PlateListReader:

@@ -81,7 +81,7 @@ class ClusterPoller:
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
         self._znodes = ZnodeReader(zookeeper) if zookeeper else None
-        self._metadata_log = MetadataLogReader(self._log_nodes, CLIENT_ID)
+        self._metadata_log = MetadataLogReader(self._log_nodes)
         self._tree = MetadataTree()
         self._reading = asyncio.Lock()
 

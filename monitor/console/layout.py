@@ -29,6 +29,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "live": "monitor_heart",
     "map": "map",
     "records": "search",
+    "faces": "person_search",
     "alarms": "notifications_active",
     "watch": "visibility",
     "proposals": "how_to_reg",
@@ -234,16 +235,17 @@ def _navigation(view: View, page: str) -> None:
             with ui.element("a").props(f"href=/{key}{current}"):
                 ui.icon(icon).props("aria-hidden=true")
                 ui.label(t(f"nav.{key}"))
-                if key == "proposals":
+                if key == "proposals" and authorise(view.principal, ConsoleOperation.WATCH_READ):
                     _waiting_badge(view)
 
 
 def _waiting_badge(view: View) -> None:
-    """How many proposals wait; not there while none does."""
+    """How many proposals wait, of rules and of lists, as the page shows them; not there while none
+    does."""
     badge = ui.label().classes("badge").props("role=status")
 
     def show() -> None:
-        count = len(view.live.waiting())
+        count = len(view.live.waiting()) + view.services.waiting_lists.count
         badge.set_text(str(count))
         badge.props(f'aria-label="{view.t("proposals.waits", count=count)}"')
         badge.set_visibility(bool(count))

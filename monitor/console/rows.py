@@ -184,7 +184,8 @@ def listed_facts(listed: Row | None, t: Texts) -> list[tuple[str, str]]:
     """By which line of which list an alarm's plate was meant."""
     if not listed:
         return []
-    line = t("detail.listed_line", line=listed.get("line", 0), plate=listed.get("plate", ""))
+    number, plate = listed.get("line", 0), listed.get("plate", "")
+    line = t("detail.listed_line", line=number, plate=plate) if number else plate
     named = f"{listed['name']} ({listed['list_id']})"
     return [
         (t("detail.listed"), t("list.comma").join((named, line))),
@@ -207,6 +208,7 @@ def face_facts(face: Row | None, t: Texts) -> list[tuple[str, str]]:
     return [
         (t("detail.gallery"), f"{face['name']} ({face['list_id']})"),
         (t("detail.face_entry"), face["entry"]),
+        (t("column.list_line"), str(face.get("line", ""))),
         (t("detail.face_resemblance"), score),
         (t("detail.listed_note"), face.get("note", "")),
         (t("column.line_date"), face.get("date", "")),

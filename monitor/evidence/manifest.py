@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from bus.contracts.alarm_states import AlarmState
-from bus.contracts.alarms import Alarm, ListedFace, ReadingPrice
+from bus.contracts.alarms import Alarm, ListedFace, ListedPlate, ReadingPrice
 from bus.contracts.pictures import keys_of_pictures
 from bus.contracts.register import Register
 from bus.domain.plates import plate_text
@@ -69,7 +69,8 @@ class EvidenceStep(msgspec.Struct, frozen=True, kw_only=True):
 
 class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is a package: which rule, what of the record it asked for; `misread` where another
-    plate was read than is meant; `resembled`: the face of a gallery, as both were then."""
+    plate was read than is meant; `listed`: the line of a list, `resembled`: the face of a gallery,
+    as these were then."""
 
     alarm_id: str
     rule_id: str
@@ -78,6 +79,7 @@ class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     raised_at: str
     attributes: dict[str, str]
     misread: ReadingPrice | None = None
+    listed: ListedPlate | None = None
     resembled: ListedFace | None = None
     stage: str = "open"
     owner: str = ""
@@ -182,6 +184,7 @@ def evidence_alarm(alarm: Alarm, zone: ZoneInfo, state: AlarmState) -> EvidenceA
         raised_at=moment(alarm.raised_at_ms, zone),
         attributes=alarm.attributes,
         misread=alarm.misread,
+        listed=alarm.listed,
         resembled=alarm.resembled,
         stage=state.stage,
         owner=state.owner,

@@ -5,7 +5,8 @@ from __future__ import annotations
 ZH: dict[str, str] = {
     "nav.lists": "布控名单",
     "lists.import": "导入名单",
-    "lists.import_how": "CSV 或 Excel：自动识别编码与列（车牌、备注、日期）。"
+    "lists.import_how": "CSV 或 Excel：自动识别编码与列（车牌、备注、日期；"
+    "人脸库为编号、特征、备注、日期、特征模型）。"
     "先试导入，查看差异与被拒的行，再导入。留空的项目保持原样。",
     "lists.file": "名单文件",
     "lists.form_list_id": "名单标识",
@@ -17,6 +18,12 @@ ZH: dict[str, str] = {
     "lists.form_reason": "事由",
     "lists.form_case": "案件编号",
     "lists.form_renewal_days": "更新周期（天）",
+    "lists.form_tolerance": "容差（车牌）",
+    "lists.form_model": "特征模型（人脸库）",
+    "lists.form_threshold": "阈值（人脸库）",
+    "lists.model_recognised": "自动识别",
+    "lists.no_photos": "不能导入照片：没有从照片提取特征的插件，请导入特征。",
+    "lists.faces_of": "人脸特征，模型 {model}，阈值 {threshold}",
     "lists.as_before": "保持原样",
     "lists.yes": "是",
     "lists.no": "否",
@@ -58,6 +65,11 @@ ZH: dict[str, str] = {
     "lists.fault_chunk_missing": "名单的内容已不在总线上，请重新导入",
     "lists.fault_too_many_lines": "全部名单的行数超出限制",
     "lists.fault_too_many_lists": "生效的名单已达上限，请先结束不需要的名单",
+    "lists.fault_unknown_model": "本站没有此特征模型",
+    "lists.fault_no_model": "请选择特征模型：文件与在用名单都未说明",
+    "lists.fault_threshold": "此模型不可能有这样的阈值",
+    "lists.fault_other_model": "本站此模型的维数或度量不同",
+    "lists.fault_other_kind": "车牌名单与人脸库不能互相替换，请使用另一个标识",
     "lists.fault_not_decided": "暂无答复，请稍后查看",
     "lists.fault_not_primary": "本站是另一站点的副本，请到主站点操作",
     "lists.in_force": "在用名单",
@@ -67,6 +79,7 @@ ZH: dict[str, str] = {
     "lists.find_hint": "按名单自身的容差查找；留空显示全部行",
     "lists.find_entry": "在人脸库中查找编号",
     "lists.find_entry_hint": "须完整填写；留空显示全部人脸",
+    "lists.click_entry": "点击一行，在人脸记录中查找此人",
     "lists.model": "{model}，阈值 {threshold}",
     "lists.open": "点击一份名单以查看其各行",
     "lists.gone": "名单 {list} 不在用",
@@ -116,7 +129,8 @@ ZH: dict[str, str] = {
 EN: dict[str, str] = {
     "nav.lists": "Lists",
     "lists.import": "Import a list",
-    "lists.import_how": "CSV or Excel; encoding and columns (plate, note, date) are recognised."
+    "lists.import_how": "CSV or Excel; encoding and columns (plate, note, date; of a gallery of"
+    " faces entry, feature, note, date, model) are recognised."
     " Try it first: you see what changes and which lines are refused."
     " Empty fields stay as they are.",
     "lists.file": "File of the list",
@@ -129,6 +143,13 @@ EN: dict[str, str] = {
     "lists.form_reason": "Reason",
     "lists.form_case": "Case",
     "lists.form_renewal_days": "Renewed every … days",
+    "lists.form_tolerance": "Tolerance (plates)",
+    "lists.form_model": "Model of features (faces)",
+    "lists.form_threshold": "Threshold (faces)",
+    "lists.model_recognised": "recognised",
+    "lists.no_photos": "Photos are not imported: no plug-in that makes features of them is there."
+    " Import features.",
+    "lists.faces_of": "Features of faces, model {model}, threshold {threshold}",
     "lists.as_before": "as before",
     "lists.yes": "yes",
     "lists.no": "no",
@@ -171,6 +192,13 @@ EN: dict[str, str] = {
     "lists.fault_chunk_missing": "its lines are no longer on the bus; import it again",
     "lists.fault_too_many_lines": "all lists together would have too many lines",
     "lists.fault_too_many_lists": "no further list may be in force; end one first",
+    "lists.fault_unknown_model": "no such model of features is known here",
+    "lists.fault_no_model": "choose the model of the features: neither the file nor a gallery in"
+    " force says it",
+    "lists.fault_threshold": "no score of this model can be near that threshold",
+    "lists.fault_other_model": "this model has other dimensions or another measure here",
+    "lists.fault_other_kind": "a list of plates and a gallery are not put in each other's place;"
+    " take another id",
     "lists.fault_not_decided": "nobody has answered yet; look again later",
     "lists.fault_not_primary": "this site mirrors another one; ask there",
     "lists.in_force": "Lists in force",
@@ -180,6 +208,7 @@ EN: dict[str, str] = {
     "lists.find_hint": "As tolerant as the list is; empty shows all lines",
     "lists.find_entry": "Find an entry of the gallery",
     "lists.find_entry_hint": "The whole entry; empty shows all faces",
+    "lists.click_entry": "Click an entry to find its person among stored faces",
     "lists.model": "{model}, threshold {threshold}",
     "lists.open": "Click a list to see its lines",
     "lists.gone": "The list {list} is not in force",

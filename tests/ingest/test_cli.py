@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from bus.client.kafka.admin import Admin
+from bus.contracts.register import Checkpoint, District, Register, encode_register
+from bus.contracts.topics import CONTROL_REGISTER, TOPICS
 from bus.domain.times import local_time
-from bus.settings import SiteSettings
+from bus.settings import BusSettings, SiteSettings
+from deploy.servers.databus import start_broker
 from ingest.cli import mount
 from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
 from ingest.store.open import open_store
@@ -20,15 +25,20 @@ from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 class CliSettings:
     """The parts of the composed settings that these verbs read."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, bootstrap: str) -> None:
         self.site = SiteSettings(data_dir=str(data_dir))
         self.edge, self.pictures, self.store = EdgeSettings(), PictureSettings(), StoreSettings()
+        self.bus = BusSettings(bootstrap_servers=bootstrap)
 
 
-def run(data_dir: Path, *words: str, stdin: bytes = b"") -> Result:
+NO_BUS = "127.0.0.1:1"
+AREA = "120.1 30.1, 120.2 30.1, 120.2 30.2"
+
+
+def run(data_dir: Path, *words: str, stdin: bytes = b"", bootstrap: str = NO_BUS) -> Result:
     app = typer.Typer()
     mount(app)
-    return CliRunner().invoke(app, list(words), obj=CliSettings(data_dir), input=stdin)
+    return CliRunner().invoke(app, list(words), obj=CliSettings(data_dir, bootstrap), input=stdin)
 
 
 @pytest.fixture
@@ -97,6 +107,40 @@ def test_records_are_filtered(data_dir: Path, words: list[str], ids: list[str]):
 def test_a_tolerance_that_cannot_be_is_told(data_dir: Path, words: list[str], said: str) -> None:
     """And nothing is listed."""
     result = run(data_dir, "records", *words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.slow
+def test_records_of_an_area_are_those_of_what_the_register_has_there(data_dir: Path) -> None:
+    """As it is on the bus; of an area where nothing stands that is said."""
+    at = Checkpoint(checkpoint_id="c1", name="", name_en="", district_id="d", latitude=30.12, longitude=120.18)
+    whole = Register(districts=(District(district_id="d", name="", name_en=""),), checkpoints=(at,))
+    (data_dir / "register.json").write_bytes(encode_register(whole))
+    broker = start_broker(data_dir / "broker")
+    try:
+        with closing(Admin(BusSettings(bootstrap_servers=broker.bootstrap), client_id="test")) as admin:
+            admin.ensure_topics([TOPICS[CONTROL_REGISTER]])
+        words = ("records", "--json", "--plate", "浙A0000*", "--area")
+        found = lines(run(data_dir, *words, AREA, bootstrap=broker.bootstrap))
+        assert [one["record_id"] for one in found] == ["r2", "r1", "r0"]
+        elsewhere = run(data_dir, *words, "1 1, 2 1, 2 2", bootstrap=broker.bootstrap)
+        assert (elsewhere.exit_code, elsewhere.stdout) == (0, "")
+        assert "nothing of the register stands in this area" in elsewhere.stderr
+    finally:
+        broker.stop()
+
+
+@pytest.mark.parametrize(("area", "said"), [
+    ("120 30, 121 30", "3 to 50 corners, not 2"), ("here", "write longitude and latitude"),
+    (AREA, "the register could not be read"),
+])  # fmt: skip
+def test_an_area_that_cannot_be_asked_for_is_told(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, area: str, said: str
+) -> None:
+    """And nothing is listed: what it left out would look like an answer."""
+    monkeypatch.setattr("ingest.cli._REGISTER_READ_S", 0.1)
+    result = run(data_dir, "records", "--area", area)
     assert result.exit_code == 2
     assert said in " ".join(result.output.replace("│", " ").split())
 

@@ -20,7 +20,15 @@ import msgspec
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, ListedFace, ReadingPrice
 from bus.contracts.meters import LatencyCell, QualityCell
-from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
+from bus.contracts.register import (
+    Checkpoint,
+    Device,
+    District,
+    Register,
+    Road,
+    RoadPiece,
+    encode_register,
+)
 from bus.domain.visibility import Viewer, concerns, may_see
 from ingest.store.open import open_store
 from ingest.store.port import (
@@ -81,6 +89,10 @@ def register() -> Register:
             line=tuple(
                 (by[f"330100#{i}#{j}#0"].latitude, by[f"330100#{i}#{j}#0"].longitude)
                 for j in range(6)
+            ),
+            pieces=tuple(
+                RoadPiece(begin=f"330100#{i}#{j}#0", end=f"330100#{i}#{j + 1}#0", length_m=700)
+                for j in range(5)
             ),
         )
         for i, (n, e) in enumerate(ROADS)

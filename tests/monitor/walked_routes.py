@@ -42,6 +42,9 @@ ROUTES: dict[str, list[RouteQuestion]] = {
     "GET /api/records.csv": [ask("/api/records.csv")],
     "GET /api/records.jsonl": [ask("/api/records.jsonl")],
     "GET /api/records/{record_id}": [ask("/api/records/planted-record-7f3a", status=GONE)],
+    "GET /api/faces": [
+        ask("/api/faces?record=none", status=GONE), ask("/api/faces?list=none&entry=P7", status=GONE),
+    ],
     "GET /api/rejected": [ask("/api/rejected")],
     "GET /api/latency": [ask("/api/latency")],
     "GET /api/quality": [ask("/api/quality")],

@@ -41,9 +41,8 @@ class MetadataPage:
 class MetadataLogReader:
     """Reads on from where it was. Invariant: `_offset` is the next record that is not known."""
 
-    def __init__(self, nodes: SyncClient, client_id: str) -> None:
+    def __init__(self, nodes: SyncClient) -> None:
         self._nodes = nodes
-        self._client_id = client_id
         self._offset = 0
         self._epoch = 0
         self._controller: SyncConnection | None = None
@@ -81,7 +80,7 @@ class MetadataLogReader:
             return self._controller, self._quorum
         quorum = queries.quorum(self._nodes)
         address = self._leader_address(quorum)
-        self._controller, self._quorum = SyncConnection(address, self._client_id), quorum
+        self._controller, self._quorum = self._nodes.open(address), quorum
         return self._controller, quorum
 
     def _leader_address(self, quorum: QuorumDescription) -> Address:

@@ -234,8 +234,17 @@ class SyncClient:
             return self.request_node(self._controller_id, api_key, body)
         return self.request(api_key, body)
 
+    def open(self, address: Address) -> SyncConnection:
+        """A connection that is the caller's, to a node that may be none of `bootstrap_servers`; it
+        logs in as the others do. Raises BusError."""
+        if self._security is None:
+            self._security = wire_security(self._librdkafka)
+        return SyncConnection(
+            address, self._client_id, security=self._security, **self._timeouts
+        )
+
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections but those of `open`."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -259,11 +268,7 @@ class SyncClient:
     def _connection_to(self, address: Address) -> SyncConnection:
         found = self._connections.get(address)
         if found is None:
-            if self._security is None:
-                self._security = wire_security(self._librdkafka)
-            found = self._connections[address] = SyncConnection(
-                address, self._client_id, security=self._security, **self._timeouts
-            )
+            found = self._connections[address] = self.open(address)
         return found
 
     def _disconnect(self, address: Address) -> None:

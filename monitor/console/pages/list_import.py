@@ -1,4 +1,5 @@
-"""A file of plates becomes a list: what it would change, which lines are refused, then the import.
+"""A file of plates or faces becomes a list: what it would change, which lines are refused, then the
+import.
 
 The file goes from the browser straight to the API, once to be tried and once to be imported: this
 process holds none of it. In between what is in force may have changed: the import names the version
@@ -41,17 +42,20 @@ class ListImportForm:
         t = view.t
         with panel(t("lists.import")):
             ui.label(t("lists.import_how")).classes("soft small")
+            ui.label(t("lists.no_photos")).classes("soft small")
             with ui.element("div").classes("bar"):
                 self._file = ui.element("input").classes("choose-file")
                 self._file.props(f'type=file accept="{FORMATS}" aria-label="{t("lists.file")}"')
                 self._id = self._input("list_id").props("maxlength=64")
                 self._texts = {name: self._input(name) for name in TEXT_FIELDS}
-                self._severity = self._choice("severity", SEVERITIES)
-                self._tolerance = self._choice("tolerance", TOLERANCES)
+                self._severity = self._choice("severity", SEVERITIES, t("column.severity"))
+                self._tolerance = self._choice("tolerance", TOLERANCES, t("lists.form_tolerance"))
                 yes_no = {"": t("lists.as_before"), "true": t("lists.yes"), "false": t("lists.no")}
                 self._alarms = ui.select(yes_no, value="", label=t("column.alarms"))
                 self._alarms.props("outlined dense").style("width: 130px")
                 self._days = self._input("renewal_days").props("type=number min=0")
+                self._model = self._model_choice()
+                self._threshold = self._input("threshold").props("type=number step=any")
                 self._try_button = ui.button(t("lists.try"), on_click=self._try)
                 self._try_button.props("unelevated")
             self._busy = ui.label(t("lists.working")).classes("soft").props("role=status")
@@ -59,19 +63,26 @@ class ListImportForm:
             self._fault = FaultNotice()
             self._outcome = ui.element("div").style("display: grid; gap: 8px")
         self._file.on("change", self._forget)
-        choices = (self._severity, self._tolerance, self._alarms)
-        for field in (self._id, *self._texts.values(), self._days, *choices):
+        choices = (self._severity, self._tolerance, self._alarms, self._model)
+        for field in (self._id, *self._texts.values(), self._days, self._threshold, *choices):
             field.on_value_change(self._forget)
 
     def _input(self, name: str) -> ui.input:
         made = ui.input(self._view.t(f"lists.form_{name}")).props("outlined dense maxlength=200")
         return made.style("width: 170px")
 
-    def _choice(self, name: str, values: tuple[str, ...]) -> ui.select:
+    def _choice(self, name: str, values: tuple[str, ...], label: str) -> ui.select:
         t = self._view.t
         texts = {"": t("lists.as_before")} | {one: t(f"{name}.{one}") for one in values}
-        made = ui.select(texts, value="", label=t(f"column.{name}"))
+        made = ui.select(texts, value="", label=label)
         return made.props("outlined dense").style("width: 180px")
+
+    def _model_choice(self) -> ui.select:
+        """Of the features in the file."""
+        names = sorted(one.name for one in self._view.services.feature_models.values())
+        options = {"": self._view.t("lists.model_recognised")} | {name: name for name in names}
+        made = ui.select(options, value="", label=self._view.t("lists.form_model"))
+        return made.props("outlined dense").style("width: 230px")
 
     def _forget(self) -> None:
         """Something was changed: what was tried is another import."""
@@ -83,6 +94,7 @@ class ListImportForm:
         said |= {
             "severity": self._severity.value, "tolerance": self._tolerance.value,
             "alarms": self._alarms.value, "renewal_days": str(self._days.value or "").strip(),
+            "model": self._model.value, "threshold": str(self._threshold.value or "").strip(),
         }  # fmt: skip
         query = {key: value for key, value in said.items() if value} | more
         list_id = quote((self._id.value or "").strip(), safe="")
@@ -160,8 +172,12 @@ class ListImportForm:
             t(f"lists.{way}", count=f"{difference[way]:,}") + _examples(difference, way, t)
             for way in ("added", "removed", "changed")
         ]  # fmt: skip
-        said = t("list.comma").join(changes)
-        ui.label(t("lists.would", lines=f"{found['lines']:,}", changes=said)).props("data-outcome")
+        said, model = t("list.comma").join(changes), found["model"]
+        would = t("lists.would", lines=f"{found['lines']:,}", changes=said)
+        ui.label(would).props("data-outcome")
+        if model is not None:
+            threshold = f"{model['threshold']:g}"
+            ui.label(t("lists.faces_of", model=model["name"], threshold=threshold))
         before = found["lines"] - difference["added"] + difference["removed"]
         confirm = None
         if removes_many(difference["removed"], before):

@@ -8,19 +8,23 @@ from nicegui import ui
 
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_check import RuleError
+from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
+from monitor.api.pool import QueryUnavailable
 from monitor.api.proposals import MAX_ROWS, ProposalDecision, Verdict, proposal_row, verdict_command
 from monitor.console.case_field import CaseField
 from monitor.console.elements import panel
 from monitor.console.layout import View
 from monitor.console.live_updates import Update
-from monitor.console.notices import notify_fault, rule_fault_text
+from monitor.console.notices import FaultNotice, notify_fault, rule_fault_text
+from monitor.console.pages.list_proposals import WaitingLists
 from monitor.console.pages.watch import NOT_IN_FORCE
 from monitor.console.pages.watch_preview import RulePreview
 from monitor.console.proposal_parts import VerdictForm, difference_heads, difference_row
 from monitor.console.rows import Row, match_text
 
 STALE_SECONDS = 0.5  # between two looks: many may come at once
+LISTS_SECONDS = 5.0
 _PARTS = (
     "name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note",
     "visible_to",
@@ -39,6 +43,7 @@ def build(view: View) -> None:
     if _may_preview(view):
         CaseField(view, lambda: None)
     ProposalList(view)
+    ProposedLists(view)
 
 
 def _may_preview(view: View) -> bool:
@@ -84,6 +89,32 @@ class ProposalList:
                 ProposalCard(self._view, row, proposal.text)
             if len(waiting) > len(rows):
                 ui.label(t("proposals.more", count=len(waiting) - len(rows))).classes("soft")
+
+
+class ProposedLists:
+    """Lists that wait, as the page of lists shows them: the number in the navigation counts them,
+    too."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._notice = FaultNotice()
+        self._waiting = WaitingLists(view, self._load_soon)
+        ui.timer(LISTS_SECONDS, self._load)
+
+    def _load_soon(self) -> None:
+        ui.timer(0.1, self._load, once=True)
+
+    async def _load(self) -> None:
+        """What is in force is asked for only where something waits."""
+        run = self._view.services.lists.run
+        try:
+            waiting = await run(lambda reader: reader.proposals(now_ms()))
+            found = await run(lambda reader: reader.lists(now_ms())) if waiting else ()
+        except QueryUnavailable as error:
+            self._notice.show(self._view.t("lists.unavailable"), str(error))
+            return
+        self._notice.show("")
+        self._waiting.show(waiting, {one.record.list_id: one for one in found})
 
 
 class ProposalCard:

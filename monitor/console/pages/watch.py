@@ -122,7 +122,7 @@ class RuleForm:
         ).classes("header-button")  # fmt: skip
         ui.button(
             t("places.open"), color=None, icon="place",
-            on_click=lambda: selection.show(self._where.tree_or_none()),
+            on_click=lambda: selection.show(self._where.tree_or_none(), self._kind.value),
         ).classes("header-button")  # fmt: skip
         ui.button(
             t("watch.preview"), color=None, icon="history", on_click=self._show_preview

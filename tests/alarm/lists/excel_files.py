@@ -62,6 +62,12 @@ def write_workbook(
                             _sheet(sheets[name], merged if number == 1 else ()))  # fmt: skip
 
 
+def write_rows(path: Path, rows: Sequence[Sequence[str]]) -> None:
+    """A workbook of one sheet; a row has at most 26 cells."""
+    cells = {f"{chr(65 + at)}{n}": cell for n, row in enumerate(rows, 1) for at, cell in enumerate(row)}
+    write_workbook(path, {"faces": cells})
+
+
 def _sheet(cells: Mapping[str, Cell], merged: Sequence[str]) -> str:
     rows: dict[int, list[str]] = {}
     for name, value in cells.items():

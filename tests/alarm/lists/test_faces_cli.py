@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from alarm.lists.photo_files import is_of_photos
 from alarm.lists.reader import ListReader
 from alarm.rules import attributes_of
 from bus.domain.feature_models import FeatureModelSettings, FeatureSettings
 from bus.settings import BusSettings, SiteSettings
 from deploy.product.lists_cli import mount
 from tests.alarm.dispatch.dispatch_world import running_broker
+from tests.alarm.lists.excel_files import write_rows
 from tests.alarm.lists.made_galleries import feature, text_of, unit
 from tests.running_decider import running_decider
 
@@ -130,6 +133,31 @@ def test_a_file_of_features_is_imported_changed_and_ended(
     assert "wanted" not in reader.galleries
 
 
+def test_a_workbook_is_a_gallery_too_and_says_of_which_model_it_is(
+    run: Run, decided: None, reader: ListReader, tmp_path: Path
+) -> None:
+    """Then a file that says nothing of it is of the gallery's model, with the gallery's threshold."""
+    rows = [
+        ("city wanted list",), ("编号", "备注", "特征", "特征模型"),
+        *((f"P{at}", f"note {at}", text_of(face(at)), MODEL) for at in range(20)),
+        ("P90", "", text_of(feature(unit(4, 1))), "own/2"), ("P91", "", text_of(face(1)), ""),
+    ]  # fmt: skip
+    file = tmp_path / "wanted.xlsx"
+    write_rows(file, rows)
+    first = run("import-faces", str(file), "--list", "sheet", "--threshold", "0.8", "--json")
+    found = json.loads(first.stdout)
+    assert (found["lines"], found["refused_reasons"]) == (21, {"other_model": 1})
+    assert (found["model"]["name"], found["model"]["threshold"]) == (MODEL, 0.8)
+    assert "another model than that of the gallery, city-face-128/1" in Path(found["report"]).read_text("utf-8-sig")
+    assert nearest(reader, "sheet", 7) == ("P7", 1.0)
+
+    again = run("import-faces", written(tmp_path / "b.csv", *people(18)), "--list", "sheet", "--json")
+    model = json.loads(again.stdout)["model"]
+    assert (model["name"], model["threshold"]) == (MODEL, 0.8)
+    new = run("import-faces", written(tmp_path / "c.csv", *people(2)), "--list", "new")
+    assert (new.exit_code, MODEL in new.stderr) == (2, True), new.stderr
+
+
 def test_a_gallery_is_of_a_model_that_the_site_knows(run: Run, tmp_path: Path) -> None:
     unknown = run("import-faces", written(tmp_path / "a.csv", *people(2)), "--list", "x", "--model", "y/9")
     assert unknown.exit_code == 2
@@ -167,7 +195,7 @@ def test_a_list_of_plates_and_a_gallery_are_not_put_in_each_others_place(
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"", "has 0 bytes"),
+        (b"", "is empty"),
         ("编号,备注\nP1,x\n".encode(), "no line of headings is found"),
         ("编号,特征\nP1,nothing\n".encode(), "no face of"),
     ],
@@ -192,3 +220,14 @@ def test_photos_are_refused_with_what_to_do_instead(run: Run, tmp_path: Path, na
     refused = run("import-faces", str(path), "--list", "none", "--model", MODEL)
     assert refused.exit_code == 1
     assert "no plug-in that makes features of them is there" in refused.stderr
+
+
+def test_photos_under_any_name_are_seen_and_a_sheet_with_a_photo_in_it_is_a_sheet(tmp_path: Path) -> None:
+    named = {"a.csv": b"\x89PNG\r\n\x1a\n", "b.csv": b"\xff\xd8\xff\xe0", "c": "编号,特征\n".encode()}
+    for name, content in named.items():
+        (tmp_path / name).write_bytes(content)
+    for name, files in {"d.xlsx": ["[Content_Types].xml", "xl/media/1.jpg"], "e": ["P7/1.JPG"]}.items():
+        with zipfile.ZipFile(tmp_path / name, "w") as packed:
+            for one in files:
+                packed.writestr(one, b"x")
+    assert {one.name for one in tmp_path.iterdir() if is_of_photos(one)} == {"a.csv", "b.csv", "e"}

@@ -14,7 +14,7 @@ from alarm.lists import excel_rows as excel
 from alarm.lists.columns import ListColumns, NoPlateColumn, day_of, find_columns
 from alarm.lists.csv_text import csv_rows, encoding_of
 from alarm.lists.import_file import REASONS, RefusedLine, TableRow, TooManyLines, read_lines
-from alarm.lists.list_file import ListFileError, lines_of
+from alarm.lists.list_file import ListFileError, table_rows
 from alarm.lists.refused_report import RefusedReport, as_text
 from bus.contracts.plate_lists import ListLine
 from bus.domain.list_check import is_list_plate
@@ -193,7 +193,7 @@ def test_a_sheet_gives_its_saved_values_and_its_own_row_numbers(tmp_path: Path) 
     """Of merged cells the first has the value; a formula without a saved value has none."""
     path = tmp_path / "list.bin"
     write_workbook(path, {"empty": {}, "list": CELLS}, merged=())
-    found = list(lines_of(path))
+    found = list(read_lines(table_rows(path)))
     assert [one for one in found if isinstance(one, ListLine)] == [
         ListLine(4, "浙A12345", "被盗", "2026-01-02"), ListLine(5, "浙A12346", "", "2026-01-02"),
         ListLine(7, "浙A12347"),
@@ -209,16 +209,16 @@ def test_a_sheet_that_asks_for_the_memory_of_a_machine_is_refused(
     path = tmp_path / "list.xlsx"
     write_workbook(path, {"list": {"A1": "plate", "A2": "浙A12345", corner: "x"}})
     with pytest.raises(excel.ExcelUnreadable, match=r"columns; save|more memory or time|cannot be read"):
-        list(lines_of(path))
+        list(read_lines(table_rows(path)))
 
 
 def test_a_damaged_or_too_large_workbook_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "list.xlsx"
     path.write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(excel.ExcelUnreadable, match="cannot be read as a sheet"):
-        list(lines_of(path))
+        list(read_lines(table_rows(path)))
     monkeypatch.setattr("alarm.lists.list_file.MAX_EXCEL_BYTES", 50)
     with pytest.raises(ListFileError, match="make several lists of it"):
-        list(lines_of(path))
+        list(read_lines(table_rows(path)))
     with pytest.raises(ListFileError, match="No such file"):
-        list(lines_of(tmp_path / "none.csv"))
+        list(table_rows(tmp_path / "none.csv"))

@@ -20,6 +20,7 @@ import pytest
 from alarm.lists import base_tables
 from alarm.lists.base_tables import BaseTables
 from alarm.lists.importer import ListImporter, read_list
+from alarm.lists.list_file import table_rows
 from alarm.lists.lists_topic import read_lists
 from alarm.lists.reader import ListReader
 from bus.client.kafka.admin import Admin
@@ -52,6 +53,7 @@ IMPORT = """
 import os, signal, sys
 from pathlib import Path
 from alarm.lists.importer import ListImporter, read_list
+from alarm.lists.list_file import table_rows
 from bus.client.kafka import producer
 from bus.contracts.plate_lists import ListCommand
 from bus.domain import list_chunks
@@ -71,7 +73,8 @@ def dying(self, *args, **named):
     return send(self, *args, **named)
 
 producer.Producer.send = dying
-read = read_list(Path(path), Path(path + ".refused"), lambda *_: None)
+path = Path(path)
+read = read_list(table_rows(path), path, Path(f"{path}.refused"), lambda *_: None)
 importer = ListImporter(BusSettings(bootstrap_servers=bootstrap), "main", "import")
 command = ListCommand(
     list_id="l", op="put", name="l", seen_version=int(version), confirms_removal=True
@@ -171,7 +174,7 @@ def test_an_import_that_dies_anywhere_leaves_the_version_before_in_force(
             done = subprocess.run([sys.executable, "-c", IMPORT, *words], cwd=PROJECT_ROOT, check=False)
             assert done.returncode == -signal.SIGKILL, f"at {place}, {flushes}"
             assert on_list(reader, "浙A00000", "浙B00000") == [True, False], f"at {place}, {flushes}"
-        read = read_list(path, tmp_path / "refused.csv", lambda *_: None)
+        read = read_list(table_rows(path), path, tmp_path / "refused.csv", lambda *_: None)
         with closing(ListImporter(world.bus, "main", "test")) as importer:
             command = ListCommand(list_id="l", op="put", name="l", seen_version=5, removed_lines=3,
                                   confirms_removal=True)  # fmt: skip

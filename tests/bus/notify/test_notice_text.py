@@ -42,26 +42,28 @@ def test_an_alarm_of_an_emergency_rule_is_named_so() -> None:
     assert lines == ["[严重] 紧急布控告警: 被盗车辆 浙AWL999", "[critical] emergency alarm: 被盗车辆 浙AWL999"]
 
 
-def test_an_alarm_of_a_list_names_it_and_says_when_it_was_not_renewed_in_time() -> None:
-    listed = ListedPlate(list_id="stolen", name="被盗车辆", version=1)
-    for is_overdue, en, zh in ((False, "list: 被盗车辆", "名单: 被盗车辆"),
-                               (True, "list: 被盗车辆 (not renewed in time)", "名单: 被盗车辆 (逾期未更新)")):  # fmt: skip
+def test_an_alarm_of_a_list_names_it_its_line_and_date_and_says_when_it_was_not_renewed_in_time() -> None:
+    listed = ListedPlate(list_id="stolen", name="被盗车辆", version=1, line=12, note="case 7", list_date="2026-11-01")
+    for is_overdue, en, zh in ((False, "", ""), (True, ", not renewed in time", ", 逾期未更新")):
         found = msgspec.structs.replace(ALARM, listed=msgspec.structs.replace(listed, is_overdue=is_overdue))
         body = msgspec.json.encode(found)
-        assert en in notice_text(body, "en", ZONE).text.splitlines()
-        assert zh in notice_text(body, "zh", ZONE).text.splitlines()
+        lines = {language: notice_text(body, language, ZONE).text.splitlines() for language in get_args(Language)}
+        assert f"list: 被盗车辆 (stolen), line 12, case 7, 2026-11-01{en}" in lines["en"]
+        assert f"名单: 被盗车辆 (stolen), 第 12 行, case 7, 2026-11-01{zh}" in lines["zh"]
+    added = msgspec.structs.replace(ALARM, listed=ListedPlate(list_id="stolen", name="被盗车辆", version=1))
+    assert "list: 被盗车辆 (stolen)" in notice_text(msgspec.json.encode(added), "en", ZONE).text.splitlines()
 
 
 def test_an_alarm_of_a_gallery_says_whom_the_face_resembles_and_how_much() -> None:
     face = ListedFace(
         list_id="wanted", name="Wanted", version=7, entry="P7", score=0.87341, threshold=0.6, model="m/1",
-        measure="cosine", note="case 7",
+        measure="cosine", note="case 7", list_date="2026-11-01",
     )  # fmt: skip
     alarm = msgspec.json.encode(msgspec.structs.replace(ALARM, plate_number="", resembled=face))
     found = notice_text(alarm, "en", ZONE)
     assert found.line.endswith(" P7")
-    assert "resembles: wanted P7, case 7, score 0.873, threshold 0.6, m/1" in found.text
-    assert "相似人脸: wanted P7, case 7, 相似度 0.873（阈值 0.6，m/1）" in notice_text(alarm, "zh", ZONE).text
+    assert "resembles: wanted P7, case 7, 2026-11-01, score 0.873, threshold 0.6, m/1" in found.text
+    assert "相似人脸: wanted P7, case 7, 2026-11-01, 相似度 0.873（阈值 0.6，m/1）" in notice_text(alarm, "zh", ZONE).text
 
 
 def test_an_alarm_of_a_misread_plate_says_which_one_is_meant() -> None:

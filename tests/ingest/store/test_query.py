@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from bus.domain.plates import folded, plate_form, plate_key
+from bus.domain.searched_area import SearchedArea
 from bus.domain.tolerant_search import SearchTolerance, accepts, tolerant_plate
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, RecordStore, RejectedRow, StoreBatch
@@ -17,6 +19,19 @@ WRITTEN = ["无车牌", "浙A11111", "浙a1 1112", "浙B22222", "沪A·1[1]1\0",
            "浙A***12", "浙A****5", "浙A-11111", "浙AD11111", "浙-B22222", "AB-102-CD", "?A11111", "***", "未知"]  # fmt: skip
 ASKED = ["浙A11111", "浙A11112", "浙A*", "*2", "*1*1*", "沪A1[1]1", "沪A22?11", "*", "无车牌", "浙A-11111", "浙AD11111", "AB-102-CD",
          "ab102cd", "?A11111", "浙B2\u200b2222", "浙A??????", "浙A1?111", "浙A-1*", "***", "浙B22223", "AB-*", "x" * 17]  # fmt: skip
+
+NARROW_AREA = SearchedArea(
+    text="narrow", checkpoints=frozenset({"c1", "c4"}), devices=frozenset({"10.0.0.3"}),
+    elsewhere=frozenset({"10.0.0.1"}), hanging=frozenset({"10.0.0.2", "10.0.0.4"}),
+    known=frozenset({"c0", "c1", "c4"}),
+)  # fmt: skip
+"""`c2` and `c3` are in no register: their records are there whose device hangs there."""
+WIDE_AREA = msgspec.structs.replace(
+    NARROW_AREA, text="wide", checkpoints=frozenset({"c1", *(f"x{n}" for n in range(300))}),
+    known=frozenset({"c0", "c1", *(f"x{n}" for n in range(300))}),
+)  # fmt: skip
+"""Of more checkpoints than a store looks up one by one."""
+NOTHING_THERE = SearchedArea(text="nothing", known=frozenset({"c0", "c1", "c2", "c3"}))
 
 
 def make_row(number: int, dice: random.Random) -> RecordRow:
@@ -89,7 +104,17 @@ def matches(row: RecordRow, q: Query) -> bool:
         and (not q.captured_until_ms or row.captured_at_ms < q.captured_until_ms)
         and (not q.record_id or row.record_id == q.record_id)
         and q.text.encode() in row.body
+        and (q.area is None or is_within(row, q.area))
     )
+
+
+def is_within(row: RecordRow, area: SearchedArea) -> bool:
+    """The checkpoint decides, unless the device has an area of its own, or nobody knows it."""
+    if row.camera_ip in area.devices:
+        return True
+    is_there = row.checkpoint_id in area.checkpoints
+    is_by_device = row.checkpoint_id not in area.known and row.camera_ip in area.hanging
+    return row.camera_ip not in area.elsewhere and (is_there or is_by_device)
 
 
 def pages(store: RecordStore, query: Query, limit: int) -> list[RecordRow]:
@@ -113,10 +138,11 @@ def test_every_question_gives_exactly_the_matching_rows_newest_first(
         "kind": ["vehicle", "face", "mover"], "plate": [*ASKED],
         "checkpoint_id": ["c1", "nowhere"], "district_id": ["d1"], "camera_ip": ["10.0.0.2", "10.9.9.9"],
         "captured_from_ms": [-HOUR, 1, HOUR, HOUR + 500], "captured_until_ms": [-HOUR, 2 * HOUR, 1, 999],
-        "record_id": ["id-17"], "text": ["第1", "第29\""],
+        "record_id": ["id-17"], "text": ["第1", "第29\""], "area": [NARROW_AREA, WIDE_AREA, NOTHING_THERE],
     }  # fmt: skip
     for _ in range(questions):
         names = dice.sample(sorted(choices), dice.choice([0, 1, 1, 2, 2, 3]))
+        names += ["area"] * (dice.random() < 0.2 and "area" not in names)
         # Type: ignore[arg-type]
         query = Query(**{name: dice.choice(choices[name]) for name in names})
         expected = [row for row in rows if matches(row, query)]

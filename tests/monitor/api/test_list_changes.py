@@ -16,6 +16,7 @@ from console_services import client_of, make_services, signed
 from console_traffic import make_topics
 
 from alarm.lists.base_tables import tables_folder
+from alarm.lists.import_file import REASONS
 from alarm.lists.lists_topic import read_lists
 from alarm.lists.stored_list_reader import StoredListReader
 from alarm.lists.uploaded_list import import_uploaded
@@ -27,6 +28,8 @@ from monitor.api import list_changes
 from monitor.api.app import create_api
 from monitor.api.pool import ReaderPool
 from monitor.api.services import ConsoleServices
+from tests.alarm.lists.excel_files import write_rows
+from tests.alarm.lists.made_galleries import feature, text_of, unit
 from tests.running_decider import running_decider
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("console-bus")]
@@ -43,7 +46,7 @@ def bus(broker: RunningBroker) -> BusSettings:
 def on_bus(bus: BusSettings, data_path: Path, filled: tuple[Path, int]) -> ConsoleServices:
     made = make_services(data_path, filled[1], bus.bootstrap_servers)
     pool = ReaderPool("lists", lambda: StoredListReader(bus, tables_folder(made.site)), threads=1)
-    return replace(made, import_list=partial(import_uploaded, made.site, bus), lists=pool)
+    return replace(made, import_list=partial(import_uploaded, made.site, bus, made.feature_models), lists=pool)
 
 
 @pytest.fixture
@@ -104,6 +107,44 @@ async def test_a_file_is_looked_at_imported_changed_and_ended(
     assert (await client.delete("/api/lists/api?reason=over")).status_code == 200
     assert (await client.delete("/api/lists/api")).status_code == 404
     assert (await client.post("/api/lists/api/lines", json=change)).status_code == 404
+
+
+async def test_a_gallery_comes_as_csv_or_excel_and_its_model_is_recognised(
+    client: httpx.AsyncClient, bus: BusSettings, decided: None, tmp_path: Path
+) -> None:
+    """Of a new gallery it is said, or stands in the file; then it is that of the gallery in force."""
+    faces = {f"P{at}": text_of(feature(unit(128, at))) for at in range(10)}
+    csv_file = ("编号,备注,特征\n" + "".join(f"{entry},x,{own}\n" for entry, own in faces.items())).encode("gb18030")
+    silent = await client.post("/api/lists/wanted/import", content=csv_file)
+    assert (silent.status_code, silent.json()["code"]) == (422, "no_model"), silent.text
+    unknown = await client.post("/api/lists/wanted/import?model=none/1", content=csv_file)
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "unknown_model")
+    dry = await client.post("/api/lists/wanted/import?model=sface&dry_run=true", content=csv_file)
+    assert (dry.status_code, dry.json()["difference"]["added_plates"][0]) == (200, "P0"), dry.text
+    assert "wanted" not in read_lists(bus, "check").in_force
+    put = await client.post("/api/lists/wanted/import?model=sface&threshold=0.5", content=csv_file)
+    assert (put.status_code, put.json()["model"]["threshold"]) == (201, 0.5), put.text
+
+    sheet = tmp_path / "faces.xlsx"
+    broken = ("P99", "broken", text_of(feature(unit(128, 1))[:-4]))
+    rows = [(entry, "y", own) for entry, own in faces.items()]
+    write_rows(sheet, [("entry", "note", "feature"), *rows[:9], broken])
+    again = await client.post("/api/lists/wanted/import?name=在逃人员", content=sheet.read_bytes())
+    assert again.status_code == 201, again.text
+    found = again.json()
+    assert (found["lines"], found["difference"]["removed_plates"], found["model"]["threshold"]) == (9, ["P9"], 0.5)
+    [refused] = found["refused_lines"]
+    assert (refused["line"], refused["reason_zh"]) == (11, REASONS["not_a_feature"][1] + " 128")
+    record = read_lists(bus, "check").in_force["wanted"]
+    assert (record.kind, record.name, record.base_lines) == ("face", "在逃人员", 9)
+    write_rows(sheet, [("entry", "note", "feature"), *rows[:4]])
+    many = await client.post("/api/lists/wanted/import", content=sheet.read_bytes())
+    assert (many.status_code, many.json()["code"]) == (422, "many_removed")
+    plates_there = await client.post("/api/lists/wanted/import", content=FILE)
+    assert (plates_there.status_code, plates_there.json()["code"]) == (422, "other_kind"), plates_there.text
+    photo = await client.post("/api/lists/wanted/import", content=b"\xff\xd8\xff\xe0")
+    assert (photo.status_code, "photos cannot be imported" in photo.json()["error"]) == (422, True)
+    assert read_lists(bus, "check").in_force["wanted"] == record
 
 
 @pytest.mark.parametrize(

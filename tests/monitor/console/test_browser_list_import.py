@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from console_browser import WIDTHS, ConsoleProcess, OpenPage, not_shown, now_ms, shoot
 from console_city import fill_store
 from console_traffic import make_topics
@@ -15,6 +16,8 @@ from bus.domain.policy import PolicySettings
 from deploy.servers.databus import RunningBroker
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
+from tests.alarm.lists.excel_files import write_rows
+from tests.alarm.lists.made_galleries import feature, text_of, unit
 from tests.running_decider import running_decider
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser-approval"), pytest.mark.timeout(240)]
@@ -70,7 +73,8 @@ def test_a_file_is_tried_proposed_and_in_force_when_another_person_approves_it(
     console: ConsoleProcess, open_page: OpenPage, tmp_path: Path
 ) -> None:
     """Its refused lines are shown with the reasons; nothing is in force before; then a file that lacks
-    many of the lines is imported only after a yes, and may be refused."""
+    many of the lines is imported only after a yes, and may be refused. The navigation counts what waits, and
+    leads to a page that shows it."""
     page, other = open_page(log_in=False), open_page(log_in=False)
     enter(page, console, "li", "zh")
     enter(other, console, "zhao", "en")
@@ -117,11 +121,44 @@ def test_a_file_is_tried_proposed_and_in_force_when_another_person_approves_it(
     page.get_by_text("将移除现有 40 行中的 30 行").click()
     shoot(page, console, "list-many-removed")
     importing.click()
+    badge = other.locator("nav .badge")
+    expect(badge).to_have_text("1", timeout=WAIT_MS)
+    badge.click()
+    other.wait_for_url("**/proposals")
+    expect(other.get_by_text("No rule waits for an approval")).to_be_visible(timeout=WAIT_MS)
     card = other.locator("section.proposal", has_text="stolen")
     expect(card).to_contain_text("10 (30 go)", timeout=WAIT_MS)
+    shoot(other, console, "proposals-of-lists-en")
     card.get_by_label("Why", exact=True).fill("half of a file")
     card.get_by_role("button", name="Reject").click()
     expect(other.locator("section.proposal")).to_have_count(0, timeout=WAIT_MS)
+    expect(badge).to_be_hidden(timeout=WAIT_MS)
+
+
+def test_a_gallery_of_faces_is_tried_and_proposed_with_its_model(
+    console: ConsoleProcess, open_page: OpenPage, tmp_path: Path
+) -> None:
+    """The form says that photos are not imported."""
+    page = open_page(log_in=False)
+    enter(page, console, "li", "zh")
+    expect(page.get_by_text("不能导入照片：没有从照片提取特征的插件")).to_be_visible(timeout=WAIT_MS)
+    file = tmp_path / "faces.xlsx"
+    faces = [(f"P{at}", f"姓名{at}", text_of(feature(unit(128, at)))) for at in range(30)]
+    write_rows(file, [("编号", "姓名", "特征"), *faces, ("P3", "又一次", faces[1][2]), ("P70", "", "AAAA")])
+    page.get_by_label("特征模型（人脸库）").click()
+    page.get_by_role("option", name="city-face-128/1").click()
+    page.get_by_label("事由").fill("通缉")
+    tried(page, str(file), "wanted", "试导入")
+    assert "30 行：新增 30（如 P0" in outcome(page)
+    expect(page.get_by_text("人脸特征，模型 city-face-128/1，阈值 0.6")).to_be_visible()
+    expect(page.locator(".ag-row", has_text="编号已在此行出现过 5")).to_be_visible(timeout=WAIT_MS)
+    shoot(page, console, "gallery-tried")
+    faults = {width: not_shown(page, width) for width in (390, 1440)}
+    assert faults == {390: [], 1440: []}, WIDTHS
+    assert [one["id"] for one in Axe().run(page).response["violations"]] == []
+    page.get_by_role("button", name="导入", exact=True).click()
+    expect(page.locator("section.proposal", has_text="wanted")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_role("button", name="试导入", exact=True)).to_be_enabled(timeout=WAIT_MS)
 
 
 def test_what_the_registered_source_of_a_list_imports_is_in_force_at_once(

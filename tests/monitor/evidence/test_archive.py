@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.contracts.alarms import Alarm, ListedFace, ReadingPrice
+from bus.contracts.alarms import Alarm, ListedFace, ListedPlate, ReadingPrice
 from bus.contracts.register import Checkpoint, Register
 from bus.domain.alarm_life import no_state
 from ingest.store.port import RecordRow
@@ -154,6 +154,29 @@ def test_of_a_misread_plate_page_and_manifest_say_which_one_is_meant(
     assert text in " ".join(files["index.html"].decode().split())
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("weight", "is_overdue"), [(0.0, False), (0.25, True)])
+def test_of_a_list_page_and_manifest_name_it_its_line_version_date_and_note(
+    language: str, weight: float, is_overdue: bool
+) -> None:
+    listed = ListedPlate(
+        list_id="stolen", name="<i>被盗</i>", version=7, list_date="2026-11-01", line=12, plate="浙A1Z345",
+        note="case 7", date="2026-10-30", candidate="浙A1Z345" if weight else "", weight=weight, is_overdue=is_overdue,
+    )  # fmt: skip
+    found = alarm(listed=listed)
+    manifest, files = pack([of_alarm(found, row(1), REGISTER, ZONE)], found, language)
+    assert manifest.alarm is not None
+    assert manifest.alarm.listed == listed
+    assert json.loads(files["manifest.json"])["alarm"]["listed"]["line"] == 12
+    page, t = " ".join(files["index.html"].decode().split()), texts(language)
+    for name, text in (
+        ("detail.listed", "&lt;i&gt;被盗&lt;/i&gt; (stolen)"), ("evidence.list_line", "12: 浙A1Z345 2026-10-30"),
+        ("detail.listed_note", "case 7"), ("column.list_date", "2026-11-01"), ("detail.listed_version", "7"),
+    ):  # fmt: skip
+        assert f"<dt>{t(name)}</dt><dd>{text}</dd>" in page
+    assert (t("detail.listed_overdue") in page, t("reading.candidate") in page) == (is_overdue, bool(weight))
+
+
 @pytest.mark.parametrize(
     ("language", "text"),
     [("zh", "0.873（阈值 0.6，模型 m/1，余弦）"), ("en", "0.873 (threshold 0.6, model m/1, cosine)")],
@@ -161,7 +184,7 @@ def test_of_a_misread_plate_page_and_manifest_say_which_one_is_meant(
 def test_of_a_face_page_and_manifest_say_whom_of_which_gallery_it_resembles(language: str, text: str) -> None:
     face = ListedFace(
         list_id="wanted", name="<i>在逃</i>", version=7, entry="P7", score=0.87341, threshold=0.6, model="m/1",
-        measure="cosine", note="case 7",
+        measure="cosine", line=4, note="case 7", list_date="2026-11-01",
     )  # fmt: skip
     found = alarm(resembled=face)
     manifest, files = pack([of_alarm(found, row(1), REGISTER, ZONE)], found, language)
@@ -170,7 +193,12 @@ def test_of_a_face_page_and_manifest_say_whom_of_which_gallery_it_resembles(lang
     page = " ".join(files["index.html"].decode().split())
     assert text in page
     assert "&lt;i&gt;在逃&lt;/i&gt; (wanted)" in page
-    assert "<dd>P7 case 7" in page
+    t = texts(language)
+    for name, text in (
+        ("evidence.list_line", "4: P7 "), ("detail.listed_note", "case 7"), ("column.list_date", "2026-11-01"),
+        ("detail.listed_version", "7"),
+    ):  # fmt: skip
+        assert f"<dt>{t(name)}</dt><dd>{text}</dd>" in page
 
 
 def _hashes(files: dict[str, bytes]) -> list[str]:

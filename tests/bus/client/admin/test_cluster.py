@@ -163,7 +163,7 @@ def test_the_quorum_and_its_log_tell_of_a_new_topic(nodes: SyncClient, topic: st
     quorum = queries.quorum(nodes)
     assert len(quorum.voters) == 3
     assert set(quorum.endpoints) == {1, 2, 3}
-    tail = MetadataLogReader(nodes, "test")
+    tail = MetadataLogReader(nodes)
     commands.create_topic(nodes, topic, partitions=2, replication_factor=2)
     seen: list[tuple[str, Any]] = []
 
