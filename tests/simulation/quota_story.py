@@ -64,13 +64,13 @@ def run_quota_story(seed: int, controller: str) -> list[str]:
     """What was wrong."""
     world = SimWorld(seed)
     cluster = SimCluster(world, 3, controller)
-    story = _Story(world, cluster, world.dice_of("quotas"))
+    story = _QuotaStory(world, cluster, world.dice_of("quotas"))
     world.run(story.run())
     world.end()
     return [*story.wrong, *map(str, world.complaints)]
 
 
-class _Story:
+class _QuotaStory:
     """Invariant: `_quotas` are those that the cluster has acknowledged, and no others."""
 
     def __init__(self, world: SimWorld, cluster: SimCluster, dice: random.Random) -> None:
