@@ -32,7 +32,8 @@ IMPURE = {
 }
 REAL_PORTS = (
     "broker/clock/real.py", "broker/disk/real.py", "broker/disk/real_guard.py",
-    "broker/network/real.py", "broker/cleaner_process/real.py",
+    "broker/network/real.py",
+    "broker/network/real_tls.py", "broker/cleaner_process/real.py",
     "broker/cleaner_process/real_child.py",
     # the process itself: signals, arguments, exit status
     "broker/server/process.py", "deploy/servers/databus.py", "deploy/servers/databus_cluster.py",

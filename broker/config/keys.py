@@ -19,6 +19,7 @@ from broker.config import (
     keys_network,
     keys_replication,
     keys_security,
+    keys_tls,
     keys_topic,
     keys_zookeeper,
 )
@@ -52,6 +53,7 @@ BROKER_KEYS: dict[str, ConfigKey] = {
         keys_groups,
         keys_controller,
         keys_security,
+        keys_tls,
         keys_zookeeper,
     )
     for row in table.KEYS

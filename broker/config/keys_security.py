@@ -7,6 +7,7 @@ One row per key: type, Kafka 4.4's default, what it does here. Each may be set f
 
 from __future__ import annotations
 
+from broker.config import keys_tls
 from broker.config.checks import at_least
 from broker.config.key import INT, LIST, PASSWORD, STRING, ConfigKey, key
 
@@ -33,6 +34,7 @@ KEYS: tuple[ConfigKey, ...] = (
 _LISTENER_KEYS = frozenset(
     {row.name for row in KEYS}
     | {"connections.max.reauth.ms"}
+    | keys_tls.NAMES
 ) - {"sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"}
 
 

@@ -115,10 +115,10 @@ class BrokerConfig:
         return self._texts[Source.STATIC_BROKER].get(name, "").strip()
 
     def of_listener(self, listener: str, name: str) -> Any:
-        """The value of a key for one listener: its own of the file, else that of all. Raises
-        ConfigError."""
+        """The value of a key for one listener: its own, else that of all. Raises ConfigError."""
         own = f"{LISTENER_PREFIX}{listener.lower()}.{name}"
-        text = self._texts[Source.STATIC_BROKER].get(own)
+        found = (texts.get(own) for texts in self._texts.values())
+        text = next((text for text in found if text is not None), None)
         return self._values[name] if text is None else parse(name, text)
 
     def jaas_text(self, listener: str, mechanism: str) -> str | None:

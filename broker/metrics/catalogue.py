@@ -112,6 +112,11 @@ _REQUESTS = [
     *_rows(
         "socket-server-metrics",
         ("connection-count", GAUGE, "Open connections, of clients and brokers."),
+        ("tls-handshakes", COUNTER, "Handshakes of TLS that were completed, by listener.",
+         ("listener",)),
+        ("tls-handshakes-failed", COUNTER,
+         "Handshakes of TLS that failed, by listener: broker.log says why.", ("listener",),
+         "it grows with clients that worked before: a certificate has ended, or was changed"),
         ("unread-response-bytes", GAUGE,
          "Answers to clients that the kernel has not taken: their clients do not read.", (),
          "it stays at 64 MiB: what clients read is cut to a batch at a time"),

@@ -13,6 +13,10 @@ from broker.network.memory_pool import MemoryPool
 
 LENGTH_BYTES = 4
 
+TLS_HANDSHAKE = 0x1603
+"""What a client of TLS begins with: a handshake's record, of version 3.x. As a length of a frame it
+would be 369 million."""
+
 
 class FrameError(Exception):
     """The stream cannot be a Kafka client's: a length below zero or above the limit."""
@@ -115,6 +119,8 @@ class FrameDecoder:
             return None
         length = int.from_bytes(self._view[self._at : self._at + LENGTH_BYTES], "big", signed=True)
         if not 0 < length <= self._max_frame_bytes:
+            if length >> 16 == TLS_HANDSHAKE:
+                raise FrameError("its client speaks TLS, which this listener does not")
             raise FrameError(f"frame length {length} is not in 1..{self._max_frame_bytes}")
         return length
 

@@ -63,12 +63,23 @@ REFUSED_MUTE_MS = 1_000
 """Muted for longer than kept: nothing of such a connection is served in its last moment."""
 
 MAX_LOGIN_S = 30.0
-"""The longest time from the accepted connection to the end of its client's login: a client that
-answers at once needs a few round trips, and the time for its password's hash."""
+"""The longest time from the accepted connection to the end of its client's handshake of TLS and of
+its login: a client that answers at once needs a few round trips, and the time for its password's
+hash."""
 
 MAX_UNKNOWN_CLIENTS = 1_000
-"""Connections of one listener whose clients have not logged in yet. One more closes the oldest:
-whoever opens connections and is silent keeps nobody out."""
+"""Connections of one listener whose clients have not finished their handshake of TLS, or not logged
+in yet. One more closes the oldest: whoever opens connections and is silent keeps nobody out."""
+
+HANDSHAKE_READ_BYTES = 16 * 1024
+"""The size of one read before the end of a handshake: a client's hello, or a short chain of
+certificates. A longer one comes in several reads."""
+
+LINGER_S = 1.0
+"""How long a client whose handshake failed may take to read why."""
+
+MAX_ENCRYPTED_BYTES = 1024 * 1024
+"""Encrypted for one connection before others get their turn: less than a millisecond."""
 
 SWEEP_S = 1.0
 """How often idle and stalled connections are closed; checking thousands costs a millisecond."""

@@ -6,11 +6,13 @@ means. Kafka's counterpart is the SocketServer (broker.md 6); its threads are on
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
 from broker.clock.port import TimerHandle
+from broker.metrics.registry import Meter
 from broker.network.client_log import ClientLog
 from broker.network.connection import Connection
 from broker.network.frames import FrameDecoder
@@ -24,6 +26,7 @@ from broker.network.limits import (
     STALLED_S,
     ConnectionLimits,
 )
+from broker.network.listener_tls import ListenerTls, TlsServer
 from broker.network.memory import BrokerMemory, ResponseMemory
 from broker.network.memory_pool import MemoryPool
 from broker.network.port import Network, Server, SocketBuffers
@@ -50,8 +53,9 @@ class SharedResources:
 class Listener:
     """One address and all its connections.
 
-    Invariant: `_unknown` has those whose clients have yet to log in, the oldest first; without SASL
-    there are none. `_refused` are muted and soon closed, and count nowhere else.
+    Invariant: `_unknown` has those whose clients have yet to finish their handshake of TLS or to
+    log in, the oldest first; without TLS and SASL there are none. `_refused` are muted and soon
+    closed, and count nowhere else.
     """
 
     def __init__(
@@ -68,10 +72,13 @@ class Listener:
         protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         is_for_brokers: bool = False,
         connection_rates: ConnectionRates | None = None,
+        tls: TlsServer | None = None,
+        handshakes: tuple[Meter, Meter] | None = None,
     ) -> None:
         """`name` and `protocol` are what sessions begin with. `is_for_brokers`: only brokers and
         controllers connect here, so their requests wait for no client's turn, and their responses
-        are counted apart. Without `connection_rates` addresses connect as often as they like."""
+        are counted apart. Without `connection_rates` addresses connect as often as they like.
+        `handshakes` counts those of TLS that succeeded and that failed."""
         shared = shared or SharedResources(monotonic, call_later)
         self._name, self._protocol = name, protocol
         self.turns = shared.turns
@@ -98,13 +105,16 @@ class Listener:
         self._to_flush: list[Connection] = []
         self._in_batch = False
         self._server: Server | None = None
+        self._tls: ListenerTls | None = None
+        if tls is not None:
+            self._tls = ListenerTls(tls, self, *(handshakes or (Meter(), Meter())))
 
     async def start(
         self, host: str, port: int, *, held: bool = False, buffers: SocketBuffers | None = None
     ) -> int:
         """Bind; the port in use. `held`: connections are accepted, but not read before `open`."""
         self.is_open = not held
-        self._server = await self._network.listen(host, port, lambda: Connection(self), buffers)
+        self._server = await self._network.listen(host, port, self._accepted, buffers)
         return self._server.port
 
     def open(self) -> None:
@@ -163,12 +173,17 @@ class Listener:
         return len(unread)
 
     def close_unknown(self) -> int:
-        """Close connections whose clients took too long to log in; how many were."""
+        """Close connections whose clients took too long until they were known; how many were."""
         oldest = self.monotonic() - MAX_LOGIN_S
         late = [one for one in self._unknown if one.opened_at < oldest]
+        awaited = "log in" if self._protocol.has_sasl else "finish its handshake of TLS"
         for connection in late:
-            connection.abort("its client did not log in")
+            connection.abort(f"its client did not {awaited}")
         return len(late)
+
+    def _accepted(self) -> asyncio.BaseProtocol:
+        connection = Connection(self)
+        return connection if self._tls is None else self._tls.wrap(connection)
 
     # -- the connections' side ------------------------------------------------------
 
@@ -198,7 +213,7 @@ class Listener:
             return False
         self._connections[connection] = None
         self._per_ip[connection.host] += 1
-        if self._protocol.has_sasl:
+        if self._protocol.has_sasl or self._tls is not None:
             self._unknown[connection] = None
             if len(self._unknown) > MAX_UNKNOWN_CLIENTS:
                 oldest = next(iter(self._unknown))
@@ -228,7 +243,7 @@ class Listener:
             connection.close()
 
     def authenticated(self, connection: Connection) -> int:
-        """The client has logged in; how large its requests may be now."""
+        """The client is known; how large its requests may be now."""
         self._unknown.pop(connection, None)
         return self._limits().max_request_bytes
 

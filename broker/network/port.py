@@ -7,8 +7,12 @@ Never: Kafka semantics. The real side is `real.py`; the simulation brings its ow
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from broker.security.key_stores import KeyStore, TrustStore
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
@@ -18,6 +22,36 @@ class SocketBuffers(NamedTuple):
 
     send_bytes: int = -1
     receive_bytes: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TlsKeys:
+    """What one side of TLS is made of. `ciphers`: OpenSSL's names for TLS 1.2, empty for its own
+    choice. Without `trust_store` nobody's certificate is asked for, or the system's authorities
+    are trusted."""
+
+    key_store: KeyStore | None
+    trust_store: TrustStore | None
+    versions: tuple[str, ...]
+    ciphers: tuple[str, ...] = ()
+    client_auth: str = "none"
+    checks_name: bool = True
+
+
+class TlsPort(Protocol):
+    """OpenSSL, and the files of keys and certificates."""
+
+    def read(self, path: str) -> bytes:
+        """Raises `KeyStoreError`."""
+
+    def stamp(self, path: str) -> tuple[int, ...]:
+        """Another one whenever the file is another one; empty where there is none."""
+
+    def server_context(self, material: TlsKeys) -> ssl.SSLContext:
+        """For connections of clients. Raises `KeyStoreError`."""
+
+    def client_context(self, material: TlsKeys) -> ssl.SSLContext:
+        """For connections to others. Raises `KeyStoreError`."""
 
 
 class ListenError(Exception):

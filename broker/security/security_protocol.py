@@ -1,4 +1,4 @@
-"""How clients of a listener identify themselves: Kafka's security protocols, and which are served.
+"""How clients of a listener identify themselves: Kafka's security protocols.
 
 Never: a handshake, or where listeners are configured.
 """
@@ -21,9 +21,10 @@ class SecurityProtocol(IntEnum):
         """Whether a client authenticates by SaslHandshake and SaslAuthenticate."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
-
-SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT})
-"""What a listener may ask for today. TLS belongs into the network, SASL into `session`."""
+    @property
+    def has_tls(self) -> bool:
+        """Whether what is said is encrypted, and the server shows a certificate."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
 
 
 def protocols_by_listener(text: str) -> dict[str, str]:

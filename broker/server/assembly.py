@@ -236,7 +236,8 @@ def _peer_connections(
     dispatchers: dict[ListenerType, Dispatcher],
 ) -> PeerConnections:
     return PeerConnections(
-        runtime.network,
+        runtime.to_peers,
+        runtime.to_controllers,
         runtime.clock,
         runtime.config,
         control_plane,

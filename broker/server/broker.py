@@ -34,7 +34,7 @@ from broker.metrics.registry import Metrics
 from broker.network.connection import Connection
 from broker.network.limits import SWEEP_S, ConnectionLimits
 from broker.network.listener import Dispatch, Listener, SharedResources
-from broker.network.port import Network, Server
+from broker.network.port import Network, Server, TlsPort
 from broker.network.responses import ResponseSlot
 from broker.security.session import NO_BROKER, AuthenticationState
 from broker.server.assembly import (
@@ -48,6 +48,7 @@ from broker.server.client_quotas import is_among_brokers
 from broker.server.cluster_metrics import BrokerState, ClusterMetrics
 from broker.server.control_plane import ControlPlane, ControlPlaneDeps, Runtime, StartError
 from broker.server.listeners import ListenerAddress, advertised
+from broker.server.process_tls import ProcessTls
 from broker.server.roles import roles_of
 from broker.settings import ProcessSettings
 from bus.errors import BusError, CloseConnection
@@ -58,6 +59,9 @@ from bus.protocol.wire import ProtocolError
 
 log = logging.getLogger("broker.server")
 requests = logging.getLogger("broker.handlers")
+
+REFRESH_TLS_S = 1.0
+"""How often is looked whether certificates have changed."""
 
 
 class Broker:
@@ -72,9 +76,10 @@ class Broker:
         settings: ProcessSettings | None = None,
         zookeeper: ZooKeeperSession | None = None,
         cleaner_process: CleanerProcess | None = None,
+        tls: TlsPort | None = None,
     ) -> None:
         """`zookeeper` replaces the session with the ensemble of `zookeeper.connect`; without
-        `cleaner_process` no log is cleaned."""
+        `cleaner_process` no log is cleaned, without `tls` no listener may ask for it."""
         self.config = config
         self.clock = clock
         self.disk = disk
@@ -85,20 +90,23 @@ class Broker:
         self.addresses: list[ListenerAddress] = []
         self.controller_addresses: list[ListenerAddress] = []
         self.metrics_port = -1
+        self._shared = SharedResources(clock.monotonic, clock.call_later)
+        self._components: Components | None = None
+        self._tls = ProcessTls(
+            self._newest_config, self.roles, tls, network, clock, self._shared.client_log
+        )
         self._runtime = Runtime(
             config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper,
-            cleaner_process,
+            cleaner_process, self._tls.peer_connector, self._tls.controller_connector,
         )  # fmt: skip
         self.control_plane: ControlPlane = make_control_plane(self._runtime)
         self._listeners: dict[ListenerType, list[Listener]] = {}
         self._dispatches: dict[Listener, Dispatch] = {}
-        self._shared = SharedResources(clock.monotonic, clock.call_later)
         self._metrics_server: Server | None = None
         self._limits: tuple[BrokerConfig, ConnectionLimits] | None = None
         self._tasks: list[TaskHandle] = []
         self._logs: LogManager | None = None
         self._logs_requests = False
-        self._components: Components | None = None
         self._deps: ControlPlaneDeps | None = None
         self.failure: StartError | None = None
         self._stopping = asyncio.Event()
@@ -110,6 +118,9 @@ class Broker:
         if self._components is None:
             raise RuntimeError("the broker has not been started")
         return self._components
+
+    def _newest_config(self) -> BrokerConfig:
+        return self.config if self._components is None else self._components.metadata.config
 
     async def start(self) -> None:
         """Start everything, up to serving; waits while no controller is available. Raises
@@ -131,6 +142,8 @@ class Broker:
         await self.control_plane.start(self._endpoints(self.controller_addresses))
         self._open(ListenerType.CONTROLLER)
         self._tasks.append(self.clock.spawn(self._sweep_idle(), name="idle-connections"))
+        if self._tls.is_used:
+            self._tasks.append(self.clock.spawn(self._refresh_tls(), name="certificates"))
         if self.roles.broker:
             await self._start_broker(components)
         self.disk.begin_service()
@@ -255,7 +268,14 @@ class Broker:
                 if address.name in self.components.client_quotas.exempt_listeners
                 else self.components.connection_rates
             ),
-        )
+            tls=self._tls.servers.get(address.name),
+            handshakes=(
+                self.metrics.meter("socket-server-metrics", "tls-handshakes",
+                                   listener=address.name),
+                self.metrics.meter("socket-server-metrics", "tls-handshakes-failed",
+                                   listener=address.name),
+            ) if address.protocol.has_tls else None,
+        )  # fmt: skip
         self._dispatches[listener] = dispatch
         return listener
 
@@ -317,6 +337,11 @@ class Broker:
                 listener.close_idle()
                 listener.close_unknown()
             self._log_requests(requests.isEnabledFor(logging.DEBUG))
+
+    async def _refresh_tls(self) -> None:
+        while True:
+            await self.clock.sleep(REFRESH_TLS_S)
+            await self.disk.run(self._tls.refresh)
 
     def _log_requests(self, wanted: bool) -> None:
         """Put the request log in front of the dispatchers, or take it away: requests that are not

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.metadata.image import MetadataImage
-from broker.network.port import Network
 from broker.peer.controller_channel import ControllerChannel, ControllerLocator, LocalCall
 from broker.server.control_plane import ControlPlane
 from broker.server.listeners import inter_broker_listener
 from bus.client.wire.channel import ChannelLimits, PeerChannel
-from bus.client.wire.ports import Address
+from bus.client.wire.ports import Address, Connector
 from bus.client.wire.sasl import SaslLogin
 
 
@@ -21,7 +20,8 @@ class PeerConnections:
 
     def __init__(
         self,
-        network: Network,
+        to_brokers: Connector,
+        to_controllers: Connector,
         clock: Clock,
         config: BrokerConfig,
         control_plane: ControlPlane,
@@ -32,8 +32,8 @@ class PeerConnections:
         peer_login: SaslLogin | None = None,
         controller_login: SaslLogin | None = None,
     ) -> None:
-        """The logins: at the inter-broker listeners of others, and at controllers."""
-        self._network = network
+        """Connectors and logins: for the inter-broker listeners of others, and for controllers."""
+        self._to_brokers, self._controller_connector = to_brokers, to_controllers
         self._clock = clock
         self._config = config
         self._control_plane = control_plane
@@ -56,7 +56,7 @@ class PeerConnections:
     def to_controller(self, name: str, *, pipelined: bool = False) -> ControllerChannel:
         """A channel for this purpose that follows the active controller."""
         link = ControllerChannel(
-            self._network,
+            self._controller_connector,
             self._clock,
             self._route,
             name=name,
@@ -70,7 +70,7 @@ class PeerConnections:
     def to_broker(self, broker_id: int, name: str) -> PeerChannel:
         """A channel to a broker's inter-broker listener, at the address in the newest image."""
         channel = PeerChannel(
-            self._network,
+            self._to_brokers,
             self._clock,
             lambda: self._broker_address(broker_id),
             client_id=f"broker-{self._config.node_id}-{name}",

@@ -32,7 +32,7 @@ from broker.peer.controller_channel import LocalCall
 from broker.replica.manager import ReplicaManager
 from broker.server.roles import Roles
 from broker.settings import ProcessSettings
-from bus.client.wire.ports import Address
+from bus.client.wire.ports import Address, Connector
 
 
 class StartError(Exception):
@@ -43,7 +43,7 @@ class StartError(Exception):
 class Runtime:
     """What components and control planes are built from: configuration and the ports.
     `zookeeper` is set where the ensemble is simulated; no log is cleaned without
-    `cleaner_process`."""
+    `cleaner_process`. The connectors are those of TLS, where the listeners of others have it."""
 
     config: BrokerConfig
     settings: ProcessSettings
@@ -54,6 +54,18 @@ class Runtime:
     metrics: Metrics
     zookeeper: ZooKeeperSession | None = None
     cleaner_process: CleanerProcess | None = None
+    peer_connector: Connector | None = None
+    controller_connector: Connector | None = None
+
+    @property
+    def to_peers(self) -> Connector:
+        """Opens connections to the inter-broker listeners of others."""
+        return self.peer_connector or self.network
+
+    @property
+    def to_controllers(self) -> Connector:
+        """Opens connections to controllers."""
+        return self.controller_connector or self.network
 
 
 @dataclass(slots=True)

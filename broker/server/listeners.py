@@ -1,5 +1,4 @@
-"""Parses Kafka's `listeners` and `advertised.listeners`, and says which security protocols are
-served."""
+"""Parses Kafka's `listeners` and `advertised.listeners`, with their security protocols."""
 
 from __future__ import annotations
 
@@ -10,11 +9,7 @@ from typing import TypeVar
 
 from broker.config.views import BrokerConfig
 from broker.metadata.image import Endpoint
-from broker.security.security_protocol import (
-    SERVED_PROTOCOLS,
-    SecurityProtocol,
-    protocols_by_listener,
-)
+from broker.security.security_protocol import SecurityProtocol, protocols_by_listener
 
 LOCALHOST = "127.0.0.1"
 CONTROLLER = "CONTROLLER"
@@ -51,7 +46,7 @@ def parse_listeners(texts: Iterable[str]) -> list[ListenerAddress]:
 
 def with_protocols(listeners: Iterable[ListenerAddress], text: str) -> list[ListenerAddress]:
     """The listeners with their protocols of `listener.security.protocol.map`; ListenerError for one
-    that is not served."""
+    that there is not."""
     by_name = protocols_by_listener(text)
     return [replace(one, protocol=_protocol(one.name, by_name)) for one in listeners]
 
@@ -66,15 +61,18 @@ def inter_broker_listener(
 
 def protocol_of(text: str, name: str) -> SecurityProtocol:
     """The protocol of one listener, here or elsewhere, by `listener.security.protocol.map`.
-    ListenerError for one that is not served."""
+    ListenerError for one that there is not."""
     return _protocol(name, protocols_by_listener(text))
 
 
 def _protocol(name: str, by_name: Mapping[str, str]) -> SecurityProtocol:
     wanted = by_name.get(name, SecurityProtocol.PLAINTEXT.name if name == CONTROLLER else name)
-    if wanted not in [one.name for one in SERVED_PROTOCOLS]:
-        served = ", ".join(one.name for one in sorted(SERVED_PROTOCOLS))
-        raise ListenerError(f"listener {name} asks for {wanted}; only {served} are served yet")
+    if wanted not in SecurityProtocol.__members__:
+        served = ", ".join(SecurityProtocol.__members__)
+        raise ListenerError(
+            f"listener {name} asks for {wanted}, which is none of {served}; name its protocol in "
+            "listener.security.protocol.map"
+        )
     return SecurityProtocol[wanted]
 
 

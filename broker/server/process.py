@@ -33,6 +33,7 @@ from broker.disk.real import RealDisk
 from broker.log.log_dir_files import WrongDirectory
 from broker.network.port import ListenError
 from broker.network.real import RealNetwork
+from broker.network.real_tls import RealTls
 from broker.server.broker import Broker
 from broker.server.control_plane import StartError
 from broker.server.listeners import ListenerError
@@ -79,7 +80,7 @@ def prepare(properties: Mapping[str, str], data_dir: str | PurePath) -> Broker:
     config, settings = configured(properties, data_dir)
     return Broker(
         config, RealClock(), RealDisk(), RealNetwork(), settings,
-        cleaner_process=RealCleanerProcess(CLEANER_MODULE),
+        cleaner_process=RealCleanerProcess(CLEANER_MODULE), tls=RealTls(),
     )  # fmt: skip
 
 

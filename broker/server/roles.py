@@ -18,6 +18,7 @@ from broker.server.listener_logins import controller_login, login_settings, peer
 from broker.server.listeners import (
     ListenerAddress,
     ListenerError,
+    inter_broker_listener,
     parse_listeners,
     protocol_of,
     with_protocols,
@@ -50,6 +51,11 @@ class Roles:
     peer_login: SaslLogin | None = None
     """What this process logs in with at the inter-broker listener of others, if it must."""
     controller_login: SaslLogin | None = None
+    """The same at controllers."""
+    peer_tls: str | None = None
+    """The listener whose keys of TLS count at the inter-broker listener of others, if it has
+    TLS."""
+    controller_tls: str | None = None
     """The same at controllers."""
 
     @property
@@ -111,6 +117,8 @@ def roles_of(config: BrokerConfig) -> Roles:
         _check_mirror(config, clients)
     logins = login_settings(config, (*clients, *controllers))
     login = peer_login(config, clients) if BROKER in wanted else None
+    peer = inter_broker_listener(clients, config) if BROKER in wanted else None
+    peer_tls = peer.name if peer is not None and peer.protocol.has_tls else None
     return Roles(
         broker=BROKER in wanted,
         controller=CONTROLLER in wanted and not zookeeper,
@@ -123,16 +131,29 @@ def roles_of(config: BrokerConfig) -> Roles:
         logins=logins,
         peer_login=login,
         controller_login=login if zookeeper else _controller_login(config, has_quorum=quorum),
+        peer_tls=peer_tls,
+        controller_tls=peer_tls if zookeeper else _controller_tls(config, has_quorum=quorum),
     )
 
 
 def _controller_login(config: BrokerConfig, *, has_quorum: bool) -> SaslLogin | None:
     """A broker has no listener of a controller: the first name says how they are reached."""
-    name = next(iter(config["controller.listener.names"] or ()), "").strip()
+    name = _controller_listener(config)
     if not name or not has_quorum:
         return None
     protocol = protocol_of(config["listener.security.protocol.map"], name)
     return controller_login(config, name, protocol)
+
+
+def _controller_tls(config: BrokerConfig, *, has_quorum: bool) -> str | None:
+    name = _controller_listener(config)
+    if not name or not has_quorum:
+        return None
+    return name if protocol_of(config["listener.security.protocol.map"], name).has_tls else None
+
+
+def _controller_listener(config: BrokerConfig) -> str:
+    return next(iter(config["controller.listener.names"] or ()), "").strip()
 
 
 def _check_mirror(config: BrokerConfig, clients: tuple[ListenerAddress, ...]) -> None:

@@ -163,7 +163,7 @@ class KraftControlPlane:
             runtime.config,
             runtime.clock,
             runtime.disk,
-            runtime.network,
+            runtime.to_controllers,
             runtime.config.metadata_log_dir,
             logs.cluster_id,
             runtime.config.node_id,
@@ -386,7 +386,8 @@ class KraftControlPlane:
                 self._attached().local_call,
             )
             self._controller_channel = ControllerChannel(
-                self._runtime.network, self._runtime.clock, route, name="lifecycle", pipelined=True,
+                self._runtime.to_controllers, self._runtime.clock, route, name="lifecycle",
+                pipelined=True,
                 login=self._runtime.roles.controller_login,
             )  # fmt: skip
             self.on_leader_change(self._controller_channel.leader_changed)

@@ -89,13 +89,13 @@ class BrokerChannels:
         )
         login = runtime.roles.controller_login
         return ControllerChannel(
-            runtime.network, runtime.clock, route, name="farewell", login=login
+            runtime.to_controllers, runtime.clock, route, name="farewell", login=login
         )
 
     def _channel(self, broker_id: int) -> PeerChannel:
         runtime = self._runtime
         channel = PeerChannel(
-            runtime.network,
+            runtime.to_peers,
             runtime.clock,
             lambda: self.address(broker_id),
             client_id=f"controller-{runtime.config.node_id}",

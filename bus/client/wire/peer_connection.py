@@ -74,7 +74,8 @@ class PeerConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fails the waiting requests."""
         self._transport = None
-        self.fail(PeerError(PeerErrorKind.DISCONNECTED, "the connection was lost"))
+        reason = f": {exc}" if exc is not None else ""
+        self.fail(PeerError(PeerErrorKind.DISCONNECTED, f"the connection was lost{reason}"))
         self._on_lost(self)
 
     # -- our side -------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ import uvloop
 from broker.network.connection import Connection
 from broker.network.limits import MAX_LOGIN_S, MAX_MUTE_S, READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
+from broker.network.listener_tls import TlsServer
 from broker.network.port import ListenError, SocketBuffers
 from broker.network.real import RealNetwork, set_buffers
 from broker.network.responses import ResponseSlot
@@ -38,7 +40,8 @@ class ListenerWorld:
     mutes its connection."""
 
     def __init__(
-        self, limits: ConnectionLimits, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+        self, limits: ConnectionLimits, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+        tls: TlsServer | None = None,
     ) -> None:
         self.limits = limits
         self.now = 0.0
@@ -49,7 +52,7 @@ class ListenerWorld:
         self.rates = ConnectionRates(QuotaWindows(11, 1000), self.count_refused)
         self.listener = Listener(
             RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later,
-            protocol=protocol, connection_rates=self.rates,
+            protocol=protocol, connection_rates=self.rates, tls=tls,
         )  # fmt: skip
         self.port = 0
         self.mute_ms = 0
@@ -92,8 +95,10 @@ class ListenerWorld:
         else:
             slot.set([framed(body)])
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
+    async def connect(
+        self, tls: ssl.SSLContext | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, ssl=tls)
 
 
 def framed(body: bytes) -> bytes:
@@ -115,10 +120,10 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def play(
     story: Story, limits: ConnectionLimits = LIMITS, *, held: bool = False, run: Run = asyncio.run,
-    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT, tls: TlsServer | None = None,
 ) -> None:  # fmt: skip
     async def main() -> None:
-        world = ListenerWorld(limits, protocol)
+        world = ListenerWorld(limits, protocol, tls)
         world.port = await world.listener.start("127.0.0.1", 0, held=held)
         try:
             await story(world)
@@ -146,7 +151,9 @@ def test_answers_come_in_order_though_the_first_one_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n", framed(b"x")]
+    "bad",
+    [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n", framed(b"x"),
+     b"\x16\x03\x01\x02\x00"],
 )
 def test_garbage_closes_its_connection_and_harms_no_other(
     bad: bytes, caplog: pytest.LogCaptureFixture

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.security.principal import ANONYMOUS, Principal
-from broker.security.security_protocol import SERVED_PROTOCOLS, SecurityProtocol
+from broker.security.security_protocol import SecurityProtocol
 from broker.security.session import (
     TRANSITIONS,
     AuthenticationEvent,
@@ -117,6 +117,9 @@ def test_nobody_is_authenticated_without_a_handshake_that_succeeded(
             assert EVENT.FAILED not in seen
 
 
-def test_what_needs_tls_is_not_served_yet() -> None:
-    """A protocol is added here when its handshake is there; nothing else knows the list."""
-    assert {SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT} == SERVED_PROTOCOLS
+@pytest.mark.parametrize("protocol", SecurityProtocol)
+def test_a_login_and_a_certificate_are_asked_for_by_the_protocols_that_say_so(
+    protocol: SecurityProtocol,
+) -> None:
+    assert protocol.has_sasl is ("SASL" in protocol.name)
+    assert protocol.has_tls is ("SSL" in protocol.name)

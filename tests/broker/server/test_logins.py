@@ -329,7 +329,7 @@ def test_a_token_that_is_too_large_closes_its_connection(alone: str) -> None:
         ({"plain.sasl.jaas.config": "planted-secret"}, "must stand one of required"),
         ({"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}, "asks for a login by PLAIN or"),
         ({"plain.sasl.jaas.config": f'{MODULE} user_a="planted-secret";'}, "must have username="),
-        ({"listener.security.protocol.map": "PLAINTEXT:SASL_SSL"}, "PLAINTEXT asks for SASL_SSL;"),
+        ({"listener.security.protocol.map": "PLAINTEXT:SASL_SSL"}, "a listener with TLS needs a"),
     ],
 )
 def test_a_listener_that_asks_for_what_is_not_served_does_not_start(
