@@ -13,7 +13,7 @@ from alarm.asked_answer import fail
 from alarm.dispatch.reader import OperationsReader
 from alarm.judged_readings import judged_readings
 from bus.cli.show import AsJson, print_json, screen
-from bus.domain.confusion_fit import PRIOR_LETTERS, SiteConfusion, fitted
+from bus.domain.confusion_fit import NOTHING, PRIOR_LETTERS, SiteConfusion, fitted
 from bus.domain.confusion_table import PACKAGED, ConfusionTable, file_of, table_of
 from bus.domain.misreading_prices import UNSAID
 from bus.files.durable_file import replace_durably
@@ -30,7 +30,8 @@ _TO_HELP = (
 
 
 class PriceChange(NamedTuple):
-    """Of one character read as another by a reader that says nothing of it."""
+    """Of one character read as another by a reader that says nothing of it. `true` is empty where
+    the reader puts the character in, `read` where it leaves it out."""
 
     true: str
     read: str
@@ -78,6 +79,7 @@ def fit(
         print_json({
             "confirmed": found.confirmed, "false": found.false, "left_out": found.left_out,
             "letters": found.letters, "by_character": dict(found.by_character),
+            "inserted": dict(found.inserted), "omitted": dict(found.omitted),
             "prior_letters": PRIOR_LETTERS, "version": table.version,
             "file": "" if dry_run else str(path),
             "changes": [one._asdict() for one in changes],
@@ -96,16 +98,24 @@ def price_changes(before: ConfusionTable, after: ConfusionTable) -> list[PriceCh
         for table in (before, after)
         for read in table.prices.taken_for[UNSAID].get(true, ())
     }
+    pairs.update((true, NOTHING) for true in rows)
+    pairs.update(
+        (NOTHING, read) for table in (before, after) for read in table.prices.inserted
+    )
     found = [
-        PriceChange(
-            true, read,
-            *(round(one.prices.substitution(true, read, UNSAID), 2) for one in (before, after)),
-        )
+        PriceChange(true, read, *(round(_price(one, true, read), 2) for one in (before, after)))
         for true, read in pairs
-    ]  # fmt: skip
+    ]
     changed = [one for one in found if one.before != one.after]
     changed.sort(key=lambda one: (-abs(one.after - one.before), one.true, one.read))
     return changed[:MOST_CHANGES]
+
+
+def _price(table: ConfusionTable, true: str, read: str) -> float:
+    prices = table.prices
+    if true == NOTHING:
+        return prices.insertion(read)
+    return prices.deletion(true) if read == NOTHING else prices.substitution(true, read, UNSAID)
 
 
 def _fitted(ctx: typer.Context) -> SiteConfusion:
@@ -130,10 +140,17 @@ def _show(found: SiteConfusion, changes: list[PriceChange]) -> None:
         f"the table rests on {found.letters:,} letters ({some}), beside the packaged table, which"
         f" weighs as {PRIOR_LETTERS} letters of each character"
     )
+    for what, signs in (("put in", found.inserted), ("left out", found.omitted)):
+        if signs:
+            each = ", ".join(f"{sign} {count:,}" for sign, count in signs.items())
+            typer.echo(f"characters that readers {what}: {sum(signs.values()):,} ({each})")
     if changes:
         table = Table("plate", "read as", "price before", "now")
         for one in changes:
-            table.add_row(one.true, one.read, f"{one.before:.2f}", f"{one.after:.2f}")
+            table.add_row(
+                one.true or "(none)", one.read or "(left out)", f"{one.before:.2f}",
+                f"{one.after:.2f}",
+            )  # fmt: skip
         screen().print(table)
 
 

@@ -15,7 +15,14 @@ from alarm.rules.explain import ExplainedNode, explain
 from alarm.rules.matcher import Rule
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.commands import USUAL_KIND
-from bus.contracts.expressions import AtPlace, Conjunction, Disjunction, Negation, Resemblance
+from bus.contracts.expressions import (
+    AlongRoad,
+    AtPlace,
+    Conjunction,
+    Disjunction,
+    Negation,
+    Resemblance,
+)
 from bus.domain.expressions.check import check_complete
 from bus.domain.expressions.leaf_text import number_text
 from bus.domain.expressions.rule_tree import tree_of
@@ -96,6 +103,8 @@ def _line(one: ExplainedNode, zone: str, now_ms: int) -> str:
 
 
 def _missing(one: ExplainedNode) -> str:
+    if isinstance(one.node, AlongRoad):
+        return "the register has no such way"
     is_place = isinstance(one.node, AtPlace)
     return "the register has no such name" if is_place else "no such list is in force"
 

@@ -9,7 +9,7 @@ import typer
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
-from bus.contracts.expressions import AtPlace, InArea
+from bus.contracts.expressions import AlongRoad, AtPlace, InArea, TravelHeading
 from bus.domain.expressions.to_text import to_text
 from bus.domain.expressions.tree import nodes_of
 from bus.domain.registered_places import NO_PLACES, RegisteredPlaces
@@ -41,7 +41,10 @@ def warn_of_places(ctx: typer.Context, command: WatchCommand, client_id: str) ->
     may get them later."""
     places = places_of(ctx, command, client_id)
     for leaf in _asked(command):
-        found, text = places.find(leaf), to_text(leaf)
+        if isinstance(leaf, TravelHeading):
+            continue
+        found = places.find_way(leaf).places if isinstance(leaf, AlongRoad) else places.find(leaf)
+        text = to_text(leaf)
         if found.missing:
             names = ", ".join(found.missing)
             typer.echo(f"warning: {text}: the register has no {names}: met by none", err=True)
@@ -49,7 +52,9 @@ def warn_of_places(ctx: typer.Context, command: WatchCommand, client_id: str) ->
             typer.echo(f"warning: {text}: nothing of the register stands there", err=True)
 
 
-def _asked(command: WatchCommand) -> list[AtPlace | InArea]:
+def _asked(command: WatchCommand) -> list[AtPlace | InArea | TravelHeading | AlongRoad]:
+    """All for which the register is asked."""
     where = command.where
     leaves = [node for node, _ in nodes_of(where)] if where is not None else []
-    return [leaf for leaf in leaves if isinstance(leaf, AtPlace | InArea)]
+    asked = AtPlace | InArea | TravelHeading | AlongRoad
+    return [leaf for leaf in leaves if isinstance(leaf, asked)]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,6 +83,10 @@ def format_here(
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave out what is formatted already.")
     ] = False,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(help="A first user: SCRAM-SHA-512=[name=…,password=…]; `-`: stdin's lines."),
+    ] = None,
 ) -> None:
     """Format the log directories of one node for a cluster, as kafka-storage does."""
     from broker.config.properties import read_properties
@@ -100,8 +105,18 @@ def format_here(
             standalone=standalone,
             initial_controllers=initial_controllers,
             ignore_formatted=ignore_formatted,
+            scram_users=list(_users(add_scram or [])),
         )
     )
+
+
+def _users(given: Iterable[str]) -> Iterator[str]:
+    """Everybody on the machine may read a command line: `-` stands for the lines of stdin."""
+    for text in given:
+        if text == "-":
+            yield from filter(None, map(str.strip, sys.stdin))
+        else:
+            yield text
 
 
 @app.command("migrate")

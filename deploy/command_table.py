@@ -121,6 +121,11 @@ COMMANDS = (
         "Configurations of topics, brokers, loggers (Apache Kafka: groups too): get, set, unset.",
     ),
     CommandRow("acl", "bus.cli.acl", "Who may do what on the bus: list, add, remove, explain."),
+    CommandRow(
+        "quotas",
+        "bus.cli.quotas",
+        "How much of the brokers a client may use: list, set, unset.",
+    ),
     CommandRow("groups", "bus.cli.groups", "Consumer groups: list, describe, reset, delete."),
     CommandRow(
         "cleaner",
@@ -155,6 +160,11 @@ COMMANDS = (
         "Rejected records with their reason, newest first; --json shows their bytes as text.",
     ),
     CommandRow(
+        "faces",
+        "deploy.product.faces_cli",
+        "Stored faces that resemble one, best first, with their scores. Ctrl-C stops it.",
+    ),
+    CommandRow(
         "evidence",
         "deploy.product.evidence_cli",
         "Pack pictures, the devices' own messages, both clocks and hashes, with a page to print.",
@@ -183,6 +193,7 @@ COMMANDS = (
     CommandRow("city", "ingest.senders.simulator.cli", "The simulated city of cameras."),
     CommandRow("watch", "deploy.product.watch_cli", "The watch list: who or what is looked for."),
     CommandRow("lists", "deploy.product.lists_cli", "Lists of plates, galleries of faces."),
+    CommandRow("cases", "alarm.cases_cli", "Cases: their targets, rules and alarms."),
     CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
     CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
     CommandRow("questions", "monitor.cli", "Who asked what of a plate or a face, when and why."),

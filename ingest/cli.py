@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bus.cli.show import screen
+from bus.confusion_file import source_of
 from bus.domain.kinds import KINDS
+from bus.domain.registered_places import RegisteredPlaces
+from bus.domain.searched_area import AreaFault, SearchedArea, read_area, searched_area
 from bus.domain.times import BadTime, local_time
 from bus.domain.tolerant_search import (
     SEARCH_TOLERANCES,
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 PAGE_ROWS = 500
 _LISTED_BYTES = 80  # of a rejected record's bytes in the table
 _PLATE_HELP = "A plate; * stands for any characters, ? for one; *A23* contains A23."
+_AREA_HELP = "Where: longitude and latitude of each corner, 120.15 30.25, 120.17 30.25, …"
+_REGISTER_READ_S = 10.0
 _TOLERANCE_HELP = "Of a whole plate: 'distance 1' or misread; ~ before a plate is misread, too."
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
@@ -69,6 +75,7 @@ def records(
     ] = "",
     until: Annotated[str, typer.Option(help="Captured before.")] = "",
     text: Annotated[str, typer.Option(help="Text that the message contains.")] = "",
+    area: Annotated[str, typer.Option(help=_AREA_HELP)] = "",
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -83,11 +90,13 @@ def records(
         captured_from_ms=_moment(from_, settings.site.zone, "--from"),
         captured_until_ms=_moment(until, settings.site.zone, "--until"),
         text=text,
+        area=_area(ctx, area),
     )
     from ingest.pictures.open import open_pictures
 
     pictures = open_pictures(settings.pictures, settings.site, settings.edge)
-    reader = open_store(settings.store.records_url(settings.site))
+    url, confusion = settings.store.records_url(settings.site), source_of(settings.site)
+    reader = open_store(url, read_confusion=confusion.read)
     try:
         found = list(_pages(reader, query, limit))
     finally:
@@ -196,6 +205,29 @@ def _tolerance(plate: str, text: str) -> SearchTolerance:
     except NotOnePlate as error:
         raise typer.BadParameter(str(error), param_hint="--plate") from None
     return text
+
+
+def _area(ctx: typer.Context, text: str) -> SearchedArea | None:
+    """By the site's register as it is."""
+    if not text:
+        return None
+    from bus.client.register_follower import RegisterFollower
+
+    try:
+        read_area(text)
+        path = ctx.obj.site.data_path / "register.json"
+        with closing(RegisterFollower(ctx.obj.bus, path, "records-register").start()) as register:
+            if not register.wait_until_read(_REGISTER_READ_S):
+                raise typer.BadParameter(
+                    "the register could not be read, so that no place is known: is the bus up?",
+                    param_hint="--area",
+                )
+            found = searched_area(text, RegisteredPlaces(register.read()))
+    except AreaFault as error:
+        raise typer.BadParameter(str(error), param_hint="--area") from None
+    if not found.place_count:
+        typer.echo("warning: nothing of the register stands in this area", err=True)
+    return found
 
 
 def _moment(text: str, zone: str, option: str) -> int:

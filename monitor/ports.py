@@ -14,14 +14,16 @@ import msgspec
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.commands import WatchCommand
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import FaceLine, ListLine
+from bus.domain.face_search import FacePiece, FaceQuestion
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.list_in_force import ListInForce
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest
 from bus.domain.visibility import Viewer
-from ingest.store.port import PageRequest, Position, RecordReader
+from ingest.store.port import PageRequest, Position, RecordReader, RecordRow
 
 
 class AlarmReader(Protocol):
@@ -46,6 +48,8 @@ class AlarmReader(Protocol):
         kind: str = "",
         district_id: str = "",
         only_concerning: bool = False,
+        case: str = "",
+        case_target: str = "",
     ) -> tuple[Sequence[Alarm], str]:
         """Alarms that `viewer` sees, newest first, and the cursor of the next page (empty at the
         end)."""
@@ -91,6 +95,10 @@ class PlateListReader(Protocol):
         """Those that mean a plate, as tolerant as the list is; of a gallery the face of this entry.
         None as above."""
 
+    def face(self, list_id: str, entry: str) -> tuple[bytes, FeatureModel] | None:
+        """The feature of an entry of a gallery, and its model with the gallery's threshold. None of
+        an entry, or a gallery, that is not in force."""
+
     def close(self) -> None:
         """Leave the bus."""
 
@@ -119,6 +127,8 @@ ReadPicture = Callable[[str], tuple[bytes, dict[str, str]] | None]
 PreviewRule = Callable[
     [RecordReader, WatchCommand, PreviewRequest, RegisteredPlaces], PreviewPiece
 ]
+# A piece of the stored faces that resemble one. Raises `InvalidCursor`, `StoreError`.
+FindFaces = Callable[[RecordReader, FaceQuestion], FacePiece[RecordRow]]
 OpenRecords = Callable[[], RecordReader]
 OpenAlarms = Callable[[], AlarmReader]
 OpenLists = Callable[[], PlateListReader]

@@ -16,6 +16,7 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.api.app import create_api
 from monitor.api.services import ConsoleServices, build_services
 from monitor.ports import (
+    FindFaces,
     ImportList,
     OpenAlarms,
     OpenLists,
@@ -59,13 +60,14 @@ async def serve(
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
     features: FeatureSettings = FeatureSettings(),
+    find_faces: FindFaces | None = None,
     alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
         site, bus, console, open_records, open_alarms, read_picture, preview_rule, read_processes,
         read_watch, read_incidents, open_lists, import_list, policy, features,
-        alarms_a_minute,
+        find_faces, alarms_a_minute,
     )  # fmt: skip
     _open_accounts(services)
     app = create_app(services)

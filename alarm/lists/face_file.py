@@ -3,7 +3,7 @@ reason.
 
 In: rows of a table, the model of the features. Out: `FaceLine`s and `RefusedLine`s, as they come.
 Never: a line that is left out in silence, but for rows without any text; a guess which column is
-which: features have headings. Pure.
+which: features have headings.
 """
 
 from __future__ import annotations

@@ -107,6 +107,12 @@ class FaceTable(FileTable["_MappedFaces", FaceLine]):
         mapped = self._mapped or self._open()
         return float(scores(mapped.rows[place : place + 1], reading, measure)[0])
 
+    def feature(self, place: int) -> bytes:
+        """Of one face, as it is multiplied. Raises `TableError`."""
+        mapped = self._mapped or self._open()
+        found: bytes = mapped.rows[place].tobytes()
+        return found
+
     def place_of(self, entry: str) -> int | None:
         """Of an entry's line. Raises `TableError`."""
         return (self._mapped or self._open()).place_of(entry)

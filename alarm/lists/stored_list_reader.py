@@ -12,6 +12,7 @@ from pathlib import Path
 from alarm.lists.reader import ListReader
 from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
+from bus.contracts.feature_models import FeatureModel
 from bus.contracts.list_proposals import ListProposal
 from bus.contracts.plate_lists import FaceLine, ListLine
 from bus.domain.list_in_force import ListInForce, is_overdue
@@ -67,6 +68,14 @@ class StoredListReader:
         if found is None:
             return None
         return found.lines_like(form) if form else ()
+
+    def face(self, list_id: str, entry: str) -> tuple[bytes, FeatureModel] | None:
+        """Raises `TableError`, and as `lists`."""
+        found = self._list(list_id)
+        if not isinstance(found, FaceGallery):
+            return None
+        feature = found.feature_of_entry(entry)
+        return None if feature is None else (feature, found.model)
 
     def close(self) -> None:
         """Leave the bus."""

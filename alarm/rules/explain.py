@@ -16,6 +16,7 @@ from alarm.rules.leaf_predicates import predicate_of
 from alarm.rules.plate_lists import ListedReading, PlateList
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -24,6 +25,7 @@ from bus.contracts.expressions import (
     Negation,
     OnList,
     Resemblance,
+    TravelHeading,
 )
 from bus.contracts.plate_lists import ListLine
 from bus.domain.confusion_table import ConfusionTable
@@ -82,10 +84,14 @@ def explain(
         node = ExplainedNode(tree, depth, answer, value)
         return (_priced(node, tree, attributes, references.confusion),)
     is_missing = False
-    if isinstance(tree, AtPlace | InArea):
-        places = references.places
+    places = references.places
+    if isinstance(tree, AtPlace | InArea | AlongRoad):
         value = places.describe(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
-        is_missing = bool(places.find(tree).missing)
+        found = places.find_way(tree).places if isinstance(tree, AlongRoad) else places.find(tree)
+        is_missing = bool(found.missing)
+    if isinstance(tree, TravelHeading | AlongRoad):
+        heading = places.lanes.of(attributes)
+        value = ", ".join(filter(None, (value, heading and f"heading {heading}")))
     return (ExplainedNode(tree, depth, answer, value, is_missing=is_missing),)
 
 

@@ -16,6 +16,7 @@ from alarm.rules.leaf_predicates import LeafPredicate, predicate_of
 from alarm.rules.planner import cells_of
 from alarm.rules.references import NO_REFERENCES, References, references_of
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -25,6 +26,7 @@ from bus.contracts.expressions import (
     Negation,
     OnList,
     Resemblance,
+    TravelHeading,
 )
 from bus.domain.expressions.tree import attributes_of_tree, nodes_of
 from bus.domain.rule_values import (
@@ -32,8 +34,10 @@ from bus.domain.rule_values import (
     CHECKPOINT,
     CONFIDENCES,
     DEVICE,
+    DIRECTION,
     FEATURE,
     FEATURE_MODEL,
+    LANE,
     PLATE,
 )
 
@@ -95,12 +99,15 @@ def expression_condition(
 
 
 def _attributes_read(tree: Expression) -> tuple[str, ...]:
-    """Those that it names, those by which a place is known, whose a feature is, what a reader says
-    of each character where that has a price, and its further candidates where they count."""
+    """Those that it names, those by which a place and a direction are known, whose a feature is,
+    what a reader says of each character where that has a price, and its further candidates where
+    they count."""
     named = attributes_of_tree(tree)
     nodes = [node for node, _ in nodes_of(tree)]
-    if any(isinstance(node, AtPlace | InArea) for node in nodes):
+    if any(isinstance(node, AtPlace | InArea | AlongRoad) for node in nodes):
         named = tuple(dict.fromkeys((*named, CHECKPOINT, DEVICE)))
+    if any(isinstance(node, TravelHeading | AlongRoad) for node in nodes):
+        named = tuple(dict.fromkeys((*named, DIRECTION, LANE, DEVICE)))
     lists = {node.attribute for node in nodes if isinstance(node, OnList)}
     if FEATURE in lists:
         named = (*named, FEATURE_MODEL)

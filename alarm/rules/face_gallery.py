@@ -43,6 +43,9 @@ class BaseFaces(Protocol):
     def score(self, place: int, reading: Rows, measure: Measure) -> float:
         """Of one face."""
 
+    def feature(self, place: int) -> bytes:
+        """Of one face, as it is multiplied."""
+
     def place_of(self, entry: str) -> int | None:
         """Of an entry's line."""
 
@@ -103,6 +106,14 @@ class FaceGallery:
             return self.added[entry]
         place = None if entry in self.removed else self.table.place_of(entry)
         return None if place is None else self.table.lines(place, 1)[0]
+
+    def feature_of_entry(self, entry: str) -> bytes | None:
+        """Of one face in force; of a model that is compared by cosine perhaps of length 1. Raises
+        `TableError`."""
+        if entry in self.added:
+            return self.added[entry].feature
+        place = None if entry in self.removed else self.table.place_of(entry)
+        return None if place is None else self.table.feature(place)
 
     def is_of_model(self, attributes: Mapping[str, str]) -> bool:
         """Whether a record names its model."""

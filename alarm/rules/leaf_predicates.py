@@ -16,6 +16,7 @@ from alarm.rules.fuzzy_plates import resembled
 from alarm.rules.plate_lists import PlateList
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     InArea,
     Leaf,
@@ -27,6 +28,7 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Wildcard,
 )
 from bus.domain.confusion_table import ConfusionTable
@@ -34,7 +36,8 @@ from bus.domain.expressions.leaf_text import number_of, substring_form, wildcard
 from bus.domain.expressions.regular import compiled
 from bus.domain.expressions.time_window import is_within
 from bus.domain.plate_patterns import PlatePattern
-from bus.domain.registered_places import PlaceSets
+from bus.domain.registered_places import PlaceSets, WaySets
+from bus.domain.registered_ways import LaneHeadings
 from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE, values_of, wanted
 
 MAX_COMPARED_CHARACTERS = 1_000
@@ -145,6 +148,29 @@ class PlacePredicate:
         return self._sets.has(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
 
 
+class HeadingPredicate:
+    """Where it travels to, by the record or by its lane."""
+
+    def __init__(self, leaf: TravelHeading, lanes: LaneHeadings) -> None:
+        self._headings, self._lanes = frozenset(leaf.headings), lanes
+
+    def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+        """See `LeafPredicate.holds`."""
+        heading = self._lanes.of(attributes)
+        return None if heading is None else heading in self._headings
+
+
+class WayPredicate:
+    """Where it was made, and where it travels to from there."""
+
+    def __init__(self, found: WaySets) -> None:
+        self._sets = found
+
+    def holds(self, attributes: Mapping[str, str], times_ms: Sequence[int]) -> bool | None:
+        """See `LeafPredicate.holds`."""
+        return self._sets.has(attributes)
+
+
 class PresencePredicate:
     """Whether anything was read; of this there is always an answer."""
 
@@ -179,6 +205,10 @@ def predicate_of(leaf: Leaf, references: References = NO_REFERENCES) -> LeafPred
             return ListPredicate(references.lists.get(leaf.list_id))
         case AtPlace() | InArea():
             return PlacePredicate(references.places.find(leaf))
+        case TravelHeading():
+            return HeadingPredicate(leaf, references.places.lanes)
+        case AlongRoad():
+            return WayPredicate(references.places.find_way(leaf))
         case NumericRange():
             return RangePredicate(leaf)
         case Resemblance():

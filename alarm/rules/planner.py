@@ -23,6 +23,7 @@ from alarm.rules.plate_fragments import fragment_of
 from alarm.rules.plate_lists import PlateList
 from alarm.rules.references import NO_REFERENCES, References
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -33,11 +34,13 @@ from bus.contracts.expressions import (
     OneOf,
     OnList,
     Resemblance,
+    TravelHeading,
 )
 from bus.domain.expressions.indexing import TextLeaf, indexed_run, is_plate_pattern
 from bus.domain.expressions.leaf_text import wildcard_form
 from bus.domain.plate_patterns import PlatePattern
 from bus.domain.registered_places import PlaceSets
+from bus.domain.registered_ways import LaneHeadings
 from bus.domain.rule_values import CHECKPOINT, DEVICE, FEATURE, PLATE, values_of, wanted
 
 MAX_GRAM = 5
@@ -47,6 +50,7 @@ _SHARE_OF_VALUE = 0.1
 _SHARE_OF_PLATE = 1e-6
 _SHARE_OF_RESEMBLANCE, _SHARE_OF_WIDE_RESEMBLANCE = 3e-4, 1e-2
 _SHARE_OF_LIST = 1e-3
+_SHARE_OF_HEADING = 0.25
 _SHARE_OF_CHARACTER = 0.1
 """Guesses: of how many records one value, or one character at its place, is true; how many have a
 part of a plate that may be misread, at a price that is narrow or wide, where most plates begin
@@ -93,6 +97,17 @@ class FaceInGallery(NamedTuple):
         return _ON_LIST if gallery.is_hit(gallery.find(attributes), self.threshold) else ()
 
 
+class HeadingOfRecord(NamedTuple):
+    """Where it travels to."""
+
+    lanes: LaneHeadings
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
+        """One value where it is known."""
+        heading = self.lanes.of(attributes)
+        return () if heading is None else (heading,)
+
+
 _ON_LIST = (True,)
 
 
@@ -130,6 +145,10 @@ def _plan(node: Expression, references: References, *, negated: bool) -> IndexPl
         return _of_list(references.lists.get(node.list_id), negated=negated)
     if isinstance(node, AtPlace | InArea):
         return _UNSERVED if negated else _of_place(references.places.find(node))
+    if isinstance(node, AlongRoad):
+        return _UNSERVED if negated else _of_place(references.places.find_way(node).places)
+    if isinstance(node, TravelHeading):
+        return _UNSERVED if negated else _of_headings(node, references.places.lanes)
     return _UNSERVED if negated else _of_leaf(node, references)
 
 
@@ -206,6 +225,13 @@ def _of_place(found: PlaceSets) -> IndexPlan:
     known = max(len(found.known_checkpoints), len(found.known_devices), 1)
     share = max(len(found.checkpoints), len(found.devices)) / known
     return IndexPlan(share, tuple(one for one in cells if one.cells))
+
+
+def _of_headings(leaf: TravelHeading, lanes: LaneHeadings) -> IndexPlan:
+    """Cities have streets of four directions."""
+    cells = tuple((heading,) for heading in leaf.headings)
+    share = min(1.0, _SHARE_OF_HEADING * len(cells))
+    return IndexPlan(share, (IndexCells((HeadingOfRecord(lanes),), cells),))
 
 
 def _forms(leaf: OneOf) -> frozenset[str]:

@@ -13,7 +13,15 @@ from typing import Literal, NamedTuple
 from alarm.rules.face_gallery import FaceGallery
 from alarm.rules.plate_lists import PlateList
 from bus.contracts.commands import WatchCommand
-from bus.contracts.expressions import AtPlace, Expression, InArea, OnList, Resemblance
+from bus.contracts.expressions import (
+    AlongRoad,
+    AtPlace,
+    Expression,
+    InArea,
+    OnList,
+    Resemblance,
+    TravelHeading,
+)
 from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.expressions.tree import nodes_of
 from bus.domain.fuzzy_plate import is_fuzzy
@@ -88,7 +96,7 @@ def references_of(tree: Expression | None) -> frozenset[Reference]:
     for node, _ in nodes_of(tree):
         if isinstance(node, OnList):
             found.add(Reference("list", node.list_id))
-        elif isinstance(node, AtPlace | InArea):
+        elif isinstance(node, AtPlace | InArea | TravelHeading | AlongRoad):
             found.add(PLACES)
         elif isinstance(node, Resemblance):
             found.add(CONFUSION)

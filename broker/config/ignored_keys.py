@@ -41,13 +41,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "listeners open when the broker is ready": ("early.start.listeners",),
     "a failed directory is reported until the controller has it": ("log.dir.failure.timeout.ms",),
-    "quotas are kept and shown, and not enforced yet": (
-        "controller.quota.window.num",
-        "controller.quota.window.size.seconds",
-        "max.connection.creation.rate",
-        "quota.window.num",
-        "quota.window.size.seconds",
-    ),
+    "the rate of new connections is limited by address only": ("max.connection.creation.rate",),
     "a class of Java cannot be loaded": (
         "alter.config.policy.class.name",
         "client.quota.callback.class",

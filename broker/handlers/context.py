@@ -12,15 +12,20 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, cast
 
+from broker.clock.port import monotonic_ms
 from broker.handlers.connection_control import Chunks, ConnectionControl, EnvelopeConnection
 from broker.handlers.error_responses import error_response
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.services import Services
+from broker.quotas.client_quotas import QuotaKind
 from broker.security.authorizer import Operation, Resource
 from broker.security.session import Session
 from bus.errors import ErrorCode
 
 log = logging.getLogger("broker.handlers")
+
+UNLIMITED = (1 << 31) - 1
+"""Bytes of a response that no quota limits."""
 
 
 class RequestContext:
@@ -71,6 +76,33 @@ class RequestContext:
         if throttle_time_ms > self._throttle_time_ms:
             self._throttle_time_ms = throttle_time_ms
             self.connection.mute(throttle_time_ms)
+
+    def charge(self, kind: QuotaKind, amount: float, *, is_refused: bool = False) -> int:
+        """The client has used so much of a quota. Over it, it is throttled; the milliseconds, 0 if
+        it is not. `is_refused`: it does not get then what it would have used."""
+        services, session = self.services, self.connection.session
+        quotas = services.client_quotas
+        if session.listener in quotas.exempt_listeners:
+            return 0
+        user, client_id, now_ms = *self.quota_client, monotonic_ms(services.clock)
+        throttle_time_ms = quotas.record(kind, user, client_id, amount, now_ms)
+        if throttle_time_ms:
+            if is_refused:
+                quotas.take_back(kind, user, client_id, amount, now_ms)
+            self.throttle(throttle_time_ms)
+        return throttle_time_ms
+
+    def most_fetched_bytes(self) -> int:
+        """More in one response could never be within the client's quota."""
+        quotas = self.services.client_quotas
+        if self.connection.session.listener in quotas.exempt_listeners:
+            return UNLIMITED
+        return int(min(quotas.most_bytes(*self.quota_client), UNLIMITED))
+
+    @property
+    def quota_client(self) -> tuple[str, str]:
+        """User and client id, for whom quotas are set."""
+        return self.connection.session.principal.name, self.client_id or ""
 
     def reply(self, response: object) -> None:
         """Send the response, now or later; exactly once.

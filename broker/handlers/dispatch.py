@@ -18,6 +18,7 @@ from broker.handlers.forward import or_forward
 from broker.handlers.listener_type import ListenerType
 from broker.handlers.registry import SERVED, Handle, is_served, load_handler, version_range
 from broker.handlers.services import Services
+from broker.handlers.throttled_api import THROTTLED_KINDS, Decode, ThrottledApi
 from broker.metrics.registry import Histogram, Meter, Metrics
 from broker.security.principal import THIS_NODE
 from broker.security.session import AuthenticationState, Session
@@ -123,6 +124,10 @@ class Dispatcher:
 
         return filled
 
+    def forget_handlers(self) -> None:
+        """Create them again at their next request: another kind of quota is in force."""
+        self._handlers.clear()
+
     def _resolve(self, key: int, version: int) -> ApiHandler | None:
         """Create the handler; None for a version of ApiVersions that we do not know."""
         if not is_served(key, self._listener_type):
@@ -132,9 +137,12 @@ class Dispatcher:
             if key == API_VERSIONS:
                 return None
             raise CloseConnection(f"{APIS[key].name} version {version} is not in {low}-{high}")
+        decode, handle = self._metered(
+            key, APIS[key].request_decoder(version), self._load_handler(key)
+        )
         handler = ApiHandler(
-            decode=APIS[key].request_decoder(version),
-            handle=self._load_handler(key),
+            decode=decode,
+            handle=handle,
             encode=(
                 EncodeOnce(key, version)
                 if key == API_VERSIONS
@@ -182,6 +190,19 @@ class Dispatcher:
         ):
             return or_forward(handle, key)
         return handle
+
+    def _metered(self, key: int, decode: Decode, handle: Handle) -> tuple[Decode, Handle]:
+        """Decoder and handler, which count against quotas while there are some: what clients send
+        to brokers does, and nothing of a mirror or a controller."""
+        limited = self._services.client_quotas.limited
+        if (
+            not limited & THROTTLED_KINDS
+            or self._listener_type & (ListenerType.CONTROLLER | ListenerType.MIRROR)
+            or not _OF_CLIENTS.intersection(APIS[key].listeners)
+        ):
+            return decode, handle
+        metered = ThrottledApi(key, decode, handle, limited, self._now)
+        return metered.decode, metered.handle
 
     def _unknown_api_versions(self, correlation_id: int) -> Chunks:
         """A client newer than this broker gets the served versions in version 0 (KIP-511)."""

@@ -18,9 +18,14 @@ from broker.peer.controller_channel import ControllerChannel
 from bus.client.wire.errors import PeerError, PeerErrorKind
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
-from bus.protocol.frames import LENGTH, encode_request
+from bus.protocol.frames import LENGTH, decode_response, encode_request
 
 log = logging.getLogger("broker.handlers")
+
+_WITH_QUOTA = frozenset(
+    {ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS}
+)
+"""What the controller may answer with a time to wait, for which this broker mutes its client."""
 
 MAX_FORWARDED = 512
 """Requests under way at a time. Administrators' requests are few; a client in a loop must not fill
@@ -86,6 +91,9 @@ class ForwardingManager:
                 context.reply_error(key, request, ErrorCode.of(answer.error_code))
             else:
                 data = answer.response_data
+                if key in _WITH_QUOTA:
+                    _, response = decode_response(key, context.api_version, data)
+                    context.throttle(response.throttle_time_ms)
                 context.reply_frame((LENGTH.pack(len(data)), data))
         finally:
             self._tasks.pop(number, None)

@@ -6,9 +6,11 @@ read_committed up to the last stable offset, followers to the log's end; a follo
 what it has, which advances the high watermark. The first partition with data returns at least one
 batch, however large (KIP-74); an offset inside a batch returns that whole batch. Sessions
 (KIP-227): a request names what changed, a response holds what is new. A consumer in another rack is
-sent to a replica there if the broker has a replica selector (KIP-392). Fetches of the metadata log
-go to the quorum. While clients leave much unread, each reads less at a time (never less than a
-batch); a waiting consumer fetch is the last request its connection accepts until it is answered.
+sent to a replica there if the broker has a replica selector (KIP-392). What would exceed a
+consumer's quota is not sent: the response is empty and says how long to wait. Fetches of the
+metadata log go to the quorum. While clients leave much unread, each reads less at a time (never
+less than a batch); a waiting consumer fetch is the last request its connection accepts until it is
+answered.
 
 Versions: 4-18. 7 has session ids, 9 the leader epoch, 10 allows zstd, 11 the rack, 12 the diverging
 epoch, 13 topic ids, 15 the replica state, 16 the new leader's address.
@@ -31,16 +33,20 @@ from broker.handlers.partition_fetch import (
 )
 from broker.handlers.topics import node_endpoints
 from broker.log.errors import LogError
+from broker.quotas.client_quotas import QuotaKind
 from broker.replica.fetch.session_cache import (
     CachedPartition,
     CachedPartitionKey,
     FetchContext,
     FetchSession,
 )
+from broker.replica.manager import ReplicaManager
 from broker.replica.partition import Isolation
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.client.wire.fetch_session import FINAL_EPOCH, INITIAL_EPOCH
 from bus.errors import ErrorCode
+from bus.protocol.apis import ApiKey
+from bus.protocol.frames import LENGTH, encode_response
 from bus.protocol.generated.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -50,6 +56,7 @@ from bus.protocol.generated.fetch import (
     PartitionData,
 )
 
+FIRST_FLEXIBLE_VERSION = 12
 FIRST_ID_VERSION = 13
 FIRST_ENDPOINT_VERSION = 16
 READ_COMMITTED = 1
@@ -66,6 +73,7 @@ class ResolvedFetch:
 
     params: FetchParams
     max_bytes: int
+    min_bytes: int
     of: FetchContext
 
 
@@ -86,7 +94,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | No
     if fetch.params.cold:
         enough = found.size_bytes > 0  # the rest is in memory at the next fetch
     else:
-        enough = found.size_bytes >= request.min_bytes or request.max_wait_ms <= 0
+        enough = found.size_bytes >= fetch.min_bytes or request.max_wait_ms <= 0
     if enough or found.complete_now or not (fetch.of.named or fetch.of.session):
         return _answer(fetch, found, context)
     _wait(fetch, request, context)
@@ -132,7 +140,10 @@ def _resolve(request: FetchRequest, context: RequestContext) -> ResolvedFetch | 
         if of.session is not None:
             context.services.data_plane.replicas.leader_confirmation.on_request(of.session)
     limit = min(request.max_bytes, context.services.metadata.config["fetch.max.bytes"])
-    return ResolvedFetch(params, limit, of)
+    if not params.is_follower and context.services.client_quotas.limits_fetch:
+        limit = min(limit, context.most_fetched_bytes())
+        return ResolvedFetch(params, limit, min(request.min_bytes, limit), of)
+    return ResolvedFetch(params, limit, request.min_bytes, of)
 
 
 def _fetch_context(
@@ -301,13 +312,18 @@ def _read(fetch: ResolvedFetch) -> ReadResult:
 
 def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) -> FetchResponse:
     """The response, which is sent now: the session records what its reader then knows."""
-    topics: dict[tuple[str, bytes], list[PartitionData]] = {}
+    response = _response(fetch, found)
     replicas = context.services.data_plane.replicas
+    if (
+        not fetch.params.is_follower
+        and context.services.client_quotas.limits_fetch
+        and context.charge(QuotaKind.FETCH, _size_bytes(response, context), is_refused=True)
+    ):
+        return _empty(fetch, replicas)
     moved_to = []
     of, has_session = fetch.of, fetch.of.session is not None
     of.on_response()
     for entry, data in found.partitions:
-        topics.setdefault((entry.topic, entry.topic_id), []).append(data)
         if data.error_code in MOVED and data.current_leader is not None:
             moved_to.append(data.current_leader.leader_id)
         if data.records and entry.partition is not None:
@@ -317,18 +333,41 @@ def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) ->
                 entry, data.high_watermark, data.log_start_offset, bool(data.records),
                 data.diverging_epoch is not None,
             )  # fmt: skip
-    response = FetchResponse(
-        session_id=of.session_id,
-        responses=[
-            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
-            for (name, topic_id), partitions in topics.items()
-        ],
-    )
     if moved_to and context.api_version >= FIRST_ENDPOINT_VERSION:
         response.node_endpoints = [
             NodeEndpoint(*place) for place in node_endpoints(context, moved_to)
         ]
     return response
+
+
+def _response(fetch: ResolvedFetch, found: ReadResult) -> FetchResponse:
+    topics: dict[tuple[str, bytes], list[PartitionData]] = {}
+    for entry, data in found.partitions:
+        topics.setdefault((entry.topic, entry.topic_id), []).append(data)
+    return FetchResponse(
+        session_id=fetch.of.session_id,
+        responses=[
+            FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=partitions)
+            for (name, topic_id), partitions in topics.items()
+        ],
+    )
+
+
+def _size_bytes(response: FetchResponse, context: RequestContext) -> int:
+    """As Kafka counts a response for the quota: with the length before it, without the header."""
+    chunks = encode_response(ApiKey.FETCH, context.api_version, 0, response)
+    header_bytes = LENGTH.size + (context.api_version >= FIRST_FLEXIBLE_VERSION)
+    return sum(map(len, chunks)) - header_bytes
+
+
+def _empty(fetch: ResolvedFetch, replicas: ReplicaManager) -> FetchResponse:
+    """Nothing, for a reader over its quota: what there is comes with its next fetch. A session that
+    was to begin has not begun, as its reader would miss the rest."""
+    of = fetch.of
+    if of.session is None or of.is_incremental:
+        return FetchResponse(session_id=of.session_id, responses=[])
+    replicas.fetch_sessions.remove(of.session.id)
+    return FetchResponse(responses=[])
 
 
 # --- waiting -----------------------------------------------------------------------------------
@@ -343,7 +382,7 @@ def _wait(fetch: ResolvedFetch, request: FetchRequest, context: RequestContext) 
         context.reply(_answer(fetch, _read(fetch), context))
 
     def try_complete() -> bool:
-        if not _is_enough(fetch, request.min_bytes):
+        if not _is_enough(fetch, fetch.min_bytes):
             return False
         found = _read(fetch)
         if fetch.params.cold and not found.size_bytes and not found.complete_now:
@@ -370,11 +409,11 @@ def _waits_unread(fetch: ResolvedFetch, request: FetchRequest) -> bool:
     return (
         fetch.of.session is None
         and bool(fetch.of.named)
-        and request.min_bytes > 0
+        and fetch.min_bytes > 0
         and request.max_wait_ms > 0
         and not fetch.params.rack
         and all(entry.last_fetched_epoch < 0 for entry in fetch.of.named)
-        and not _is_enough(fetch, request.min_bytes)
+        and not _is_enough(fetch, fetch.min_bytes)
     )
 
 

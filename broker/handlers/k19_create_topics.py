@@ -3,7 +3,8 @@
 Behaviour: each topic succeeds or fails for itself; answered when the records are committed. From
 version 5 on the answer shows the new topic's configuration.
 
-Versions: 2-7. 4 allows -1 for the cluster's defaults, 5 shows configurations, 7 topic ids.
+Versions: 2-7. 4 allows -1 for the cluster's defaults, 5 shows configurations, from 6 on a client
+over its quota is refused, 7 has topic ids.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from broker.controller.decisions.topics import NewTopic, TopicResult
 from broker.handlers.configs import DescribedConfig, topic_entries
 from broker.handlers.context import RequestContext
+from broker.handlers.mutation_charge import MutationCharge
 from broker.handlers.preconditions import may_create
 from broker.handlers.topics import create
 from broker.security.authorizer import Operation, Resource
@@ -27,6 +29,8 @@ from bus.protocol.generated.create_topics import (
     CreateTopicsResponse,
 )
 
+FIRST_STRICT_VERSION = 6
+
 
 def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse | None:
     """Ask the controller."""
@@ -37,8 +41,10 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
         else:
             refused.append(_refused(topic.name))
     given = {topic.name: topic.configs for topic in allowed}
+    charge = MutationCharge(context, FIRST_STRICT_VERSION)
 
     def done(results: tuple[TopicResult, ...]) -> None:
+        charge.finish()
         made = [_result(result, given, context) for result in results]
         context.reply(CreateTopicsResponse(topics=made + refused))
 
@@ -48,6 +54,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopic
         done,
         request.validate_only,
         lambda error: context.reply_error(ApiKey.CREATE_TOPICS, request, error),
+        charge,
     )
     return None
 

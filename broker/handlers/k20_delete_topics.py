@@ -4,7 +4,8 @@ Behaviour: removes topics by name, from version 6 on also by id; a topic created
 same name has another id. Name and id together are refused: a client that deletes by id would
 otherwise lose a newer topic of that name. Refused altogether where `delete.topic.enable` is false.
 
-Versions: 1-6. 5 has error messages, 6 topic ids.
+Versions: 1-6. 5 has error messages, and a client over its quota is refused from it on, 6 has topic
+ids.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 
 from broker.controller.decisions.topics import TopicResult, delete_topics
 from broker.handlers.context import RequestContext
+from broker.handlers.mutation_charge import MutationCharge
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
@@ -25,6 +27,7 @@ from bus.protocol.generated.delete_topics import (
 )
 from bus.protocol.wire import NO_UUID
 
+FIRST_STRICT_VERSION = 5
 FIRST_STATE_VERSION = 6
 
 
@@ -52,12 +55,15 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
         if topic is not None and topic_id not in allowed_ids
     ]
 
+    charge = MutationCharge(context, FIRST_STRICT_VERSION)
+
     def done(results: tuple[TopicResult, ...]) -> None:
+        charge.finish()
         deleted = [_result(result) for result in results]
         context.reply(DeleteTopicsResponse(responses=deleted + refused + faults))
 
     context.services.control_plane.controller.write(
-        lambda newest: delete_topics(newest, allowed, allowed_ids),
+        lambda newest: delete_topics(newest, allowed, allowed_ids, charge),
         done,
         lambda error: context.reply_error(ApiKey.DELETE_TOPICS, request, error),
     )

@@ -2,7 +2,7 @@
 
 Behaviour: raises the number of partitions of topics; each topic succeeds or fails for itself.
 
-Versions: 0-3.
+Versions: 0-3. From 3 on a client over its quota is refused.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from broker.controller.decisions.create_partitions import NewPartitions, create_partitions
 from broker.controller.decisions.topics import TopicResult
 from broker.handlers.context import RequestContext
+from broker.handlers.mutation_charge import MutationCharge
 from broker.security.authorizer import Operation, Resource
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
@@ -19,6 +20,8 @@ from bus.protocol.generated.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+
+FIRST_STRICT_VERSION = 3
 
 
 def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
@@ -38,7 +41,10 @@ def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
     ]
     start = services.clock.random.randrange(0, max(len(services.metadata.image.brokers), 1))
 
+    charge = MutationCharge(context, FIRST_STRICT_VERSION)
+
     def done(results: tuple[TopicResult, ...]) -> None:
+        charge.finish()
         grown = [
             CreatePartitionsTopicResult(
                 name=result.name or "", error_code=result.error, error_message=result.message
@@ -49,7 +55,8 @@ def handle(request: CreatePartitionsRequest, context: RequestContext) -> None:
 
     services.control_plane.controller.write(
         lambda image: create_partitions(
-            image, growths, services.topic_creation.defaults(), start, request.validate_only
+            image, growths, services.topic_creation.defaults(), start, request.validate_only,
+            charge,
         ),
         done,
         lambda error: context.reply_error(ApiKey.CREATE_PARTITIONS, request, error),

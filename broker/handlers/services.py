@@ -25,6 +25,7 @@ from broker.handlers.metadata_cache import EncodedTopicCache
 from broker.log.manager import LogManager
 from broker.metadata.failover_gate import FailoverGate
 from broker.metadata.image import MetadataImage
+from broker.quotas.client_quotas import ClientQuotas
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer
 from broker.security.logins import Logins
@@ -137,6 +138,9 @@ class ForwardableRequest(Protocol):
     def session(self) -> Session:
         """Whose request it is."""
 
+    def throttle(self, throttle_time_ms: int) -> None:
+        """The client has used more than its quota: it is served no more for this time."""
+
     def reply_frame(self, chunks: Chunks) -> None:
         """Respond with a whole frame that another node made for this request."""
 
@@ -167,7 +171,8 @@ class TopicCreation:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The services of one broker. `authorizer` is the context's: a handler asks it there."""
+    """The services of one broker. `authorizer` is the context's, and `client_quotas` mostly: a
+    handler asks them there."""
 
     node_id: int
     clock: Clock
@@ -179,6 +184,7 @@ class Services:
     topic_creation: TopicCreation
     authorizer: Authorizer
     logins: Logins
+    client_quotas: ClientQuotas
 
     def only(self, needs: Plane) -> Services:
         """The same for a handler that needs only these planes. The others are not there for it, so

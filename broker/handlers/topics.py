@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 
-from broker.controller.decisions.decision import Decision
+from broker.controller.decisions.decision import Charge, Decision, free_of_charge
 from broker.controller.decisions.topics import NewTopic, TopicResult, create_topics
 from broker.handlers.context import RequestContext
 from broker.handlers.services import Services
@@ -93,6 +93,7 @@ def create(
     done: Callable[[tuple[TopicResult, ...]], None],
     validate_only: bool = False,
     failed: Callable[[ErrorCode], None] | None = None,
+    charge: Charge = free_of_charge,
 ) -> None:
     """Ask the controller for new topics; ids and the first broker are chosen at random here."""
     clock = services.clock
@@ -100,7 +101,7 @@ def create(
     start = clock.random.randrange(0, max(len(services.metadata.image.brokers), 1))
     services.control_plane.controller.write(
         lambda image: create_topics(
-            image, topics, services.topic_creation.defaults(), ids, start, validate_only
+            image, topics, services.topic_creation.defaults(), ids, start, validate_only, charge
         ),
         done,
         failed,

@@ -168,6 +168,14 @@ _LOGS_AND_GROUPS = [
         ("authorization-denied", COUNTER, "Requests, or parts of some, that no ACL allows."),
         ("acls-total-count", GAUGE, "ACLs of the cluster."),
     ),
+    *_rows(
+        "quota",
+        ("throttled", COUNTER, "Requests after which a client had to wait, by what it used up.",
+         ("resource",)),
+        ("throttle-time", GAUGE,
+         "Milliseconds for which a client has to wait now, of the first 200 that had to.",
+         ("resource", "user", "clientId")),
+    ),
     *_rows("KafkaServer", ("BrokerState", GAUGE, "3: runs. 6: is shutting down. 1: starts.")),
     *_rows(
         "LogManager",

@@ -32,6 +32,7 @@ DOMAINS = {
     "app-info": "server",
     "authorizer-metrics": "server",
     "broker-metadata-metrics": "server",
+    "quota": "server",
     "raft-metrics": "server",
     "group-coordinator-metrics": "server",
     "socket-server-metrics": "server",

@@ -54,6 +54,9 @@ class ConnectionHost(Protocol):
     def admit(self, connection: Connection) -> bool:
         """Count the connection, unless it exceeds the limits."""
 
+    def refuse(self, connection: Connection) -> None:
+        """Close a connection that is not admitted."""
+
     def remove(self, connection: Connection) -> None:
         """The connection is closed."""
 
@@ -123,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._listener.admit(self):
             self._update_reading()
         else:
-            self.close()
+            self._listener.refuse(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """The buffer into which the event loop may write."""

@@ -55,6 +55,13 @@ JOIN_BELOW_BYTES = 32 * 1024
 """Responses smaller than this are joined into one write: copying them is cheaper than passing many
 pieces to the event loop."""
 
+MAX_REFUSED_CONNECTIONS = 1_000
+"""Connections of one listener whose addresses connect too often and which are kept for a moment
+before they are closed. One more is closed at once."""
+
+REFUSED_MUTE_MS = 1_000
+"""Muted for longer than kept: nothing of such a connection is served in its last moment."""
+
 MAX_LOGIN_S = 30.0
 """The longest time from the accepted connection to the end of its client's handshake of TLS and of
 its login: a client that answers at once needs a few round trips, and the time for its password's

@@ -18,8 +18,10 @@ from broker.network.connection import Connection
 from broker.network.frames import FrameDecoder
 from broker.network.limits import (
     MAX_LOGIN_S,
+    MAX_REFUSED_CONNECTIONS,
     MAX_UNKNOWN_CLIENTS,
     READ_BUFFER_BYTES,
+    REFUSED_MUTE_MS,
     RESPONSE_MEMORY_BYTES,
     STALLED_S,
     ConnectionLimits,
@@ -30,6 +32,7 @@ from broker.network.memory_pool import MemoryPool
 from broker.network.port import Network, Server, SocketBuffers
 from broker.network.responses import ResponseSlot
 from broker.network.turns import Turns
+from broker.quotas.connection_rates import ConnectionRates
 from broker.security.security_protocol import SecurityProtocol
 from broker.security.session import Session
 
@@ -51,7 +54,8 @@ class Listener:
     """One address and all its connections.
 
     Invariant: `_unknown` has those whose clients have yet to finish their handshake of TLS or to
-    log in, the oldest first; without TLS and SASL there are none.
+    log in, the oldest first; without TLS and SASL there are none. `_refused` are muted and soon
+    closed, and count nowhere else.
     """
 
     def __init__(
@@ -67,12 +71,14 @@ class Listener:
         name: str = "PLAINTEXT",
         protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         is_for_brokers: bool = False,
+        connection_rates: ConnectionRates | None = None,
         tls: TlsServer | None = None,
         handshakes: tuple[Meter, Meter] | None = None,
     ) -> None:
         """`name` and `protocol` are what sessions begin with. `is_for_brokers`: only brokers and
         controllers connect here, so their requests wait for no client's turn, and their responses
-        are counted apart. `handshakes` counts those of TLS that succeeded and that failed."""
+        are counted apart. Without `connection_rates` addresses connect as often as they like.
+        `handshakes` counts those of TLS that succeeded and that failed."""
         shared = shared or SharedResources(monotonic, call_later)
         self._name, self._protocol = name, protocol
         self.turns = shared.turns
@@ -91,6 +97,8 @@ class Listener:
         self._shared = memoryview(bytearray(READ_BUFFER_BYTES))
         self._connections: dict[Connection, None] = {}
         self._unknown: dict[Connection, None] = {}
+        self._refused: dict[Connection, None] = {}
+        self._connection_rates = connection_rates
         self._on_closed = on_closed
         self.is_open = True
         self._per_ip: Counter[str] = Counter()
@@ -119,7 +127,7 @@ class Listener:
         """Stop accepting, and close every connection after its written responses."""
         if self._server is not None:
             await self._server.close()
-        for connection in list(self._connections):
+        for connection in [*self._connections, *self._refused]:
             connection.close()
 
     @property
@@ -197,6 +205,8 @@ class Listener:
         if len(self._connections) >= limits.max_connections:
             self._client_log.warning("refusing %s: max.connections reached", connection.host)
             return False
+        if self._is_throttled(connection):
+            return False
         most = limits.max_connections_by_ip.get(connection.host, limits.max_connections_per_ip)
         if self._per_ip[connection.host] >= most:
             self._client_log.warning("refusing %s: max.connections.per.ip reached", connection.host)
@@ -211,6 +221,27 @@ class Listener:
                 oldest.abort("too many clients have not logged in")
         return True
 
+    def _is_throttled(self, connection: Connection) -> bool:
+        """Whether its address connects too often. It is muted then until it is closed, so that its
+        client does not connect again at once."""
+        rates = self._connection_rates
+        if rates is None:
+            return False
+        wait_ms = rates.wait_ms(connection.host, int(self.monotonic() * 1000))
+        if not wait_ms:
+            return False
+        self._client_log.warning("refusing %s: it connects too often", connection.host)
+        if len(self._refused) < MAX_REFUSED_CONNECTIONS:
+            self._refused[connection] = None
+            connection.mute(wait_ms + REFUSED_MUTE_MS)
+            self.call_later(wait_ms / 1000, connection.close)
+        return True
+
+    def refuse(self, connection: Connection) -> None:
+        """Close a connection that is not admitted; soon, if its address is to wait."""
+        if connection not in self._refused:
+            connection.close()
+
     def authenticated(self, connection: Connection) -> int:
         """The client is known; how large its requests may be now."""
         self._unknown.pop(connection, None)
@@ -218,6 +249,7 @@ class Listener:
 
     def remove(self, connection: Connection) -> None:
         """The connection is gone."""
+        self._refused.pop(connection, None)
         if connection in self._connections:
             del self._connections[connection]
             self._unknown.pop(connection, None)

@@ -42,10 +42,13 @@ from broker.network.limits import ConnectionLimits
 from broker.network.port import SocketBuffers
 from broker.peer.controller_channel import ControllerChannel
 from broker.purgatory.timer import Timer
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_rates import ConnectionRates
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
 from broker.security.logins import Logins
 from broker.server.authorization import make_authorizer
+from broker.server.client_quotas import make_client_quotas, make_connection_rates
 from broker.server.confirmation_log import ConfirmationLog
 from broker.server.connections import PeerConnections
 from broker.server.control_plane import ControlPlane, Runtime, full_changes
@@ -86,6 +89,8 @@ class Components:
     stored_configs: StoredConfigs
     connections: PeerConnections
     forwarding: ForwardingManager
+    client_quotas: ClientQuotas
+    connection_rates: ConnectionRates
     confirmation_log: ConfirmationLog
     cleaner: LogCleaner | None
     is_broker_started: bool = False
@@ -137,6 +142,8 @@ class Components:
     def _put_image(self, changes: Changes) -> None:
         """Handlers and components see the same image."""
         self.metadata.image = changes.image
+        self.client_quotas.follow(changes.image.client_quotas)
+        self.connection_rates.follow(changes.image.client_quotas)
 
     def _apply_dynamic_config(self, changes: Changes) -> None:
         """Dynamic configuration takes effect immediately."""
@@ -189,6 +196,7 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
     )  # fmt: skip
     for side in runtime.roles.listener_types:
         dispatchers[side] = Dispatcher(services, runtime.metrics, side)
+        services.client_quotas.on_limited.append(dispatchers[side].forget_handlers)
     return Components(
         node_id=runtime.config.node_id,
         cluster_id=logs.cluster_id,
@@ -206,6 +214,8 @@ def build_components(runtime: Runtime, control_plane: ControlPlane, logs: LogMan
         stored_configs=stored,
         connections=connections,
         forwarding=forwarding,
+        client_quotas=services.client_quotas,
+        connection_rates=make_connection_rates(runtime.config, runtime.metrics),
         confirmation_log=ConfirmationLog(control_plane.incarnation_id, runtime.metrics),
         cleaner=_cleaner(runtime, logs),
     )
@@ -277,6 +287,9 @@ def _services(
             lambda mechanism, user: scram_credential(metadata.image, mechanism, user),
             lambda: runtime.clock.secret_bytes(NONCE_BYTES).hex(),
             runtime.config["connection.failed.authentication.delay.ms"],
+        ),
+        client_quotas=make_client_quotas(
+            runtime.config, runtime.roles, runtime.metrics, runtime.clock.monotonic
         ),
     )
 

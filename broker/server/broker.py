@@ -44,6 +44,7 @@ from broker.server.assembly import (
     make_control_plane,
     socket_buffers,
 )
+from broker.server.client_quotas import is_among_brokers
 from broker.server.cluster_metrics import BrokerState, ClusterMetrics
 from broker.server.control_plane import ControlPlane, ControlPlaneDeps, Runtime, StartError
 from broker.server.listeners import ListenerAddress, advertised
@@ -260,7 +261,13 @@ class Broker:
             self._shared,
             name=address.name,
             protocol=address.protocol,
-            is_for_brokers=side is ListenerType.CONTROLLER or self._is_among_brokers(address.name),
+            is_for_brokers=side is ListenerType.CONTROLLER
+            or is_among_brokers(self.config, self.roles, address.name),
+            connection_rates=(
+                None
+                if address.name in self.components.client_quotas.exempt_listeners
+                else self.components.connection_rates
+            ),
             tls=self._tls.servers.get(address.name),
             handshakes=(
                 self.metrics.meter("socket-server-metrics", "tls-handshakes",
@@ -278,13 +285,6 @@ class Broker:
         if self._limits is None or self._limits[0] is not config:
             self._limits = (config, connection_limits(config))
         return self._limits[1]
-
-    def _is_among_brokers(self, name: str) -> bool:
-        """Whether clients have another listener than the one the brokers use among themselves."""
-        return (
-            name == self.config["inter.broker.listener.name"]
-            and len(self.roles.broker_listeners) > 1
-        )
 
     async def _listen_for_metrics(self) -> None:
         if self.settings.metrics_port < 0:

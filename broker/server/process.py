@@ -13,7 +13,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 
 import uvloop
@@ -102,6 +102,7 @@ def format_directories(
     standalone: bool = False,
     initial_controllers: str = "",
     ignore_formatted: bool = False,
+    scram_users: Sequence[str] = (),
 ) -> int:
     """Format a node's log directories. 0, or 1 with one sentence about what must be fixed."""
     try:
@@ -114,6 +115,7 @@ def format_directories(
             standalone=standalone,
             initial_controllers=initial_controllers,
             ignore_formatted=ignore_formatted,
+            scram_users=scram_users,
         )
     except OPERATOR_ERRORS as error:
         print(error, file=sys.stderr)

@@ -21,6 +21,7 @@ from bus.client.register_follower import RegisterFollower
 from bus.client.register_writer import send_entries
 from bus.contracts.register import Checkpoint, Device, District
 from bus.contracts.topics import CONTROL_REGISTER, TOPICS
+from bus.contracts.travel_headings import Heading
 from bus.domain import register_shape_texts as shapes
 from bus.domain.kinds import COMMON_KIND, KINDS
 from bus.domain.register_changes import (
@@ -150,16 +151,27 @@ def edit_device(
     server: Annotated[str | None, typer.Option(help="Its recognition server.")] = None,
     bearing: Annotated[float | None, typer.Option(help="Degrees from north, clockwise.")] = None,
     lanes: Annotated[str | None, typer.Option(help="Those that it sees: 1;2;3.")] = None,
+    headings: Annotated[
+        str | None, typer.Option(help="Where the traffic of each goes to: north;north;south.")
+    ] = None,
     remove: Remove = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """A camera, by its address."""
     given = {"checkpoint_id": checkpoint, "kind": kind, "recognizer_ip": server, "bearing": bearing,
-             "lanes": None if lanes is None else shapes.lanes(lanes)}  # fmt: skip
+             "lanes": None if lanes is None else shapes.lanes(lanes),
+             "headings": None if headings is None else _headings(headings)}  # fmt: skip
     unset = Device(camera_ip=name_of, checkpoint_id="", kind=COMMON_KIND)
     _edit(ctx, f"device/{name_of}", "device", unset, given,
           remove=remove, dry_run=dry_run, as_json=as_json)  # fmt: skip
+
+
+def _headings(text: str) -> tuple[Heading, ...]:
+    try:
+        return shapes.headings(shapes.lanes(text))
+    except shapes.ShapeError as error:
+        raise typer.BadParameter(error.text, param_hint="--headings") from error
 
 
 def _edit(

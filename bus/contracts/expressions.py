@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from bus.contracts.travel_headings import Heading
+
 USUAL_HIGHEST_PRICE = 1.0
 """Of a misreading: one edit of any kind, or two that are often seen."""
 
@@ -113,6 +115,25 @@ class InArea(_Node, frozen=True, tag="area"):
     corners: tuple[tuple[float, float], ...]
 
 
+class TravelHeading(_Node, frozen=True, tag="heading"):
+    """The vehicle travels in one of these directions: as the record says, in words or by the code
+    of GA/T 1400, else as the register has it of the device's lane. Where neither is known neither
+    the leaf nor its negation holds."""
+
+    headings: tuple[Heading, ...]
+
+
+class AlongRoad(_Node, frozen=True, tag="way"):
+    """The record was made at a checkpoint of a road between two of its checkpoints, both of them
+    included, and the vehicle travels from the first to the second, along the directed pieces of the
+    road as the register has them when it is judged. Road and checkpoints by id or name; of what is
+    not known as with `place` and `heading`."""
+
+    road: str
+    begin: str
+    end: str
+
+
 class NumericRange(_Node, frozen=True, tag="range"):
     """The value is a number within. `at_least` and `at_most` belong to the range, `above` and
     `below` do not; an end that is left out is open."""
@@ -150,6 +171,8 @@ Leaf: TypeAlias = (
     | OnList
     | AtPlace
     | InArea
+    | TravelHeading
+    | AlongRoad
     | NumericRange
     | Presence
     | TimeWindow

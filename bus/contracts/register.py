@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from bus.contracts.travel_headings import Heading
+
 Place: TypeAlias = tuple[float, float]
 """[latitude, longitude] in degrees (WGS 84)."""
 Polygon: TypeAlias = tuple[Place, ...]
@@ -43,7 +45,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """A camera. `recognizer_ip` is empty for a smart device (W-6); `kind` is vehicle or face.
     `area`: what it is responsible for, where that is not its checkpoint's place; `bearing`: where
     it looks, in degrees from north, clockwise; `lanes`: those that it sees, as its records call
-    them."""
+    them; `headings`: where the traffic of each of these goes to, or one for all that it sees."""
 
     camera_ip: str
     checkpoint_id: str
@@ -52,6 +54,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     area: Polygon = ()
     bearing: float | None = None
     lanes: tuple[str, ...] = ()
+    headings: tuple[Heading, ...] = ()
 
 
 class RoadPiece(msgspec.Struct, frozen=True, kw_only=True):

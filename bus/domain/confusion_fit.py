@@ -10,6 +10,12 @@ a character the truth lies in the middle. A pair that stands in no judged alarm 
 alarm shows only what rules accept already, so that its absence says nothing. A confirmed alarm is
 its plate's letters as they were read. A false one says that the characters which differ were not
 misread: each counts as a letter of the plate's character that was read right.
+
+Characters that the reader put in are a row, too: that of nothing, which stands once beside each
+letter of a plate and is read as nothing, or as a character. Beside the letters of every character:
+so the packaged counts weigh as `PRIOR_LETTERS` of each. A false alarm with one that was put in says
+that nothing was, beside all letters of its plate. A character that the reader left out stands in
+its own row.
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ from bus.domain.plate_alignment import aligned
 from bus.domain.plate_confusion import DROPPED, ConfusionCounts
 
 PRIOR_LETTERS = 200
+NOTHING = ""
+"""In a row of its own: what stands where a reader put a character in."""
 MOST_OF_ONE = 10
 """So many alarms of one reading of one plate count: a dirty plate is no habit of the cameras."""
 
@@ -37,7 +45,8 @@ class JudgedReading(NamedTuple):
 
 class SiteConfusion(NamedTuple):
     """`confirmed`, `false`: alarms that count; `letters`: of plates, that the fit rests on beside
-    the packaged table; `left_out`: alarms beyond `MOST_OF_ONE`, or too far from their plate."""
+    the packaged table; `left_out`: alarms beyond `MOST_OF_ONE`, or too far from their plate.
+    `inserted`, `omitted`: characters that confirmed alarms had too many, and too few."""
 
     counts: ConfusionCounts
     confirmed: int
@@ -46,6 +55,8 @@ class SiteConfusion(NamedTuple):
     left_out: int
     by_character: Mapping[str, int]
     """How many of the letters each character of plates has."""
+    inserted: Mapping[str, int]
+    omitted: Mapping[str, int]
 
 
 def fitted(readings: Iterable[JudgedReading], packaged: ConfusionCounts) -> SiteConfusion:
@@ -62,13 +73,17 @@ def fitted(readings: Iterable[JudgedReading], packaged: ConfusionCounts) -> Site
         else:
             false += 1
     rows = {
-        true: _fitted_row(true, row, site.rows.get(true, Counter()), site.judged.get(true, set()))
-        for true, row in packaged.rows.items()
+        true: _fitted_row(true, row, site, PRIOR_LETTERS) for true, row in packaged.rows.items()
     }
+    beside = {NOTHING: packaged.letters} | dict(packaged.inserted)
+    inserted = _fitted_row(NOTHING, beside, site, PRIOR_LETTERS * len(packaged.rows))
+    put_in = site.rows.pop(NOTHING, Counter())
+    del inserted[NOTHING], put_in[NOTHING]
     by_character = {true: row.total() for true, row in sorted(site.rows.items())}
+    omitted = {true: row[DROPPED] for true, row in sorted(site.rows.items()) if row[DROPPED]}
     return SiteConfusion(
-        replace(packaged, rows=rows), confirmed, false, sum(by_character.values()), left_out,
-        by_character,
+        replace(packaged, rows=rows, inserted=inserted), confirmed, false,
+        sum(by_character.values()), left_out, by_character, dict(sorted(put_in.items())), omitted,
     )  # fmt: skip
 
 
@@ -85,27 +100,40 @@ class _SiteTally:
         if pairs is None or (not one.is_confirmed and one.read == one.plate):
             return False
         for true, seen, _ in pairs:
-            if true not in packaged.rows:
-                continue  # put in by the reader, or of a plate of another kind
-            written = seen or DROPPED
-            if written != true:
-                self.judged.setdefault(true, set()).add(written)
-            if one.is_confirmed or written != true:
-                self.rows.setdefault(true, Counter())[written if one.is_confirmed else true] += 1
+            if true in packaged.rows:  # else put in, or of a plate of another kind
+                self._add_letter(true, seen or DROPPED, is_confirmed=one.is_confirmed)
+        self._add_inserted(one, Counter(seen for true, seen, _ in pairs if true == NOTHING))
         return True
+
+    def _add_letter(self, true: str, written: str, *, is_confirmed: bool) -> None:
+        if written != true:
+            self.judged.setdefault(true, set()).add(written)
+        if is_confirmed or written != true:
+            self.rows.setdefault(true, Counter())[written if is_confirmed else true] += 1
+
+    def _add_inserted(self, one: JudgedReading, inserted: Counter[str]) -> None:
+        """What stands beside the letters of its plate."""
+        if not (one.is_confirmed or inserted):
+            return
+        row = self.rows.setdefault(NOTHING, Counter())
+        row[NOTHING] += len(one.plate)
+        self.judged.setdefault(NOTHING, set()).update(inserted)
+        if one.is_confirmed:
+            row.update(inserted)
 
 
 def _fitted_row(
-    true: str, packaged: Mapping[str, int], site: Counter[str], judged: set[str]
+    true: str, packaged: Mapping[str, int], tally: _SiteTally, prior_letters: int
 ) -> dict[str, int]:
     """With as many letters as before: how frequent a character is on plates is not what alarms
     tell, which are those of a few targets."""
+    site, judged = tally.rows.get(true, Counter()), tally.judged.get(true, set())
     total = sum(packaged.values())
     open_to = {true: packaged.get(true, 0)} | {one: packaged.get(one, 0) for one in sorted(judged)}
     weight = sum(open_to.values())
-    prior = PRIOR_LETTERS * weight / total
+    prior = prior_letters * weight / total
     shares = {
-        seen: (site[seen] + PRIOR_LETTERS * count / total) / (site.total() + prior)
+        seen: (site[seen] + prior_letters * count / total) / (site.total() + prior)
         for seen, count in open_to.items()
     }
     counted = dict(packaged) | {seen: round(share * weight) for seen, share in shares.items()}

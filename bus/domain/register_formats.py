@@ -23,7 +23,8 @@ from bus.domain.register_shape_texts import ShapeError
 Part = District | Checkpoint | Device | Road
 COLUMNS = (
     "kind", "id", "name", "name_en", "district", "checkpoint", "latitude", "longitude",
-    "device_kind", "server", "line", "area", "bearing", "lanes", "to", "length_m", "limit_kmh",
+    "device_kind", "server", "line", "area", "bearing", "lanes", "headings", "to", "length_m",
+    "limit_kmh",
 )  # fmt: skip
 """Of the CSV; `line` is a road's places, `latitude longitude; latitude longitude; …`, `area` the
 same around a district or what a device is responsible for, with a bar between parts. A line of the
@@ -262,6 +263,7 @@ _CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry | PieceRow]] = {
             kind=cell("device_kind") or COMMON_KIND, recognizer_ip=cell("server"),
             area=shapes.polygon(cell("area")), bearing=shapes.bearing(cell("bearing")),
             lanes=shapes.lanes(cell("lanes")),
+            headings=shapes.headings(shapes.lanes(cell("headings"))),
         )
     ),
     "road": lambda cell: _only(
@@ -303,7 +305,8 @@ def _csv_text(register: Register) -> str:
                          "server": device.recognizer_ip,
                          "area": shapes.line_text(device.area),
                          "bearing": "" if device.bearing is None else device.bearing,
-                         "lanes": shapes.BETWEEN_LANES.join(device.lanes)})  # fmt: skip
+                         "lanes": shapes.BETWEEN_LANES.join(device.lanes),
+                         "headings": shapes.BETWEEN_LANES.join(device.headings)})  # fmt: skip
     for road in register.roads:
         writer.writerow({"kind": "road", "id": road.name, "name_en": road.name_en,
                          "line": shapes.line_text(road.line)})  # fmt: skip
@@ -350,6 +353,7 @@ class _DeviceOfPoint(msgspec.Struct):
     area: list[object] = []
     bearing: float | None = None
     lanes: tuple[str, ...] = ()
+    headings: tuple[str, ...] = ()
 
 
 class _Properties(msgspec.Struct):
@@ -389,7 +393,8 @@ def _of_feature(feature: object) -> Iterator[Part]:
         for one in about.devices:
             yield Device(camera_ip=one.address, checkpoint_id=about.id, kind=one.kind,
                          recognizer_ip=one.server, area=shapes.ring_of(one.area),
-                         bearing=one.bearing, lanes=one.lanes)  # fmt: skip
+                         bearing=one.bearing, lanes=one.lanes,
+                         headings=shapes.headings(one.headings))  # fmt: skip
     elif shape.type == "LineString":
         line = tuple(map(shapes.place_of, shape.coordinates))
         yield Road(name=about.id or about.name, name_en=about.name_en, line=line,
@@ -406,7 +411,7 @@ def _geojson_text(register: Register) -> str:
             "address": device.camera_ip, "kind": device.kind, "server": device.recognizer_ip,
         }  # fmt: skip
         own = {"area": shapes.coordinates_of(device.area), "bearing": device.bearing,
-               "lanes": device.lanes}  # fmt: skip
+               "lanes": device.lanes, "headings": device.headings}  # fmt: skip
         about |= {name: one for name, one in own.items() if one not in ([], None, ())}
         at.setdefault(device.checkpoint_id, []).append(about)
     features: list[dict[str, object]] = [

@@ -12,7 +12,10 @@ from collections.abc import Iterable
 import msgspec
 
 from bus.contracts.register import Place, Polygon
+from bus.contracts.travel_headings import Heading
 from bus.domain.polygons import without_closing
+from bus.domain.rule_values import normal
+from bus.domain.travel_headings import HEADINGS, named_heading
 
 BETWEEN_PLACES, BETWEEN_PARTS, BETWEEN_LANES = "; ", " | ", ";"
 
@@ -52,6 +55,18 @@ def bearing(text: str) -> float | None:
 def lanes(text: str) -> tuple[str, ...]:
     """`1;2;3`."""
     return tuple(filter(None, (one.strip() for one in text.split(BETWEEN_LANES))))
+
+
+def headings(texts: Iterable[str]) -> tuple[Heading, ...]:
+    """`north`, `north-east`, …, in the words of either language."""
+    found = []
+    for text in texts:
+        heading = named_heading(normal(text))
+        if heading is None:
+            what, known = f"headings: {text[:40]!r}", ", ".join(HEADINGS)
+            raise ShapeError(f"{what} is none of {known}", f"{what} 应为 {known}，或“由南向北”等")
+        found.append(heading)
+    return tuple(found)
 
 
 def line(text: str, name: str = "line") -> tuple[Place, ...]:

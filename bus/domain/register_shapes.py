@@ -56,7 +56,7 @@ def of_district(key: str, one: District) -> Iterator[RegisterFault]:
 
 
 def of_device(key: str, one: Device) -> Iterator[RegisterFault]:
-    """Of its area, its bearing, its lanes."""
+    """Of its area, its bearing, its lanes and their headings."""
     if one.area:
         yield from _of_polygon(key, one.area)
     if one.bearing is not None and not 0 <= one.bearing < 360:
@@ -68,6 +68,13 @@ def of_device(key: str, one: Device) -> Iterator[RegisterFault]:
         yield RegisterFault(
             key, f"at most {MAX_LANES} lanes of 1 to {MAX_LANE_CHARACTERS} characters each",
             f"车道最多 {MAX_LANES} 个，每个 1 至 {MAX_LANE_CHARACTERS} 个字符",
+        )  # fmt: skip
+    if len(one.headings) not in (0, 1, len(one.lanes)):
+        yield RegisterFault(
+            key, f"{len(one.headings)} headings of {len(one.lanes)} lanes: one for each lane in its"
+            " order, or one for all",
+            f"{len(one.lanes)} 条车道却有 {len(one.headings)} 个行驶方向：请按车道顺序各写一个，"
+            "或只写一个表示全部",
         )  # fmt: skip
 
 

@@ -18,10 +18,17 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from bus.contracts.expressions import AtPlace, InArea, PlaceKind
-from bus.contracts.register import Checkpoint, Place, Polygon, Register, Road
+from bus.contracts.expressions import AlongRoad, AtPlace, Expression, InArea, PlaceKind
+from bus.contracts.register import Checkpoint, Place, Polygon, Register, Road, RoadPiece
 from bus.domain.polygons import Corner, box_of, do_overlap, which_within
-from bus.domain.rule_values import normal
+from bus.domain.registered_ways import (
+    LaneHeadings,
+    WayHeadings,
+    headings_along,
+    lane_headings,
+    shortest_way,
+)
+from bus.domain.rule_values import CHECKPOINT, DEVICE, normal
 
 BESIDE_M = 30.0
 """From the line of a road that has no pieces to a checkpoint that stands at it."""
@@ -56,12 +63,26 @@ class PlaceSets(NamedTuple):
         return device in self.devices if device in self.known_devices else None
 
 
+class WaySets(NamedTuple):
+    """What lies along a road, and which way its traffic goes there."""
+
+    places: PlaceSets
+    headings: WayHeadings
+
+    def has(self, attributes: Mapping[str, str]) -> bool | None:
+        """Whether a record was made there and goes that way; None where that is not known."""
+        checkpoint, device = attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, "")
+        answer = self.places.has(checkpoint, device)
+        return self.headings.has(checkpoint, device, attributes) if answer else answer
+
+
 class RegisteredPlaces:
     """Look-ups in one register. Two are equal where their registers are."""
 
     def __init__(self, register: Register) -> None:
         self.register = register
         self._found: dict[AtPlace | InArea, PlaceSets] = {}
+        self._ways: dict[AlongRoad, WaySets] = {}
 
     def __eq__(self, other: object) -> bool:
         """By the register."""
@@ -83,6 +104,60 @@ class RegisteredPlaces:
                 self._found.clear()
             found = self._found[leaf] = self._find(leaf)
         return found
+
+    def find_way(self, leaf: AlongRoad) -> WaySets:
+        """The same of a way along a road."""
+        found = self._ways.get(leaf)
+        if found is None:
+            if len(self._ways) >= MAX_FOUND:
+                self._ways.clear()
+            found = self._ways[leaf] = self._find_way(leaf)
+        return found
+
+    def checkpoints_at(self, leaf: Expression) -> frozenset[str]:
+        """Those that a leaf asks for; of one that asks for no place, none."""
+        if isinstance(leaf, AtPlace | InArea):
+            return self.find(leaf).checkpoints
+        return self.find_way(leaf).places.checkpoints if isinstance(leaf, AlongRoad) else NOWHERE
+
+    @cached_property
+    def lanes(self) -> LaneHeadings:
+        """One for all rules."""
+        return lane_headings(self.register.devices)
+
+    def checkpoints_of_road(self, name: str) -> list[Checkpoint]:
+        """Those along its pieces, from west to east; none of a road without pieces."""
+        found = {
+            normal(end) for piece in self._pieces_of(name) for end in (piece.begin, piece.end)
+        }
+        return [self._checkpoints[one] for _, _, one in self._from_west if one in found]
+
+    def _pieces_of(self, road: str) -> list[RoadPiece]:
+        """Whose ends are known, of all roads of that name."""
+        return [
+            piece
+            for one in self._roads.get(normal(road), [])
+            for piece in one.pieces
+            if {normal(piece.begin), normal(piece.end)} <= self._known_checkpoints
+        ]
+
+    def _find_way(self, leaf: AlongRoad) -> WaySets:
+        pieces = self._pieces_of(leaf.road)
+        on_road = {normal(end) for piece in pieces for end in (piece.begin, piece.end)}
+        names = self._by_name["checkpoint"]
+        begins, ends = (
+            names.get(normal(one), NOWHERE) & on_road for one in (leaf.begin, leaf.end)
+        )
+        way = shortest_way(pieces, begins, ends)
+        headings = headings_along(way, self._checkpoints)
+        by_device = {
+            device: meant
+            for one, meant in headings.items()
+            for device in self._devices_at.get(one, ())
+        }
+        missing = () if headings else (f"way along {leaf.road} from {leaf.begin} to {leaf.end}",)
+        places = self._sets(frozenset(headings), missing=missing)
+        return WaySets(places, WayHeadings(headings, by_device, self.lanes))
 
     def _find(self, leaf: AtPlace | InArea) -> PlaceSets:
         if isinstance(leaf, InArea):

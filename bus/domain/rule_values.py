@@ -10,6 +10,7 @@ is about readings (`alarm.rules.fuzzy_plates`) takes it for a plate.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -33,6 +34,12 @@ FEATURE, FEATURE_MODEL = "face_feature", "feature_model"
 CHECKPOINT, DEVICE = "checkpoint_id", "camera_ip"
 """By which the register knows where a record was made."""
 
+DIRECTION, LANE = "direction", "lane_id"
+"""Where a vehicle goes to, and on which lane."""
+_numbered_lane = re.compile(
+    r"(?:第|LANE|车道)?0*([0-9]{1,4})(?:\.0+)?(?:号车道|车道|号|道)?", re.ASCII
+).fullmatch
+
 _AS_THEY_ARE = frozenset({CONFIDENCES, CANDIDATES})
 _NOT_READ = frozenset({"", UNREADABLE, NO_PLATE})
 
@@ -49,10 +56,20 @@ def _is_visible(character: str) -> bool:
     return not is_ignorable(character) and unicodedata.category(character) not in ("Cc", "Cs")
 
 
+@lru_cache(maxsize=1_024)
+def lane_form(value: str) -> str:
+    """`1` of `01`, `1.0`, `第1车道`, `lane 1`; of another name of a lane its comparable form."""
+    form = normal(value)
+    found = _numbered_lane(form)
+    return found[1] if found else form
+
+
 def normal_as(attribute: str, value: str) -> str:
     """The comparable form of the value of one attribute of a record."""
     if attribute == PLATE:
         return plate_form(value)
+    if attribute == LANE:
+        return lane_form(value)
     if attribute == FEATURE:
         text = value.strip()
         return "" if text in _NOT_READ else text
@@ -61,6 +78,8 @@ def normal_as(attribute: str, value: str) -> str:
 
 def wanted(attribute: str, value: str) -> str:
     """The comparable form of a value that a rule accepts; empty for what no record has."""
+    if attribute == LANE:
+        return lane_form(value)
     return wanted_vehicle(value) if attribute == PLATE else normal(value)
 
 

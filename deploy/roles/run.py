@@ -173,11 +173,12 @@ def _dispatcher(settings: Settings) -> int:
 
 
 def _console(settings: Settings) -> int:
-    from alarm.confusion_file import source_of
+    from alarm.face_search import face_piece
     from alarm.lists.base_tables import tables_folder
     from alarm.lists.stored_list_reader import StoredListReader
     from alarm.lists.uploaded_list import import_uploaded
     from alarm.preview import preview_piece
+    from bus.confusion_file import source_of
     from deploy.open_stores import open_operations, open_records, picture_reader
     from monitor.api.other_site_pictures import PicturesOfBothSites
     from monitor.serve import serve
@@ -210,6 +211,7 @@ def _console(settings: Settings) -> int:
             read_incidents=partial(newest_in_file, settings.watch.file_path(settings.site)),
             policy=settings.policy,
             features=settings.features,
+            find_faces=face_piece,
             alarms_a_minute=settings.notices.alarms_a_minute,
         )
     )

@@ -4,22 +4,20 @@ shows how far it is and may stop. Counts by checkpoint, no records."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
 from bus.contracts.commands import WatchCommand
-from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_check import check_rule
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest, check_window
 from bus.domain.rule_targets import names_somebody
-from bus.files.register_file import RegisterSource
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation, ConsolePrincipal
 from monitor.api.access import allow, json_response, read_json
 from monitor.api.asking import asking
 from monitor.api.operations import MAX_RULE_BYTES, TOO_LARGE, NewRule, put_command
+from monitor.api.registered import places_now
 from monitor.api.services import ConsoleServices
 from monitor.questions.question import Asker, PersonQuestion, rule_sentence
 
@@ -37,7 +35,7 @@ async def preview(
     what `QuestionPort.note` does."""
     check_rule(rule, now_ms())
     check_window(asked)
-    places = _places(services.register, services.register.version)
+    places = places_now(services)
     question = PersonQuestion(
         asker=asker, kind="preview", subject={"rule": rule_sentence(rule)},
         names_somebody=names_somebody(rule),
@@ -45,12 +43,6 @@ async def preview(
     return await services.questions.preview(
         question, lambda reader: services.preview_rule(reader, rule, asked, places)
     )
-
-
-@lru_cache(maxsize=1)
-def _places(register: RegisterSource, version: int) -> RegisteredPlaces:
-    """Of that version; the pieces of a preview share what is found in it."""
-    return RegisteredPlaces(register.read())
 
 
 def preview_routes(services: ConsoleServices) -> APIRouter:

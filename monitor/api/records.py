@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, cast
-from zoneinfo import ZoneInfo
 
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
+from bus.domain.searched_area import MAX_CORNERS
 from bus.domain.tolerant_search import SearchTolerance
 from ingest.store.port import PageRequest, RecordReader, RecordRow
 from ingest.store.port import Query as Question
@@ -23,6 +23,7 @@ from monitor.api.parameters import (
     check_plate,
     moment,
 )
+from monitor.api.registered import area_asked
 from monitor.api.services import ConsoleServices
 from monitor.api.views import record_detail, record_row, rejected_row
 from monitor.questions.question import Asker, PersonQuestion, QuestionKind, question_about
@@ -31,6 +32,10 @@ MAX_PAGE = 1000
 MAX_PLATE_PART = 32
 MAX_PLATES = 200
 OFFERED_PLATES = 12  # as many as a person reads at a glance
+_AREA = (
+    f"A polygon, longitude and latitude of its 3 to {MAX_CORNERS} corners: 120.15 30.25, 120.17"
+    " 30.25, 120.16 30.27. Records of what the register has there."
+)
 TABLE_COLUMNS = (
     "record_id",
     "kind",
@@ -59,7 +64,7 @@ TABLE_COLUMNS = (
 def record_routes(services: ConsoleServices) -> APIRouter:
     """Routes under /api."""
     router = APIRouter(prefix="/api")
-    question = _query_parameters(services.site.tz)
+    question = _query_parameters(services)
     _add_search(router, services, question)
     _add_plates(router, services)
     _add_exports(router, services, question)
@@ -71,11 +76,13 @@ def record_routes(services: ConsoleServices) -> APIRouter:
 def about_records(asker: Asker, kind: QuestionKind, q: Question) -> PersonQuestion:
     """What is kept of such a question."""
     naming = "plate" if q.plate else "text"
-    return question_about(asker, kind, msgspec.structs.asdict(q), naming=naming)
+    subject = msgspec.structs.asdict(q) | {"area": q.area.text if q.area else ""}
+    return question_about(asker, kind, subject, naming=naming)
 
 
-def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
+def _query_parameters(services: ConsoleServices) -> Callable[..., Question]:
     """The dependency that reads a question out of the query's parameters."""
+    zone = services.site.tz
 
     def question(
         kind: KindName = "",
@@ -87,6 +94,7 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
         since: Annotated[str, Query(alias="from")] = "",
         until: str = "",
         text: ShortText = "",
+        area: Annotated[str, Query(description=_AREA)] = "",
     ) -> Question:
         check_plate(plate, tolerance)
         return Question(
@@ -99,6 +107,7 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., Question]:
             captured_from_ms=moment("from", since, zone),
             captured_until_ms=moment("until", until, zone),
             text=text,
+            area=area_asked(area, services),
         )
 
     return question

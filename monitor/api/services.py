@@ -14,6 +14,7 @@ import msgspec
 
 from bus.client.register_follower import RegisterFollower
 from bus.contracts.commands import WatchCommand
+from bus.domain.face_search import FacePiece, FaceQuestion
 from bus.domain.feature_models import FeatureSettings, Models
 from bus.domain.list_import import ListImport, ListUpload
 from bus.domain.policy import PolicySettings
@@ -24,7 +25,7 @@ from bus.notify.notice_plan import ALARMS_A_MINUTE
 from bus.runtime.tasks import RequestFailures
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
-from ingest.store.port import RecordReader
+from ingest.store.port import RecordReader, RecordRow
 from monitor.accounts.known_devices import KnownDevices
 from monitor.accounts.login_limiter import LoginLimiter
 from monitor.accounts.replicated_accounts import ReplicatedAccounts
@@ -49,6 +50,7 @@ from monitor.live.register_writes import CLIENT_ID, RegisterWrites
 from monitor.live.visible_live import VisibleLive
 from monitor.ports import (
     AlarmReader,
+    FindFaces,
     ImportList,
     OpenAlarms,
     OpenLists,
@@ -102,6 +104,7 @@ class ConsoleServices:
     import_list: ImportList
     feature_models: Models
     preview_rule: PreviewRule
+    find_faces: FindFaces
     register: RegisterFollower
     register_writes: RegisterWrites
     hub: LiveHub
@@ -164,6 +167,7 @@ def build_services(
     import_list: ImportList | None = None,
     policy: PolicySettings = PolicySettings(),
     features: FeatureSettings = FeatureSettings(),
+    find_faces: FindFaces | None = None,
     alarms_a_minute: int = ALARMS_A_MINUTE,
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
@@ -204,6 +208,7 @@ def build_services(
         questions=QuestionPort(records, alarms, previews, kept, policy, now_ms),
         session_cases=SessionCases(),
         preview_rule=preview_rule,
+        find_faces=find_faces or _no_faces,
         register=register,
         register_writes=RegisterWrites(site, bus, register),
         hub=LiveHub(
@@ -231,6 +236,10 @@ def build_services(
 
 def _no_import(_: ListUpload) -> ListImport:
     raise CommandNotAcknowledged("this console was started without lists of plates")
+
+
+def _no_faces(_reader: RecordReader, _asked: FaceQuestion) -> FacePiece[RecordRow]:
+    raise OSError("this console was started without the search for faces")
 
 
 def _no_lists() -> PlateListReader:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from math import isfinite
 from typing import get_args
 from urllib.parse import parse_qsl, urlencode
 
 from bus.domain.matchable import MATCHABLE
+from bus.domain.searched_area import MAX_AREA_CHARACTERS, AreaFault, read_area
 from bus.domain.tolerant_search import SEARCH_TOLERANCES
 from monitor.api.views import KINDS as KINDS
 from monitor.api.views import MAX_TEXT as MAX_TEXT
@@ -26,6 +28,8 @@ PLACES = ("", "device", "checkpoint", "district")
 SCOPES = ("all", "district", "device")
 DISTRICTS = ("", "all")
 """Whose alarms are shown: empty: of who looks."""
+CASE_DAYS = ("1", "7", "30", "90", "400")
+"""Of how many days alarms of a case are shown."""
 SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
 FIRST_YEAR, LAST_YEAR = 1970, 9998  # what has epoch milliseconds in every zone
 
@@ -37,6 +41,8 @@ class AddressField:
     name: str
     valid: Callable[[str], bool]
     default: str = ""
+    most: int = MAX_TEXT
+    """Characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def read_address(fields: tuple[AddressField, ...], query: str) -> PageAddress:
 def address_of(fields: tuple[AddressField, ...], given: Mapping[str, str]) -> PageAddress:
     """These values, or the default where one is not given. A longer one than any that is valid is
     cut, and stays invalid."""
-    wanted = {f.name: given.get(f.name, f.default)[: MAX_TEXT + 1] for f in fields}
+    wanted = {f.name: given.get(f.name, f.default)[: f.most + 1] for f in fields}
     return PageAddress(wanted, frozenset(f.name for f in fields if not f.valid(wanted[f.name])))
 
 
@@ -74,6 +80,14 @@ def format_address(path: str, fields: tuple[AddressField, ...], given: Mapping[s
 def is_text(value: str) -> bool:
     """Printable and short; empty too."""
     return len(value) <= MAX_TEXT and value.isprintable() and value == value.strip()
+
+
+def is_area(value: str) -> bool:
+    """A polygon, or empty."""
+    try:
+        return not value or bool(read_area(value))
+    except AreaFault:
+        return False
 
 
 def is_day(value: str) -> bool:
@@ -92,6 +106,14 @@ def _is_iso(value: str, read: Callable[[str], date]) -> bool:
     except ValueError:
         return False
     return is_text(value) and FIRST_YEAR <= year <= LAST_YEAR
+
+
+def is_number(value: str) -> bool:
+    """A number as people write one, or empty."""
+    try:
+        return not value or (is_text(value) and isfinite(float(value)))
+    except ValueError:
+        return False
 
 
 def one_of(name: str, choices: tuple[str, ...], default: str = "") -> AddressField:
@@ -121,9 +143,23 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         one_of("kind", ("", *MATCHABLE)),
         AddressField("rule", is_text),
     ),
+    "cases": (
+        AddressField("case", is_text), AddressField("begins", is_text),
+        one_of("days", CASE_DAYS, "7"), ALARM, RECORD,
+    ),
     "lists": (AddressField("list", is_text), AddressField("plate", is_text)),
     "records": (
-        one_of("kind", KINDS), one_of("tolerance", SEARCH_TOLERANCES), *_SEARCH, RECORD,
+        one_of("kind", KINDS), one_of("tolerance", SEARCH_TOLERANCES), *_SEARCH,
+        AddressField("area", is_area, most=MAX_AREA_CHARACTERS), RECORD,
+    ),
+    "faces": (
+        AddressField("like", is_text),
+        AddressField("list", is_text),
+        AddressField("entry", is_text),
+        AddressField("from", is_moment),
+        AddressField("until", is_moment),
+        AddressField("threshold", is_number),
+        RECORD,
     ),
     "alarms": (
         one_of("severity", SEVERITIES),
@@ -136,6 +172,8 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         one_of("kind", KINDS),
         AddressField("district", is_text),
         one_of("districts", DISTRICTS),
+        AddressField("case", is_text),
+        AddressField("target", is_text),
         ALARM,
         RECORD,
     ),

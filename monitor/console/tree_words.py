@@ -3,7 +3,10 @@ understood."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -19,8 +22,10 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Wildcard,
 )
+from bus.contracts.travel_headings import Heading
 from bus.domain.expressions.leaf_text import number_text
 from bus.domain.expressions.to_text import corners_text
 from bus.domain.rule_values import FEATURE
@@ -58,6 +63,10 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
         return t("tree.place", kind=t.word("places", leaf.kind), names=" / ".join(leaf.names))
     if isinstance(leaf, InArea):
         return t("tree.area", count=len(leaf.corners), corners=corners_text(leaf.corners[:4]))
+    if isinstance(leaf, TravelHeading):
+        return t("tree.heading", headings=_heading_words(leaf.headings, t))
+    if isinstance(leaf, AlongRoad):
+        return t("tree.way", road=leaf.road, begin=leaf.begin, end=leaf.end)
     is_feature = leaf.attribute == FEATURE  # no attribute that pages show
     attribute = t("tree.feature") if is_feature else t.word("attribute", leaf.attribute)
     match leaf:
@@ -83,6 +92,11 @@ def _leaf_words(leaf: Leaf, t: Texts) -> str:
             return t("tree.present", attribute=attribute)
         case NumericRange():
             return _range_words(leaf, attribute, t)
+
+
+def _heading_words(headings: Iterable[Heading], t: Texts) -> str:
+    """Directions of travel."""
+    return " / ".join(t.word("heading", one) for one in headings)
 
 
 def _range_words(leaf: NumericRange, attribute: str, t: Texts) -> str:

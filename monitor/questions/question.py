@@ -22,7 +22,7 @@ from bus.domain.policy import (
 
 QuestionKind = Literal[
     "search", "count", "export", "plates", "trajectory", "alarms", "alarm export", "preview",
-    "evidence",
+    "evidence", "faces",
 ]  # fmt: skip
 MAX_SENTENCE = 2_000  # of the text of a rule that is kept with the question
 

@@ -33,8 +33,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 WITHIN_S = 60.0
 TABLE = "own.json"
-READINGS = ("浙A8D345", "浙A80345", "浙AB0345", "浙AB0345")
-"""Of the plate 浙A8D345; the first is right."""
+READINGS = ("浙A8D345", "浙皖A80345", "浙AB0345", "浙AB0345")
+"""Of the plate 浙A8D345; the first is right, the second has a character too many."""
 
 
 class FittingSite:
@@ -116,11 +116,13 @@ def test_a_site_fits_its_table_from_its_judged_alarms_and_its_dispatcher_goes_by
             dry = json.loads(site.done("watch", "confusion", "fit", "--dry-run", "--json"))
             assert (dry["confirmed"], dry["false"], dry["letters"], dry["file"]) == (2, 1, 16, "")
             assert dry["by_character"] == {"浙": 2, "A": 2, "8": 3, "D": 3, "3": 2, "4": 2, "5": 2}
+            assert (dry["inserted"], dry["omitted"]) == ({"皖": 1}, {})
             assert not site.path.exists()
 
             said = site.done("watch", "confusion", "fit")
             assert "3 alarms count: 2 confirmed, 1 false" in said
             assert "rests on 16 letters" in said
+            assert "characters that readers put in: 1 (皖 1)" in said
             assert "rules go by it from now on" in " ".join(said.split())
             table = table_of(site.path.read_bytes())
             site.send(EVENT_CANDIDATE, seen("fuzzy", 50, "浙A80345"))

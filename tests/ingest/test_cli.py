@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from bus.client.kafka.admin import Admin
+from bus.contracts.register import Checkpoint, District, Register, encode_register
+from bus.contracts.topics import CONTROL_REGISTER, TOPICS
+from bus.domain.confusion_fit import JudgedReading, fitted
+from bus.domain.confusion_table import PACKAGED, file_of
 from bus.domain.times import local_time
-from bus.settings import SiteSettings
+from bus.settings import BusSettings, SiteSettings
+from deploy.servers.databus import start_broker
 from ingest.cli import mount
 from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
 from ingest.store.open import open_store
@@ -20,15 +27,23 @@ from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 class CliSettings:
     """The parts of the composed settings that these verbs read."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self.site = SiteSettings(data_dir=str(data_dir))
+    def __init__(self, data_dir: Path, bootstrap: str, confusion_table: str = "") -> None:
+        self.site = SiteSettings(data_dir=str(data_dir), confusion_table=confusion_table)
         self.edge, self.pictures, self.store = EdgeSettings(), PictureSettings(), StoreSettings()
+        self.bus = BusSettings(bootstrap_servers=bootstrap)
 
 
-def run(data_dir: Path, *words: str, stdin: bytes = b"") -> Result:
+NO_BUS = "127.0.0.1:1"
+AREA = "120.1 30.1, 120.2 30.1, 120.2 30.2"
+
+
+def run(
+    data_dir: Path, *words: str, stdin: bytes = b"", bootstrap: str = NO_BUS, confusion_table: str = ""
+) -> Result:
     app = typer.Typer()
     mount(app)
-    return CliRunner().invoke(app, list(words), obj=CliSettings(data_dir), input=stdin)
+    settings = CliSettings(data_dir, bootstrap, confusion_table)
+    return CliRunner().invoke(app, list(words), obj=settings, input=stdin)
 
 
 @pytest.fixture
@@ -90,6 +105,16 @@ def test_records_are_filtered(data_dir: Path, words: list[str], ids: list[str]):
     assert [one["record_id"] for one in lines(run(data_dir, "records", "--json", *words))] == ids
 
 
+def test_misreadings_go_by_the_table_that_the_site_has_fitted(data_dir: Path) -> None:
+    judged = [JudgedReading(f"浙AT{number:04}", f"浙A0{number:04}", is_confirmed=True) for number in range(3_000)]
+    table = file_of(fitted(judged, PACKAGED.counts).counts, fitted_at="", confirmed=1, false=0, letters=1)
+    (data_dir / "confusion.json").write_bytes(table)
+    asked = ("records", "--json", "--plate", "~0.6:浙AT0002", "--tolerance", "misread")
+    assert lines(run(data_dir, *asked)) == []
+    own = lines(run(data_dir, *asked, confusion_table="confusion.json"))
+    assert [one["record_id"] for one in own] == ["r2"]
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (["--plate", "*345", "--tolerance", "distance 1"], "a whole plate of at least 6"),
     (["--plate", "浙A00002", "--tolerance", "distance 2"], "is not one of distance 1, misread"),
@@ -97,6 +122,40 @@ def test_records_are_filtered(data_dir: Path, words: list[str], ids: list[str]):
 def test_a_tolerance_that_cannot_be_is_told(data_dir: Path, words: list[str], said: str) -> None:
     """And nothing is listed."""
     result = run(data_dir, "records", *words)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.slow
+def test_records_of_an_area_are_those_of_what_the_register_has_there(data_dir: Path) -> None:
+    """As it is on the bus; of an area where nothing stands that is said."""
+    at = Checkpoint(checkpoint_id="c1", name="", name_en="", district_id="d", latitude=30.12, longitude=120.18)
+    whole = Register(districts=(District(district_id="d", name="", name_en=""),), checkpoints=(at,))
+    (data_dir / "register.json").write_bytes(encode_register(whole))
+    broker = start_broker(data_dir / "broker")
+    try:
+        with closing(Admin(BusSettings(bootstrap_servers=broker.bootstrap), client_id="test")) as admin:
+            admin.ensure_topics([TOPICS[CONTROL_REGISTER]])
+        words = ("records", "--json", "--plate", "浙A0000*", "--area")
+        found = lines(run(data_dir, *words, AREA, bootstrap=broker.bootstrap))
+        assert [one["record_id"] for one in found] == ["r2", "r1", "r0"]
+        elsewhere = run(data_dir, *words, "1 1, 2 1, 2 2", bootstrap=broker.bootstrap)
+        assert (elsewhere.exit_code, elsewhere.stdout) == (0, "")
+        assert "nothing of the register stands in this area" in elsewhere.stderr
+    finally:
+        broker.stop()
+
+
+@pytest.mark.parametrize(("area", "said"), [
+    ("120 30, 121 30", "3 to 50 corners, not 2"), ("here", "write longitude and latitude"),
+    (AREA, "the register could not be read"),
+])  # fmt: skip
+def test_an_area_that_cannot_be_asked_for_is_told(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, area: str, said: str
+) -> None:
+    """And nothing is listed: what it left out would look like an answer."""
+    monkeypatch.setattr("ingest.cli._REGISTER_READ_S", 0.1)
+    result = run(data_dir, "records", "--area", area)
     assert result.exit_code == 2
     assert said in " ".join(result.output.replace("│", " ").split())
 

@@ -13,7 +13,7 @@ import httpx
 from playwright.sync_api import Page
 
 PAGES = (
-    "live", "map", "records", "alarms", "watch", "lists", "register", "latency", "quality", "bus", "cluster",
+    "live", "map", "records", "faces", "alarms", "watch", "lists", "register", "latency", "quality", "bus", "cluster",
     "metadata", "system", "proposals", "questions",
 )  # fmt: skip
 PATIENCE_MS = 30_000
@@ -28,8 +28,9 @@ class ConsoleProcess:
 
     def __init__(
         self, data_path: Path, bootstrap: str, started_ms: int, mirror: str = "", *,
-        has_policy: bool = False,
+        has_policy: bool = False, most_faces: int = 0,
     ) -> None:
+        """`most_faces`: records that one search for a face looks at; 0: as many as usual."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -37,7 +38,7 @@ class ConsoleProcess:
         self.started_ms = started_ms
         self.log = data_path / "console.log"
         script = Path(__file__).parent / "console_process.py"
-        words = [str(port), bootstrap, str(data_path), str(started_ms), mirror, "1" * has_policy]
+        words = [str(port), bootstrap, str(data_path), str(started_ms), mirror, "1" * has_policy, str(most_faces)]
         self.process = subprocess.Popen(
             [sys.executable, str(script), *words],
             stdout=self.log.open("w"),

@@ -20,7 +20,15 @@ import msgspec
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, ListedFace, ReadingPrice
 from bus.contracts.meters import LatencyCell, QualityCell
-from bus.contracts.register import Checkpoint, Device, District, Register, Road, encode_register
+from bus.contracts.register import (
+    Checkpoint,
+    Device,
+    District,
+    Register,
+    Road,
+    RoadPiece,
+    encode_register,
+)
 from bus.domain.visibility import Viewer, concerns, may_see
 from ingest.store.open import open_store
 from ingest.store.port import (
@@ -81,6 +89,10 @@ def register() -> Register:
             line=tuple(
                 (by[f"330100#{i}#{j}#0"].latitude, by[f"330100#{i}#{j}#0"].longitude)
                 for j in range(6)
+            ),
+            pieces=tuple(
+                RoadPiece(begin=f"330100#{i}#{j}#0", end=f"330100#{i}#{j + 1}#0", length_m=700)
+                for j in range(5)
             ),
         )
         for i, (n, e) in enumerate(ROADS)
@@ -478,6 +490,8 @@ class ListedAlarms:
         kind: str = "",
         district_id: str = "",
         only_concerning: bool = False,
+        case: str = "",
+        case_target: str = "",
     ) -> tuple[list[Alarm], str]:
         """Newest first; the cursor is an index. Nobody has touched any of them."""
         found = [
@@ -493,6 +507,7 @@ class ListedAlarms:
             and a.raised_at_ms >= changed_from_ms
             and may_see(viewer, a.visible_to) and kind in ("", a.kind)
             and district_id in ("", a.district_id)
+            and case in ("", a.case) and case_target in ("", a.case_target)
             and (not only_concerning or concerns(viewer, a.district_id, a.visible_to))
         ]
         (start,) = cursor_numbers(page.cursor or "0", 1)

@@ -11,7 +11,9 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parent)]
 
 from console_city import ListedAlarms, alarms, incidents  # noqa: E402
 
+from alarm import face_search  # noqa: E402
 from alarm.dispatch.reader import OperationsReader  # noqa: E402
+from alarm.face_search import face_piece  # noqa: E402
 from alarm.lists.base_tables import tables_folder  # noqa: E402
 from alarm.lists.stored_list_reader import StoredListReader  # noqa: E402
 from alarm.lists.uploaded_list import import_uploaded  # noqa: E402
@@ -22,11 +24,14 @@ from bus.settings import BusSettings, SiteSettings  # noqa: E402
 from deploy.supervisor.state_file import supervised  # noqa: E402
 from ingest.pictures.store import PictureStore  # noqa: E402
 from ingest.store.open import open_store  # noqa: E402
+from monitor.console.pages import faces  # noqa: E402
 from monitor.ports import AlarmReader  # noqa: E402
 from monitor.serve import serve  # noqa: E402
 from monitor.settings import ConsoleSettings  # noqa: E402
 
-port, bootstrap, data_dir, now_ms, mirror, has_policy = sys.argv[1:7]
+port, bootstrap, data_dir, now_ms, mirror, has_policy, most_faces = sys.argv[1:8]
+if int(most_faces):
+    face_search.PIECE_ROWS = faces.MOST_READ = int(most_faces)
 listed, told = alarms(int(now_ms)), incidents(int(now_ms))
 operations = Path(data_dir) / "store" / "operations.db"  # there, where a dispatcher runs beside it
 
@@ -52,6 +57,7 @@ asyncio.run(
             import_uploaded, SiteSettings(data_dir=data_dir), BusSettings(bootstrap_servers=bootstrap),
             FeatureSettings().table(),
         ),
+        find_faces=face_piece,
         read_processes=lambda: supervised(Path(data_dir)),
         policy=PolicySettings() if has_policy else NO_POLICY,
     )

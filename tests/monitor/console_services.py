@@ -13,6 +13,7 @@ from console_city import ListedAlarms, alarms, incidents
 from fastapi import FastAPI
 
 from alarm.dispatch.reader import OperationsReader
+from alarm.face_search import face_piece
 from alarm.preview import preview_piece
 from bus.domain.policy import NO_POLICY, PolicySettings
 from bus.settings import BusSettings, SiteSettings
@@ -43,6 +44,7 @@ def make_services(
         lambda: supervised(data_path),
         read_incidents=partial(newest_in_file, data_path / "watch" / "watch.db"),
         policy=policy,
+        find_faces=face_piece,
     )
 
 

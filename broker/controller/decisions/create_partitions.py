@@ -10,7 +10,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.controller.decisions.decision import Decision, RefusedError
+from broker.controller.decisions.decision import (
+    Charge,
+    Decision,
+    RefusedError,
+    free_of_charge,
+)
 from broker.controller.decisions.placement import (
     assign_replicas,
     check_replicas,
@@ -45,6 +50,7 @@ def create_partitions(
     defaults: Defaults,
     start: int,
     validate_only: bool = False,
+    charge: Charge = free_of_charge,
 ) -> Decision[Results]:
     """Adds partitions to topics; a topic never shrinks."""
     records: list[object] = []
@@ -56,7 +62,9 @@ def create_partitions(
         try:
             if request.name in twice:
                 raise RefusedError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _add_partitions(image, request, defaults, start)
+            added = _add_partitions(image, request, defaults, start)
+            charge(len(added))
+            records += added
             results.append(TopicResult(request.name))
         except RefusedError as error:
             results.append(TopicResult(request.name, error.refusal.error, error.refusal.message))

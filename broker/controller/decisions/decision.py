@@ -23,6 +23,15 @@ class Decision(Generic[Reply]):
     reply: Reply
 
 
+Charge = Callable[[int], None]
+"""Called with the partitions that an item of a request makes or removes, once it is known to be
+valid. Raises RefusedError where its client may not change so much now."""
+
+
+def free_of_charge(partitions: int) -> None:
+    """There is no quota."""
+
+
 Decide = Callable[[MetadataImage], Decision[Reply]]
 
 

@@ -7,7 +7,7 @@ ActivationRecordsGenerator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -57,9 +57,13 @@ class FeatureResult:
 
 
 def bootstrap(
-    image: MetadataImage, policy: PartitionPolicy | None = None, level: int = MAX_LEVEL
+    image: MetadataImage,
+    policy: PartitionPolicy | None = None,
+    level: int = MAX_LEVEL,
+    formatted: Iterable[object] = (),
 ) -> Decision[None]:
-    """The first records of an empty cluster. One that has levels keeps them."""
+    """The first records of an empty cluster, behind them those that `formatted` asked for. One that
+    has levels keeps them."""
     if image.features:
         return Decision((), None)
     records: list[object] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
@@ -67,7 +71,7 @@ def bootstrap(
         records.append(FeatureLevelRecord(name=ELR_VERSION, feature_level=1))
         if policy is not None:
             records.append(_min_isr_record(policy))
-    return Decision(tuple(records), None)
+    return Decision((*records, *formatted), None)
 
 
 def _min_isr_record(policy: PartitionPolicy) -> ConfigRecord:

@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 
 from broker.config.keys import ConfigError
 from broker.controller.decisions.configs import check_topic_config, config_records
-from broker.controller.decisions.decision import Decision, RefusedError
+from broker.controller.decisions.decision import (
+    Charge,
+    Decision,
+    RefusedError,
+    free_of_charge,
+)
 from broker.controller.decisions.mirrored import (
     check_may_be_mirrored,
     mirror_source,
@@ -87,6 +92,7 @@ def create_topics(
     topic_ids: Iterator[bytes],
     start: int,
     validate_only: bool = False,
+    charge: Charge = free_of_charge,
 ) -> Decision[Results]:
     """Create what is valid; each topic succeeds or fails for itself."""
     records: list[object] = []
@@ -105,6 +111,7 @@ def create_topics(
             made, result = _create(image, topic, defaults, topic_ids, start, taken)
             if len(records) + len(made) > MAX_NEW_PARTITIONS:
                 raise too_many_partitions()
+            charge(result.partitions)
             taken[collision_key(topic.name)] = topic.name
             records += made
             results.append(result)
@@ -230,10 +237,14 @@ def partition_record(
 
 
 def delete_topics(
-    image: MetadataImage, names: Sequence[str], ids: Sequence[bytes] = ()
+    image: MetadataImage,
+    names: Sequence[str],
+    ids: Sequence[bytes] = (),
+    charge: Charge = free_of_charge,
 ) -> Decision[Results]:
     """Delete topics by name or by id; each name and each id stands once."""
-    results, records = [], []
+    results: list[TopicResult] = []
+    records: list[object] = []
     named = {topic.topic_id for name in names if (topic := image.topics.get(name))}
     both = named & set(ids)
     wanted: list[tuple[str | bytes, TopicImage | None]] = []
@@ -247,6 +258,14 @@ def delete_topics(
         elif mirror_source(image, topic.name):
             results.append(_mirrored(topic))
         else:
+            try:
+                charge(len(topic.partitions))
+            except RefusedError as error:
+                refusal = error.refusal
+                results.append(
+                    TopicResult(topic.name, refusal.error, refusal.message, topic.topic_id)
+                )
+                continue
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(TopicResult(topic.name, topic_id=topic.topic_id))
     return Decision(tuple(records), tuple(results))

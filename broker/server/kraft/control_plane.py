@@ -21,6 +21,7 @@ from broker.controller.decisions.partition_policy import PartitionPolicy
 from broker.controller.kraft import duplicate_id
 from broker.controller.kraft.node import RaftNode
 from broker.controller.kraft.raft.voters import Voter
+from broker.controller.kraft.storage.format import read_first_records
 from broker.controller.port import Controller, Failed
 from broker.log.log_dir_files import readable_meta_properties
 from broker.log.manager import LogManager
@@ -54,6 +55,7 @@ class KraftControlPlane:
             "ControllerStats", "UncleanLeaderElectionsPerSec"
         )
         self._is_leader = asyncio.Event()
+        self._first_records: tuple[object, ...] = ()
         self._lifecycle: BrokerLifecycleManager | None = None
         self._controller_channel: ControllerChannel | None = None
         self._registration: ControllerRegistration | None = None
@@ -187,6 +189,9 @@ class KraftControlPlane:
             self._runtime.settings.site_number,
         )
         changes = self.node.open()
+        if not changes.image.features:
+            directory = self._runtime.config.metadata_log_dir
+            self._first_records = read_first_records(self._runtime.disk, directory)
         self._is_loaded = True
         self._publish(changes)
 
@@ -311,7 +316,11 @@ class KraftControlPlane:
         """This node leads the quorum: an empty cluster gets its first records."""
         self._is_leader.set()
         rules = PartitionPolicy.of(self._attached().metadata.config)
-        self.node.write(lambda newest: cluster.bootstrap(newest, rules), _ignore, _not_stored)
+        self.node.write(
+            lambda newest: cluster.bootstrap(newest, rules, formatted=self._first_records),
+            _ignore,
+            _not_stored,
+        )
         if self._active is None:
             return
         self._active.on_active()

@@ -1,19 +1,21 @@
 """Formats log directories for a cluster, as `kafka-storage format` does.
 
-Writes `meta.properties` to every log directory and, for a controller of a dynamic quorum, the
-snapshot 0-0 with its first voters (KIP-853). It overwrites nothing; a directory that was formatted
-for another cluster or node is an error, and then nothing has been written anywhere.
+Writes `meta.properties` to every log directory, for a controller of a dynamic quorum the snapshot
+0-0 with its first voters (KIP-853), and the first users of SCRAM (KIP-900). It overwrites nothing;
+a directory that was formatted for another cluster or node is an error, and then nothing has been
+written anywhere.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker.clock.port import Clock
 from broker.config.views import BrokerConfig
 from broker.controller.kraft.raft.voters import ReplicaKey, Voter, VoterEndpoint, VoterSet
-from broker.controller.kraft.storage.format import write_initial_voters
+from broker.controller.kraft.storage.format import write_first_records, write_initial_voters
 from broker.disk.port import Disk
 from broker.log.log_dir_files import (
     MetaProperties,
@@ -26,6 +28,7 @@ from broker.log.log_dir_files import (
 from broker.server.control_plane import StartError
 from broker.server.listeners import advertised
 from broker.server.roles import Roles, roles_of
+from broker.server.tools.first_users import ScramTextError, first_users
 
 _CONTROLLER = re.compile(
     r"(?P<id>\d+)@(?P<host>\[[^\]]*\]|[^:/@]+):(?P<port>\d+):(?P<directory>[A-Za-z0-9_-]{22})"
@@ -53,12 +56,19 @@ def format_storage(
     standalone: bool = False,
     initial_controllers: str = "",
     ignore_formatted: bool = False,
+    scram_users: Sequence[str] = (),
 ) -> Formatted:
-    """Format every log directory of this node. Raises FormatError, WrongDirectory and what the
-    directories' locks raise."""
+    """Format every log directory of this node. `scram_users`: as `first_users` reads them. Raises
+    FormatError, WrongDirectory and what the directories' locks raise."""
     roles = roles_of(config)
     voters = _voters(initial_controllers) if initial_controllers else None
     _check_asked(config, roles, standalone, voters)
+    if scram_users and not roles.controller:
+        raise FormatError("first users are kept by a quorum's controllers; this node is none")
+    try:
+        users = first_users(scram_users, clock)
+    except ScramTextError as error:
+        raise FormatError(f"--add-scram: {error}") from error
     directories = tuple(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
     locks = []
     try:
@@ -79,6 +89,8 @@ def format_storage(
             voters = _standalone(config, roles, directory_id)
         if voters is not None and config.metadata_log_dir in new:
             write_initial_voters(disk, config.metadata_log_dir, voters, clock.now_ms())
+        if users and config.metadata_log_dir in new:
+            write_first_records(disk, config.metadata_log_dir, users, clock.now_ms())
     finally:
         for lock in locks:
             lock.release()

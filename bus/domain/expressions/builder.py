@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -24,10 +25,17 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Weekday,
     Wildcard,
 )
-from bus.domain.expressions.check import check_attribute, check_contradiction, check_leaf
+from bus.domain.expressions.check import (
+    check_attribute,
+    check_contradiction,
+    check_leaf,
+    no_heading,
+    one_road,
+)
 from bus.domain.expressions.time_window import WEEKDAYS
 from bus.domain.expressions.tree import (
     MAX_DEPTH,
@@ -37,6 +45,8 @@ from bus.domain.expressions.tree import (
     too_many_nodes,
 )
 from bus.domain.polygons import Corner, polygon_fault, without_closing
+from bus.domain.rule_values import DIRECTION, normal
+from bus.domain.travel_headings import named_heading
 
 if TYPE_CHECKING:
     from lark import Token
@@ -238,9 +248,39 @@ class TreeBuilder:
         """In district a."""
         return self._place("district", found)
 
-    def on_road(self, found: tuple[Token, Token, list[Token]]) -> Placed:
-        """On road a."""
-        return self._place("road", found)
+    def on_road(
+        self,
+        found: tuple[
+            Token, Token, list[Token], Token | None, Token | None, Token | None, Token | None
+        ],
+    ) -> Placed:
+        """On road a, or on road a from b to c."""
+        on, road, names, begins, begin, _, end = found
+        if begins is None or begin is None or end is None:
+            return self._place("road", (on, road, names))
+        if len(names) > 1:
+            raise one_road().at(_column(names[1]))
+        name = _text(names[0])
+        for token in (names[0], begin, end):
+            _check_at(
+                _column(token), self._kind, AtPlace(kind="checkpoint", names=(_text(token),))
+            )
+        way = AlongRoad(road=name, begin=_text(begin), end=_text(end))
+        _check_at(_column(end), self._kind, way)
+        return Placed(way, _column(on))
+
+    def heading(self, found: tuple[Token, list[Token]]) -> Placed:
+        """Heading a."""
+        word, names = found
+        _at(_column(word), lambda: check_attribute(self._kind, DIRECTION))
+        headings = []
+        for name in names:
+            heading = named_heading(normal(_text(name)))
+            if heading is None:
+                raise no_heading(_text(name)).at(_column(name))
+            headings.append(heading)
+        leaf = TravelHeading(headings=tuple(dict.fromkeys(headings)))
+        return Placed(leaf, _column(word))
 
     def at_checkpoint(self, found: tuple[Token, Token, list[Token]]) -> Placed:
         """At checkpoint a."""

@@ -7,10 +7,12 @@ than `bus.domain.rule_values`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from difflib import get_close_matches
 from zoneinfo import ZoneInfo
 
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -26,6 +28,7 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Wildcard,
 )
 from bus.domain.expressions.leaf_text import number_text, substring_form, wildcard_form
@@ -38,7 +41,8 @@ from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import is_pattern
 from bus.domain.plates import ANY_RUN, MAX_PLATE_CHARACTERS, UNREAD
 from bus.domain.polygons import polygon_fault
-from bus.domain.rule_values import FEATURE, PLATE, normal, wanted
+from bus.domain.rule_values import DIRECTION, FEATURE, PLATE, normal, wanted
+from bus.domain.travel_headings import HEADINGS
 
 MAX_TEXT_CHARACTERS = 100  # of a value, a part of one, a pattern with ? and *
 
@@ -62,7 +66,11 @@ def check_leaf(kind: str, leaf: Leaf) -> None:
         _check_window(leaf)
         return
     if isinstance(leaf, AtPlace):
-        _check_names(leaf)
+        _check_names(leaf.kind, leaf.names)
+        return
+    if isinstance(leaf, TravelHeading | AlongRoad):
+        check_attribute(kind, DIRECTION)
+        _check_travel(leaf)
         return
     if isinstance(leaf, InArea):
         fault = polygon_fault(leaf.corners)
@@ -161,13 +169,43 @@ def _check_resemblance(leaf: Resemblance) -> None:
         )
 
 
-def _check_names(leaf: AtPlace) -> None:
-    if not leaf.names:
-        raise ExpressionError(f"{leaf.kind}: at least one name", "no_value")
-    for name in leaf.names:
+def _check_names(kind: str, names: Sequence[str]) -> None:
+    if not names:
+        raise ExpressionError(f"{kind}: at least one name", "no_value")
+    for name in names:
         _check_text(name)
         if not normal(name):
             raise ExpressionError(f"{name!r} names nothing", "names_nothing")
+
+
+def _check_travel(leaf: TravelHeading | AlongRoad) -> None:
+    if isinstance(leaf, AlongRoad):
+        _check_names("road", (leaf.road, leaf.begin, leaf.end))
+        if normal(leaf.begin) == normal(leaf.end):
+            raise ExpressionError(
+                f"the way begins and ends at {leaf.begin!r}; write two checkpoints of the road",
+                "way_ends",
+            )
+    elif not leaf.headings:
+        raise ExpressionError("heading: at least one direction", "no_value")
+    elif len(set(leaf.headings)) != len(leaf.headings):
+        raise ExpressionError("each direction once", "heading_twice")
+
+
+def no_heading(text: str) -> ExpressionError:
+    """Of what is no direction of travel."""
+    return ExpressionError(
+        f"{text[:MAX_TEXT_CHARACTERS]!r} is no direction; write one of {', '.join(HEADINGS)}",
+        "no_heading",
+    )
+
+
+def one_road() -> ExpressionError:
+    """Of a way along several."""
+    return ExpressionError(
+        "a way from one checkpoint to another is along one road; write the others with or",
+        "one_road",
+    )
 
 
 def _check_list(leaf: OnList) -> None:
@@ -253,6 +291,22 @@ def check_contradiction(node: Conjunction) -> None:
                 " instead of and, or one list of values",
                 "contradiction",
             )
+    _check_headings(node)
+
+
+def _check_headings(node: Conjunction) -> None:
+    left = set(HEADINGS)
+    for part in node.parts:
+        if isinstance(part, TravelHeading):
+            left &= set(part.headings)
+        elif isinstance(part, Negation) and isinstance(part.part, TravelHeading):
+            left -= set(part.part.headings)
+    if not left:
+        raise ExpressionError(
+            "what is asked of the direction contradicts itself: none is left; write or instead of"
+            " and, or heading with all that are meant",
+            "contradiction",
+        )
 
 
 def _values_beside(node: Conjunction, attribute: str) -> list[OneOf]:

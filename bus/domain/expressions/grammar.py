@@ -13,7 +13,8 @@ GRAMMAR = r"""
     | DURING days [times] [IN ZONE] -> window_of_days
     | DURING times [IN ZONE] -> window_of_times
     | IN DISTRICT names -> in_district
-    | ON ROAD names -> on_road
+    | ON ROAD names [FROM value TO value] -> on_road
+    | HEADING names -> heading
     | AT CHECKPOINT names -> at_checkpoint
     | AT DEVICE names -> at_device
     | WITHIN LPAR corner (COMMA corner)* RPAR -> within
@@ -61,6 +62,8 @@ ROAD: "road"i
 CHECKPOINT: "checkpoint"i
 DEVICE: "device"i
 WITHIN: "within"i
+HEADING: "heading"i
+FROM: "from"i
 DAY: /(mon|tue|wed|thu|fri|sat|sun)/i
 LPAR: /[(（]/
 RPAR: /[)）]/

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TypeAlias, TypeGuard
 
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -19,6 +20,7 @@ from bus.contracts.expressions import (
     RegularExpression,
     Resemblance,
     Substring,
+    TravelHeading,
     Wildcard,
 )
 from bus.domain.expressions.leaf_text import longest_run, substring_form, wildcard_form
@@ -45,7 +47,9 @@ def is_indexed(tree: Expression, *, negated: bool = False) -> bool:
 def _has_index(leaf: Leaf) -> bool:
     if isinstance(leaf, TextLeaf):
         return is_plate_pattern(leaf) or bool(indexed_run(leaf))
-    return isinstance(leaf, OneOf | Resemblance | OnList | AtPlace | InArea)
+    return isinstance(
+        leaf, OneOf | Resemblance | OnList | AtPlace | InArea | TravelHeading | AlongRoad
+    )
 
 
 def is_plate_pattern(leaf: Leaf) -> TypeGuard[Wildcard]:

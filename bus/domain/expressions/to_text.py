@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from bus.contracts.expressions import (
     USUAL_HIGHEST_PRICE,
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -22,6 +23,7 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Wildcard,
 )
 from bus.domain.expressions.leaf_text import number_text
@@ -77,6 +79,13 @@ def _leaf_text(leaf: Leaf, zone: str) -> str:
         case AtPlace(kind=kind, names=names):
             words = ", ".join(map(_value, names))
             return f"{_BEFORE[kind]} {kind} {words if len(names) == 1 else f'({words})'}"
+        case TravelHeading(headings=headings):
+            words = ", ".join(headings)
+            return f"heading {words if len(headings) == 1 else f'({words})'}"
+        case AlongRoad():
+            return (
+                f"on road {_value(leaf.road)} from {_value(leaf.begin)} to {_value(leaf.end)}"
+            )
         case InArea(corners=corners):
             return f"within ({corners_text(corners)})"
         case TimeWindow():

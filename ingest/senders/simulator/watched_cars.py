@@ -1,6 +1,7 @@
 """The watched cars of the city: one stolen, one cloned, one of which a witness remembers a part of
 the plate, one that a witness describes, one that is misread, one that is looked for within an area,
-one on a list; their rules and the alarms they must raise.
+one along a street, one
+on a list; their rules and the alarms they must raise.
 
 Expected alarms are computed here, not with `alarm.rules`: the ground truth must not use the code
 that it checks.
@@ -29,14 +30,14 @@ from ingest.senders.simulator.world import CityWorld
 
 STOLEN, CLONED, IMPOSTOR, FLED, NEIGHBOUR, MISREAD, LOOKALIKE = -1, -2, -3, -4, -5, -6, -7
 DESCRIBED, RESEMBLING = -20, -21
-IN_AREA = -30
+IN_AREA, EASTBOUND = -30, -31
 LISTED, UNLISTED = -40, -41
 """Vehicle numbers outside every fleet. The neighbour's plate differs from that of the car that fled
 in its last digit, which the witness remembers; the lookalike's from that of the car that is misread
 in one, which no camera takes for the other; that of the car that is on no list from the listed
 one's in its last digit."""
 _WATCHED = frozenset({
-    STOLEN, CLONED, IMPOSTOR, FLED, MISREAD, DESCRIBED, IN_AREA, LISTED,
+    STOLEN, CLONED, IMPOSTOR, FLED, MISREAD, DESCRIBED, IN_AREA, EASTBOUND, LISTED,
 })  # fmt: skip
 STOLEN_PACE = 3.0  # it does not keep to the limit
 CLONED_PACE = 1.5
@@ -114,7 +115,7 @@ class WatchRule:
 
 
 class WatchedCars:
-    """The twelve cars and the eight rules of one city. One rule is a list; one finds nothing."""
+    """The thirteen cars and the nine rules of one city. One rule is a list; one finds nothing."""
 
     def __init__(self, world: CityWorld, weekday: int = 0) -> None:
         """`weekday`: of the run's begin, 0 for Monday."""
@@ -144,6 +145,7 @@ class WatchedCars:
         self.described = make_vehicle(world.seed, DESCRIBED, count, letter=letter)
         self.resembling = described_car.neighbour_of(self.described, RESEMBLING)
         self.in_area = make_vehicle(world.seed, IN_AREA, count, letter=letter)
+        self.eastbound = make_vehicle(world.seed, EASTBOUND, count, letter=letter)
         self.listed = self._misread_car(make_vehicle(world.seed, LISTED, count, letter=letter))
         plate = self.listed.plate_number
         self.unlisted = replace(
@@ -154,6 +156,7 @@ class WatchedCars:
             *self._rules(world.seed),
             described_car.rule_of(world.seed, self.described, self.resembling),
             *area_car.rules_of(world, self.in_area, weekday),
+            area_car.way_rule_of(world, self.eastbound),
             listed_car.rule_of(world.seed, plate, others),
         )
 
@@ -162,7 +165,8 @@ class WatchedCars:
         """Of all of them, also of those that no rule is about, and what one is read as."""
         cars = (
             self.stolen, self.cloned, self.fled, self.neighbour, self.misread, self.lookalike,
-            self.described, self.resembling, self.in_area, self.listed, self.unlisted,
+            self.described, self.resembling, self.in_area, self.eastbound, self.listed,
+            self.unlisted,
         )  # fmt: skip
         misread = self.misread.read_as, self.listed.read_as
         return frozenset((*(car.plate_number for car in cars), *misread))
@@ -182,6 +186,7 @@ class WatchedCars:
         traffic.release(self.described, everywhere, STOLEN_PACE)
         traffic.release(self.resembling, everywhere, STOLEN_PACE)
         traffic.release(self.in_area, area_car.way_of(self._world), STOLEN_PACE)
+        traffic.release(self.eastbound, area_car.street_of(self._world), STOLEN_PACE)
         traffic.release(self.listed, everywhere, STOLEN_PACE)
         traffic.release(self.unlisted, everywhere, STOLEN_PACE)
 

@@ -6,7 +6,7 @@ Never gives a row of an attempt that does not count. Core: `search`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from ingest.store.hbase.columns import IndexEntry
 from ingest.store.hbase.connection import ROWS_PER_CALL, ThriftSession
 from ingest.store.hbase.keys import BEHIND_ALL, Facet
 from ingest.store.hbase.search import (
+    MOST_PLACES_OF_AREA,
     WITH_PLATE,
     AccessPath,
     Range,
@@ -122,12 +123,20 @@ class IndexScan:
                     yield row_of(key, row)
 
     def _checkpoints(self) -> tuple[str, ...] | None:
-        if not self._query.camera_ip:
+        area = self._query.area
+        if self._query.camera_ip:
+            return self._seen_at((self._query.camera_ip,))
+        if area is None or area.place_count > MOST_PLACES_OF_AREA:
             return None
+        seen_at = self._seen_at(sorted(area.own_devices))
+        return tuple(dict.fromkeys((*sorted(area.checkpoints), *seen_at)))
+
+    def _seen_at(self, cameras: Iterable[str]) -> tuple[str, ...]:
         rows = (
             keys.checkpoint_of(key, prefix)
             for table in self._tables
-            for prefix in keys.prefixes(Facet.CAMERA, self._query.camera_ip)
+            for camera in cameras
+            for prefix in keys.prefixes(Facet.CAMERA, camera)
             for key, _ in self._session.scan(table, prefix, prefix + BEHIND_ALL, ROWS_PER_CALL)
         )
         return tuple(dict.fromkeys(rows))

@@ -23,6 +23,8 @@ from ingest.store.port import Query, RecordRow, cursor_numbers
 
 WITH_PLATE = tuple(name for name in CLASSES if KINDS[name].has_plate)
 EVER = 1 << 62
+MOST_PLACES_OF_AREA = 50
+"""Each is a place of the index that is read for a page; of a wider area a page is found by time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +58,15 @@ def tables_of(query: Query) -> tuple[str, ...]:
 
 
 def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None) -> AccessPath:
-    """The facet that restricts most; `checkpoints` are those where the query's camera was seen."""
+    """The facet that restricts most; `checkpoints` are those where the query's camera was seen, or
+    the devices of its area, and the area's own."""
     is_one = bool(query.plate) and not _is_tolerant(query)
     by_plate = places_asked(query.plate) if is_one else ()
     if by_plate:
         return AccessPath(by_plate)
     if query.checkpoint_id:
         return AccessPath(((Facet.CHECKPOINT, query.checkpoint_id),))
-    if query.camera_ip and checkpoints is not None:
+    if checkpoints is not None and (query.camera_ip or query.area is not None):
         return AccessPath(tuple((Facet.CHECKPOINT, one) for one in checkpoints))
     return AccessPath()
 
@@ -71,7 +74,7 @@ def choose_access_path(query: Query, checkpoints: tuple[str, ...] | None = None)
 def is_covered_by_index(query: Query, path: AccessPath) -> bool:
     """Whether the index alone says how many match: no record need be read."""
     elsewhere = bool(query.checkpoint_id) and not path.leads_by(Facet.CHECKPOINT)
-    return not (query.text or elsewhere or (query.plate and _may_have_no_form(query)))
+    return not (query.text or query.area or elsewhere or (query.plate and _may_have_no_form(query)))
 
 
 def may_match(query: Query, entry: IndexEntry) -> bool:
@@ -99,11 +102,11 @@ def _may_have_no_form(query: Query) -> bool:
 
 
 def _is_tolerant(query: Query) -> bool:
-    return tolerant_plate(query.plate, query.tolerance) is not None
+    return tolerant_plate(query.plate, query.tolerance, query.confusion) is not None
 
 
 def _fits(query: Query, form: str) -> bool:
-    asked = tolerant_plate(query.plate, query.tolerance)
+    asked = tolerant_plate(query.plate, query.tolerance, query.confusion)
     return fits(query.plate, form) if asked is None else accepts(asked, form)
 
 
@@ -135,6 +138,8 @@ def matches(query: Query, row: RecordRow) -> bool:
         return False
     if query.plate and not _plate_matches(query, row):
         return False
+    if query.area is not None and not query.area.has(row.checkpoint_id, row.camera_ip):
+        return False
     return not query.text or query.text.encode() in row.body
 
 
@@ -148,7 +153,7 @@ def whole_minutes(query: Query) -> tuple[int, int] | None:
     """The whole minutes of capture, from the first to before the last (ms), whose counts answer how
     many records match; None where a count per kind and minute does not tell it."""
     if any((query.plate, query.checkpoint_id, query.district_id, query.camera_ip, query.text,
-            query.record_id)):  # fmt: skip
+            query.record_id, query.area)):  # fmt: skip
         return None
     first = -(-query.captured_from_ms // MINUTE_MS) * MINUTE_MS if query.captured_from_ms else -EVER
     last = query.captured_until_ms // MINUTE_MS * MINUTE_MS if query.captured_until_ms else EVER

@@ -6,11 +6,13 @@ unbounded page.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from bus.domain.plate_search import asks_as_written
-from bus.domain.tolerant_search import tolerant_plate
+from bus.domain.searched_area import SearchedArea
+from bus.domain.tolerant_search import TolerantPlate, tolerant_plate
 from ingest.store.port import COMMON_STORED, PageRequest, Query, RecordRow, cursor_numbers
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
@@ -19,9 +21,9 @@ from ingest.store.sqlite.facets import (
     HOUR_MS,
 )
 from ingest.store.sqlite.plate_facets import (
+    FITS_TOLERANT_ENTRY,
     fits_entry,
     fits_form,
-    fits_tolerant_entry,
     places,
     tolerant_places,
 )
@@ -30,15 +32,24 @@ MAX_PAGE_ROWS = 10_000  # a page is held in memory; more is asked for page by pa
 # By one search for a part of a plate: 0.3 s to 0.8 s on a store of 1.5 million records, 2 s for a
 # letter that stands in every plate (they are grouped).
 MAX_PLATES_SCANNED = 1_000_000
+MOST_PLACES_OF_AREA = 200  # each is looked up in each hour, until the page is full
 _COLUMNS = ",".join(f"r.{name}" for name in RecordRow.__struct_fields__)
+
+
+_VALUES = "(SELECT value FROM json_each(?))"
+_SEEN_IN_AREA = (
+    "(SELECT value FROM json_each(?) UNION"
+    f" SELECT checkpoint_id FROM cameras WHERE camera_ip IN {_VALUES})"
+)
 
 
 @dataclass(slots=True)
 class Statement:
-    """SQL and the values of its marks."""
+    """SQL and the values of its marks; `asked`: what its `tolerates` goes by, where it has one."""
 
     sql: str
     values: list[Any] = field(default_factory=list)
+    asked: TolerantPlate | None = None
 
     def add(self, sql: str, *values: Any) -> None:
         """One more condition."""
@@ -52,11 +63,18 @@ def records_statement(query: Query, page: PageRequest | None) -> Statement:
     without a page, the number of rows."""
     lead = _lead(query)
     what = f"SELECT r.id,{_COLUMNS}" if page else "SELECT count(*)"
-    statement = Statement(f"{what} FROM {lead.sql}", lead.values)
+    statement = Statement(f"{what} FROM {lead.sql}", lead.values, _asked(query))
     _restrict(statement, query)
     if page is not None:
         _page(statement, page)
     return statement
+
+
+def _asked(query: Query) -> TolerantPlate | None:
+    """Raises `NotOnePlate`."""
+    if not query.plate:
+        return None
+    return tolerant_plate(query.plate, query.tolerance, query.confusion)
 
 
 # Index entries alone, newest hour first. The inner LIMIT is what bounds the cost.
@@ -94,12 +112,20 @@ def _lead(query: Query) -> Statement:
         return _plates(query)
     if query.checkpoint_id:
         return _facet(FACET_CHECKPOINT, "f.value = ?", query.checkpoint_id)
+    if query.area is not None and not query.camera_ip and _is_narrow(query.area):
+        return _facet(FACET_CHECKPOINT, f"f.value IN {_SEEN_IN_AREA}",
+                      _listed(query.area.checkpoints), _listed(query.area.own_devices))  # fmt: skip
     if query.kind and query.kind != COMMON_STORED and not query.camera_ip:
         return _facet(FACET_KIND, "f.value = ?", query.kind)
     if query.camera_ip:
         seen_at = "(SELECT checkpoint_id FROM cameras WHERE camera_ip = ?)"
         return _facet(FACET_CHECKPOINT, f"f.value IN {seen_at}", query.camera_ip)
     return _records("1")
+
+
+def _is_narrow(area: SearchedArea) -> bool:
+    """Of a wider one a page is found sooner by time."""
+    return area.place_count <= MOST_PLACES_OF_AREA
 
 
 def _records(condition: str, *values: object) -> Statement:
@@ -116,10 +142,10 @@ def _facet(facet: int, condition: str, *values: object) -> Statement:
 
 
 def _plates(query: Query) -> Statement:
-    asked = tolerant_plate(query.plate, query.tolerance)
-    if asked is not None:
+    more: list[Any] = []
+    if (asked := _asked(query)) is not None:
         where, values = tolerant_places(asked)
-        fits, more = fits_tolerant_entry(query.plate, query.tolerance)
+        fits = FITS_TOLERANT_ENTRY
     elif asks_as_written(query.plate):
         return _records("r.plate_number = ?", query.plate)
     else:
@@ -147,17 +173,31 @@ def _restrict(statement: Statement, query: Query) -> None:
         value = getattr(query, name)
         if value:
             statement.add(f"r.{name} = ?", value)
+    if query.area is not None:
+        _restrict_area(statement, query.area)
     if query.record_id and query.plate:
         _restrict_plate(statement, query)
     if query.text:
         statement.add("instr(r.body, ?) > 0", query.text.encode())
 
 
+def _restrict_area(statement: Statement, area: SearchedArea) -> None:
+    """As `SearchedArea.has` says."""
+    statement.add(
+        f"(r.camera_ip IN {_VALUES} OR (r.camera_ip NOT IN {_VALUES} AND (r.checkpoint_id IN"
+        f" {_VALUES} OR (r.camera_ip IN {_VALUES} AND r.checkpoint_id NOT IN {_VALUES}))))",
+        *map(_listed, (area.devices, area.elsewhere, area.checkpoints, area.hanging, area.known)),
+    )
+
+
+def _listed(ids: frozenset[str]) -> str:
+    return json.dumps(sorted(ids))
+
+
 def _restrict_plate(statement: Statement, query: Query) -> None:
     """Of a record that another index has found."""
-    if tolerant_plate(query.plate, query.tolerance) is not None:
-        condition = "tolerates(?, ?, plate_form(r.plate_number))"
-        statement.add(condition, query.plate, query.tolerance)
+    if statement.asked is not None:
+        statement.add("tolerates(plate_form(r.plate_number))")
     elif asks_as_written(query.plate):
         statement.add("r.plate_number = ?", query.plate)
     else:

@@ -14,7 +14,9 @@ from nicegui.events import ValueChangeEventArguments
 from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import Alarm
 from bus.domain.alarm_life import no_state
+from bus.domain.face_search import face_attributes
 from bus.domain.plates import plate_form
+from bus.domain.rule_values import FEATURE
 from ingest.store.port import PageRequest, Query
 from monitor.api.alarm_life import state_of
 from monitor.api.pool import QueryUnavailable
@@ -29,6 +31,7 @@ from monitor.console.plate_links import plate_links, reading_chip
 from monitor.console.rows import (
     Row,
     body_facts,
+    case_facts,
     clock_text,
     face_facts,
     further_facts,
@@ -144,9 +147,10 @@ class DetailPanel:
                 return
             register, zone = services.register.read(), services.site.tz
             diverged_epoch = services.diverged_epoch(record_id)
-            self._show_record(record_detail(rows[0], register, zone, diverged_epoch))
+            row = record_detail(rows[0], register, zone, diverged_epoch)
+            self._show_record(row, has_face=FEATURE in face_attributes(rows[0].body))
 
-    def _show_record(self, row: Row) -> None:
+    def _show_record(self, row: Row, *, has_face: bool) -> None:
         t = self._view.t
         with ui.element("div").classes("bar"):
             ui.label(row["plate"] or t.word("kind", row["kind"])).style(
@@ -157,6 +161,8 @@ class DetailPanel:
         reading_chip(plate_form(row["plate_number"]), t)
         with ui.element("div").classes("bar"):
             plate_links(self._view, row["plate_number"], row["kind"])
+            if has_face:
+                link(t("faces.find"), "faces", like=row["record_id"])
             record_evidence_link(self._view, record=row["record_id"])
         self._pictures(row["pictures"])
         facts(
@@ -250,6 +256,7 @@ class DetailPanel:
                 *listed_facts(row["listed"], t),
                 *face_facts(row["resembled"], t),
                 *further_facts(row, t),
+                *case_facts(row, t),
                 *visible_facts(row, t),
             ]
         )

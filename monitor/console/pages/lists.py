@@ -15,6 +15,7 @@ from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.plate_lists import list_row
 from monitor.api.pool import QueryUnavailable
+from monitor.console.address import FIELDS, format_address
 from monitor.console.elements import chip, facts, grid, load_rows, paged_grid, panel, source
 from monitor.console.layout import View
 from monitor.console.notices import FaultNotice
@@ -118,6 +119,8 @@ class ListLines:
                 self._plate = ui.input(t(find), value=view.address["plate"])
                 self._plate.props(f'outlined dense clearable hint="{t(f"{find}_hint")}"')
                 self._plate.props("debounce=300").style("width: 320px")
+                if record.is_gallery:
+                    ui.label(t("lists.click_entry")).classes("soft small")
                 if one.is_overdue:
                     chip(t("lists.overdue"), "warning")
             self._facts()
@@ -128,6 +131,8 @@ class ListLines:
                    ":getRowId": "p => `${p.data.line}|${p.data.plate}|${p.data.entry}`"},
             )  # fmt: skip
         self._plate.on_value_change(self._asked)
+        if record.is_gallery:
+            self._grid.on("cellClicked", self._find, args=["data"])
 
     def shows(self, one: ListInForce) -> bool:
         """Whether it is that list, in that version."""
@@ -149,6 +154,11 @@ class ListLines:
     async def _asked(self) -> None:
         plate = (self._plate.value or "").strip()
         await self._view.address.go({"plate": plate}, typing="plate")
+
+    def _find(self, event: GenericEventArguments) -> None:
+        """The person of this entry, among stored faces."""
+        which = {"list": self._one.record.list_id, "entry": str(event.args["data"]["entry"])}
+        ui.navigate.to(format_address("/faces", FIELDS["faces"], which))
 
     def _facts(self) -> None:
         t, record = self._view.t, self._one.record

@@ -20,9 +20,11 @@ from bus.domain.tolerant_search import (
 from ingest.store.port import Query
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.records import about_records
+from monitor.api.registered import area_asked
 from monitor.api.views import parse_time
 from monitor.console.address import KINDS, MAX_TEXT
 from monitor.console.address_bar import Show, finish
+from monitor.console.area_field import AreaField
 from monitor.console.case_field import UNANSWERED, CaseField, asker
 from monitor.console.days import span_of
 from monitor.console.elements import load_rows, paged_grid, panel, source
@@ -43,7 +45,7 @@ def build_records(view: View) -> None:
     case = CaseField(view, lambda: search())
     with panel(classes="rest") as bar:
         kinds = {k: t(f"kind.{k}") for k in KINDS}
-        form = SearchForm(view, bar, "kind", kinds, is_tolerant=True)
+        form = SearchForm(view, bar, "kind", kinds, is_of_records=True)
         offer = PlateOffer(view, partial(plates_of_records, view), form.choose_plate)
         made = paged_grid(
             t,
@@ -82,6 +84,7 @@ async def _count(view: View, p: dict[str, str], case: CaseField) -> int | None:
         checkpoint_id=p.get("checkpoint", ""),
         captured_from_ms=parse_time(p.get("from", ""), zone),
         captured_until_ms=parse_time(p.get("until", ""), zone),
+        area=area_asked(p.get("area", ""), view.services),
     )  # fmt: skip
     try:
         asked = about_records(asker(view), "search", question)
@@ -136,11 +139,11 @@ class SearchForm:
         more: tuple[str, ...] = (),
         as_asked: Callable[[dict[str, str]], dict[str, str]] = dict,
         *,
-        is_tolerant: bool = False,
+        is_of_records: bool = False,
     ) -> None:
         """`more`: what is asked besides, by names of the address; its fields are somebody else's.
-        `as_asked` makes parameters of the API of what the address says. `is_tolerant`: a plate may
-        be asked for as it may have been read."""
+        `as_asked` makes parameters of the API of what the address says. `is_of_records`: a plate
+        may be asked for as it may have been read, and an area may be drawn."""
         self._more, self._as_asked = more, as_asked
         t, self._address = view.t, view.address
         self._t = t
@@ -149,15 +152,16 @@ class SearchForm:
             c.checkpoint_id: c.name_en if english else c.name
             for c in view.services.register.read().checkpoints
         }
-        self._names = (choice, *_FIELDS, *(("tolerance",) if is_tolerant else ()))
+        self._names = (choice, *_FIELDS, *(("tolerance", "area") if is_of_records else ()))
         self._search: Show = lambda: None
         with bar:
             kind = ui.select(choices, label=t(f"search.{choice}")).style("width: 110px")
             plate = ui.input(t("search.plate")).style("width: 170px")
-            tolerance = [_tolerance_field(t)] if is_tolerant else []
+            tolerance = [_tolerance_field(t)] if is_of_records else []
             self._place = ui.select(
                 self._places, label=t("search.checkpoint"), with_input=True
             ).style("width: 190px")
+            self._area = AreaField(view, self._choose_area) if is_of_records else None
             since = moment_field(t, t("search.from"))
             until = moment_field(t, t("search.until"))
             day_buttons(t, view.services.site.tz, self._choose_day)
@@ -166,7 +170,7 @@ class SearchForm:
         fields: tuple[ui.input | ui.select, ...] = (
             kind, plate, self._place, since, until, *tolerance
         )  # fmt: skip
-        self._fields = dict(zip(self._names, fields, strict=True))
+        self._fields = dict(zip(self._names, fields, strict=False))
         for field in fields:
             field.props("outlined dense")
         plate.props(f"maxlength={MAX_TEXT}")
@@ -229,6 +233,11 @@ class SearchForm:
             self._fields[name].set_value(moment)
         await self._search_typed()
 
+    async def _choose_area(self, area: str) -> None:
+        """Records of this area, with everything else as it is typed."""
+        typed = {name: (field.value or "").strip() for name, field in self._fields.items()}
+        await self._address.go(typed | {"area": area})
+
     async def _follow(self) -> None:
         self._show()
         await finish(self._search())
@@ -252,6 +261,8 @@ class SearchForm:
         for name, field in self._fields.items():
             field.set_value(given(name))
             field.error = t("address.wrong", field=name) if name in wrong else None
+        if self._area is not None:
+            self._area.show(given("area"))
         named = t("list.comma").join(t("address.wrong", field=name) for name in wrong)
         unread = f"{t('address.nothing_shown')} {named}"
         self._notice.set_text(unread if wrong else t("search.not_one_plate"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bus.contracts.expressions import AtPlace, InArea
+from bus.contracts.expressions import AlongRoad, AtPlace, InArea
 from bus.contracts.register import Checkpoint, Device, District, Register, Road, RoadPiece
 from bus.domain.polygons import do_overlap, is_within
 
@@ -24,8 +24,9 @@ REGISTER = Register(
         _checkpoint("c3", "330192", 120.25, 30.25), _checkpoint("and", "330192", 120.35, 30.35),
     ),
     devices=(
-        Device(camera_ip="10.0.0.1", checkpoint_id="c1", kind="vehicle"),
-        Device(camera_ip="10.0.0.2", checkpoint_id="c3", kind="vehicle"),
+        Device(camera_ip="10.0.0.1", checkpoint_id="c1", kind="vehicle", lanes=("1", "02", "左转"),
+               headings=("east", "west", "north")),
+        Device(camera_ip="10.0.0.2", checkpoint_id="c3", kind="vehicle", headings=("south",)),
         Device(camera_ip="10.0.0.4", checkpoint_id="gone", kind="vehicle"),
         Device(camera_ip="10.0.0.5", checkpoint_id="c1", kind="vehicle",
                area=((30.2, 120.2), (30.2, 120.3), (30.3, 120.3))),
@@ -33,11 +34,57 @@ REGISTER = Register(
     roads=(
         Road(name="中山路", name_en="Zhongshan Rd",
              pieces=(RoadPiece(begin="c1", end="c2", length_m=900),)),
+        Road(name="环路", name_en="Ring Rd", pieces=(
+            RoadPiece(begin="c1", end="c2", length_m=900), RoadPiece(begin="c2", end="c3", length_m=900),
+            RoadPiece(begin="c1", end="gone", length_m=1), RoadPiece(begin="gone", end="c3", length_m=1),
+            RoadPiece(begin="c3", end="c1", length_m=5_000), RoadPiece(begin="c3", end="and", length_m=9),
+        )),
         Road(name="直路", name_en="Line Rd", line=((30.05, 120.25), (30.25, 120.25))),
     ),
 )  # fmt: skip
 ON_ROAD = {"中山路": {"C1", "C2"}, "LINERD": {"C2", "C3"}}
 """By the name in comparable form."""
+_EAST, _NORTH = {"north-east", "east", "south-east"}, {"north-west", "north", "north-east"}
+_SOUTH_WEST = {"south", "south-west", "west"}
+_ONWARD = {"north", "north-east", "east"}
+ALONG: dict[tuple[str, str, str], dict[str, set[str]]] = {
+    ("环路", "C1", "C2"): {"C1": _EAST, "C2": _EAST},
+    ("环路", "C1", "C3路口"): {"C1": _EAST, "C2": _EAST | _NORTH, "C3": _NORTH},
+    ("环路", "C1", "AND"): {"C1": _EAST, "C2": _EAST | _NORTH, "C3": _NORTH | _ONWARD, "AND": _ONWARD},
+    ("环路", "C3", "AND"): {"C3": _ONWARD, "AND": _ONWARD},
+    ("环路", "C3", "C2"): {"C3": _SOUTH_WEST, "C1": _SOUTH_WEST | _EAST, "C2": _EAST},
+    ("中山路", "C1", "C2"): {"C1": _EAST, "C2": _EAST},
+}
+"""Ways by road, begin and end in comparable form, written down from the places above: which
+directions are meant at each of their checkpoints."""
+SAID = {
+    "由西向东": "east", "1": "east", "3": "south", "NORTHBOUND": "north", "NE": "north-east",
+}  # fmt: skip
+OF_LANES = {("10.0.0.1", "1"): "east", ("10.0.0.1", "2"): "west", ("10.0.0.1", "左转"): "north"}
+
+
+def heading_there(attributes: Mapping[str, str]) -> str | None:
+    """What the record says, else what its lane has."""
+    said = SAID.get(attributes.get("direction", ""))
+    device = attributes.get("camera_ip", "")
+    of_all = "south" if device == "10.0.0.2" else None
+    return said or OF_LANES.get((device, attributes.get("lane_id", "")), of_all)
+
+
+def is_along(leaf: AlongRoad, attributes: Mapping[str, str]) -> bool | None:
+    """By the table of ways."""
+    road = {"RINGRD": "环路"}.get("".join(leaf.road.split()).upper(), leaf.road)
+    along = ALONG.get((road, leaf.begin.upper(), leaf.end.upper()))
+    place, device = attributes.get("checkpoint_id", ""), attributes.get("camera_ip", "")
+    known = {one.checkpoint_id.upper() for one in REGISTER.checkpoints}
+    stands_at = {one.camera_ip: one.checkpoint_id.upper() for one in REGISTER.devices}
+    at = place if place in known else stands_at.get(device, "")
+    if along is None or at not in known:
+        return None
+    if at not in along:
+        return False
+    heading = heading_there(attributes)
+    return None if heading is None else heading in along[at]
 
 
 def is_there(leaf: AtPlace | InArea, attributes: Mapping[str, str]) -> bool | None:

@@ -15,10 +15,11 @@ from alarm.rules import RuleSet, attributes_of, compile_rules
 from alarm.rules.explain import explain, true_branch
 from alarm.rules.fuzzy_plates import resembled
 from alarm.rules.index_cells import ANY_RECORD
-from alarm.rules.planner import cells_of
+from alarm.rules.planner import PlateOnList, cells_of
 from alarm.rules.references import References
 from bus.contracts.commands import WatchCommand
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -33,6 +34,7 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Wildcard,
 )
 from bus.domain.confusion_table import PACKAGED
@@ -48,7 +50,7 @@ from bus.domain.reading_price import confidence_bands, reading_price
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.rule_values import values_of, wanted
 from tests.alarm.lists.made_lists import made_list
-from tests.alarm.rules.made_places import REGISTER, is_there
+from tests.alarm.rules.made_places import REGISTER, heading_there, is_along, is_there
 from tests.alarm.rules.test_fuzzy_plates import rules_and_readings
 from tests.bus.domain.expressions.trees import KIND, ZONE, moments, records, trees
 from tests.bus.domain.plates_one_edit_apart import is_one_edit_apart
@@ -111,6 +113,11 @@ def plain(tree: Expression, attributes: Mapping[str, str], times_ms: Sequence[in
             return True if True in answers else None if None in answers else False
         case AtPlace() | InArea():
             return is_there(tree, attributes)
+        case AlongRoad():
+            return is_along(tree, attributes)
+        case TravelHeading():
+            heading = heading_there(attributes)
+            return None if heading is None else heading in tree.headings
         case Presence(attribute=name):
             return name in attributes
         case TimeWindow():
@@ -198,6 +205,8 @@ def test_what_is_said_to_be_served_by_an_index_is_served_by_one(
         ("plate_number resembles 浙A8D345", True), ("not plate_number resembles 浙A8D345", False),
         ("speed_kmh > 80 and vehicle_color = 白色", True), ("plate_number like 浙A1*", True),
         ("vehicle_brand contains 大众", True), ("vehicle_brand matches \"大众.*\"", True),
+        ("heading north", True), ("not heading north", False), ("on road a from b to c", True),
+        ("not on road a from b to c", False),
         ("not (speed_kmh > 80 or not vehicle_color = 白色)", True), ("not not vehicle_color = 白色", True),
     ],
 )  # fmt: skip
@@ -332,6 +341,34 @@ def test_a_rule_with_both_is_found_and_met_where_both_are(
         whole = tree_of(command)
         assert whole is not None
         assert bool(explain(whole, attributes, times_ms, references)[0].answer) is both
+
+
+def test_a_direction_is_the_records_own_else_that_of_its_lane(references: References) -> None:
+    """What it says in words or by the code counts before the register; where neither is known,
+    neither a direction nor its negation is met."""
+    rules = compile_rules([put("east", parse("heading east", KIND)), put("not", parse("not heading (east)", KIND))],
+                          references)  # fmt: skip
+    lane_of_west = {"抓拍设备地址": "10.0.0.1", "车道编号": 2}
+    assert met(rules, 行驶方向="由西向东", **lane_of_west) == met(rules, 行驶方向=1) == ["east"]
+    assert met(rules, **lane_of_west) == met(rules, 行驶方向="9", **lane_of_west) == ["not"]
+    assert met(rules, 抓拍设备地址="10.0.0.1", 车道编号="01") == ["east"]
+    assert met(rules, 抓拍设备地址="10.0.0.1", 车道编号=7) == met(rules, 行驶方向="9") == []
+
+
+def test_rules_of_many_directions_and_roads_cost_a_record_its_own_only(references: References) -> None:
+    """Whoever passes in the other direction is no candidate of a thousand rules."""
+    text = "vehicle_brand = B{number} and heading east"
+    rules = compile_rules(
+        [put(f"r{n}", parse(text.format(number=n), KIND)) for n in range(1_000)]
+        + [put(f"w{n}", parse("on road 中山路 from c1 to c2", KIND)) for n in range(3)],
+        references,
+    )
+    keys = {signature for signature in rules.matcher.index[KIND] if not isinstance(signature[0], PlateOnList)}
+    assert keys == {("vehicle_brand",), ("checkpoint_id",), ("camera_ip",)}
+    assert met(rules, 车辆品牌="B7", 行驶方向="由西向东") == ["r7"]
+    assert met(rules, 车辆品牌="B7", 行驶方向="由东向西") == []
+    assert met(rules, 卡口编号="c1", 行驶方向="由西向东") == ["w0", "w1", "w2"]
+    assert met(rules, 卡口编号="c1", 行驶方向="由东向西") == []
 
 
 def test_a_window_is_judged_by_capture_or_arrival() -> None:

@@ -77,7 +77,7 @@ def test_the_walk_goes_through_other_files_and_through_what_is_only_passed_on() 
 @pytest.mark.parametrize("needs", [Plane(bits) for bits in range(8)])
 def test_a_plane_that_a_row_does_not_name_is_not_there_for_its_handler(needs: Plane) -> None:
     part: Any = object()
-    given = Services(1, part, part, part, part, part, part, part, part, part).only(needs)
+    given = Services(1, *[part] * 10).only(needs)
     for plane, names in PLANES.items():
         for name in names:
             if plane in needs:

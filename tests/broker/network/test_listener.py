@@ -18,6 +18,8 @@ from broker.network.listener_tls import TlsServer
 from broker.network.port import ListenError, SocketBuffers
 from broker.network.real import RealNetwork, set_buffers
 from broker.network.responses import ResponseSlot
+from broker.quotas.connection_rates import ConnectionRates
+from broker.quotas.quota_rate import QuotaWindows
 from broker.security.security_protocol import SecurityProtocol
 from broker.security.session import Session
 from bus.errors import CloseConnection
@@ -46,9 +48,11 @@ class ListenerWorld:
         self.waiting: list[tuple[ResponseSlot, bytes]] = []
         self.seen = 0
         self.cost_s = 0.0
+        self.refused = 0
+        self.rates = ConnectionRates(QuotaWindows(11, 1000), self.count_refused)
         self.listener = Listener(
             RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later,
-            protocol=protocol, tls=tls,
+            protocol=protocol, connection_rates=self.rates, tls=tls,
         )  # fmt: skip
         self.port = 0
         self.mute_ms = 0
@@ -61,6 +65,9 @@ class ListenerWorld:
             return loop.call_soon(callback)
         self.timers.append(callback)
         return loop.call_later(3600, callback)
+
+    def count_refused(self) -> None:
+        self.refused += 1
 
     def pass_time(self, seconds: float) -> None:
         """Every timer runs, also those that are not due: they look at the clock."""
@@ -244,6 +251,35 @@ def test_an_address_may_have_a_bound_of_its_own_and_get_another_while_the_broker
         reader, writer = await world.connect()
         writer.write(framed(b"in"))
         assert await read(reader) == b"in"
+
+    play(story)
+
+
+def test_an_address_that_connects_too_often_is_kept_waiting_and_then_closed() -> None:
+    """Nothing that it sends is served, it counts nowhere, and the end of the listener ends it."""
+
+    async def story(world: ListenerWorld) -> None:
+        world.limits = replace(LIMITS, max_connections=100, max_connections_per_ip=100)
+        world.rates.follow({(("ip", "127.0.0.1"),): {"connection_creation_rate": 0.2}})
+        held = [await world.connect() for _ in range(2)]
+        for reader, writer in held:
+            writer.write(framed(b"in"))
+            assert await read(reader) == b"in"
+        late, writer = await world.connect()
+        writer.write(framed(b"too often"))
+        await until(lambda: world.refused == 1)
+        assert world.listener.connection_count == 2
+        (kept,) = world.listener._refused
+        await until(lambda: kept._decoder.has_frame)
+        assert (world.seen, kept.closed) == (2, False)
+        world.pass_time(1.0)
+        assert await asyncio.wait_for(late.read(), 60) == b""
+        assert world.seen == 2
+        await until(lambda: not world.listener._refused)
+        last, _ = await world.connect()
+        await until(lambda: bool(world.listener._refused))
+        await world.listener.stop()
+        assert await asyncio.wait_for(last.read(), 60) == b""
 
     play(story)
 

@@ -332,6 +332,7 @@ class ReplicaStory:
         node = ReplicaNode(number, replicas, logs, clock)
         node.services = SimpleNamespace(
             data_plane=SimpleNamespace(replicas=replicas, logs=logs), clock=clock,
+            client_quotas=SimpleNamespace(limits_fetch=False),
             metadata=SimpleNamespace(config=config, image=self.controller.image),
             authorizer=Authorizer(), node_id=number,
         )  # fmt: skip

@@ -4,6 +4,8 @@ broker among clients that never do."""
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
@@ -14,6 +16,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from msgspec.structs import replace
 
+from broker.clock.real import RealClock
+from broker.log.log_dir_files import new_id
 from broker.network.limits import MAX_UNKNOWN_CLIENTS
 from bus.client.admin import queries
 from bus.client.admin.metadata_log import MetadataLogReader
@@ -25,6 +29,7 @@ from bus.protocol.acls import Operation, Pattern, Permission, Resource
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
 from bus.protocol.generated.create_acls import AclCreation, CreateAclsRequest
@@ -33,7 +38,8 @@ from bus.protocol.generated.metadata import MetadataRequest, MetadataRequestTopi
 from bus.security.sasl_server import PLAIN, ScramMechanism, salted
 from bus.settings import BusSettings
 from deploy.cluster.status import fetch_status
-from deploy.servers.databus import BrokerStartError, start_broker
+from deploy.paths import PROJECT_ROOT
+from deploy.servers.databus import BrokerStartError, RunningBroker, start_broker
 from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from tests.broker.server.cluster_with_acls import DEADLINE_S, cluster_with_acls, until
 from tests.rotation import drawn
@@ -200,6 +206,54 @@ def test_librdkafka_renews_its_sessions_and_loses_nothing(alone: str) -> None:
         producer.poll(0.05)
     assert producer.flush(DEADLINE_S) == 0
     assert failures == [None] * sent
+
+
+@pytest.mark.timeout(300)
+def test_a_first_user_of_scram_is_there_from_the_first_start_on(tmp_path: Path) -> None:
+    """On a broker that asks everybody for SCRAM, and itself: nobody could make the user there. Over
+    a restart; a user that is taken away does not come back with it."""
+    folder, user = tmp_path / "data", "SCRAM-SHA-512=[name=root,password=of-root]"
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder),
+        "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": SCRAM.title, "super.users": "User:root",
+        "sasl.mechanism.inter.broker.protocol": SCRAM.title,
+        "scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule "
+        'required username="root" password="of-root";',
+    }  # fmt: skip
+    config = tmp_path / "server.properties"
+    config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    words = ["broker", "format", "--cluster-id", new_id(RealClock()), "--config", str(config)]
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy", *words, "--add-scram", "-"], cwd=PROJECT_ROOT,
+        input=f"{user}\n", capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    root = security(SCRAM.title, "root", "of-root")
+
+    def served() -> RunningBroker:
+        running = start_broker(tmp_path / "process", properties)
+        with pytest.raises(BusError):
+            connected(running.bootstrap, security(SCRAM.title, "root", "guess"))
+        return running
+
+    running = served()
+    try:
+        with closing(connected(running.bootstrap, root)) as client:
+            assert client.request(ApiKey.METADATA, MetadataRequest()).brokers
+            taken = AlterUserScramCredentialsRequest(
+                deletions=[ScramCredentialDeletion("root", SCRAM)]
+            )
+            answer = client.request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, taken)
+            assert answer.results[0].error_code == 0
+    finally:
+        running.stop()
+    running = served()
+    try:
+        with pytest.raises(BusError):
+            connected(running.bootstrap, root)
+    finally:
+        running.stop()
 
 
 def half_open(bootstrap: str, count: int, stack: ExitStack) -> list[socket.socket]:

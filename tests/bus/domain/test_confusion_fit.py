@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bus.domain.confusion_fit import MOST_OF_ONE, PRIOR_LETTERS, JudgedReading, fitted
-from bus.domain.misreading_prices import UNSAID, MisreadingPrices, prices_of
+from bus.domain.misreading_prices import LEAST_OF_PLACE, UNSAID, MisreadingPrices, prices_of
 from bus.domain.plate_confusion import ConfusionCounts
 from bus.domain.plate_confusion_tables import FIT, HELD_OUT
 from ingest.senders.simulator.plate_misreader import PlateMisreader
@@ -40,6 +40,54 @@ def test_what_was_confirmed_costs_less_and_what_was_false_costs_more() -> None:
     dearer = [price(fitted(misread(count, False), FIT).counts, "D", "0") for count in (20, 100, 300)]
     assert before > cheaper[0] > cheaper[1] > cheaper[2]
     assert before < dearer[0] < dearer[1] < dearer[2]
+
+
+def lengthened(count: int, is_confirmed: bool = True) -> list[JudgedReading]:
+    """A 7 put in behind the province, each on another plate."""
+    return [JudgedReading(one, f"{one[0]}7{one[1:]}", is_confirmed) for one in plates(count)]
+
+
+def shortened(count: int, is_confirmed: bool = True) -> list[JudgedReading]:
+    """The A left out."""
+    return [JudgedReading(one, f"{one[0]}{one[2:]}", is_confirmed) for one in plates(count)]
+
+
+def test_a_character_that_was_put_in_costs_less_where_it_was_confirmed_and_more_where_it_was_false() -> None:
+    """Down to the least that a character too many costs; what nobody was asked about stays."""
+    assert FIT.inserted.get("7", 0) == 0
+    cheaper = [prices_of(fitted(lengthened(count), FIT).counts).insertion("7") for count in (1, 10, 50, 400)]
+    assert cheaper[0] == pytest.approx(1, abs=0.03), "few letters change little"
+    assert cheaper[0] > cheaper[1] > cheaper[2] > cheaper[3] == LEAST_OF_PLACE
+    found = fitted(lengthened(50), FIT)
+    assert (found.inserted, found.omitted, found.letters) == ({"7": 50}, {}, 350)
+    rows = {true: row for true, row in found.counts.rows.items() if true not in "浙A0123456789D"}
+    assert rows == {true: FIT.rows[true] for true in rows}
+    assert {read: count for read, count in found.counts.inserted.items() if read != "7"} == dict(FIT.inserted)
+
+    packaged = ConfusionCounts(1, 0, 0, FIT.rows, {**FIT.inserted, "7": 200}, FIT.right, FIT.wrong)
+    dearer = [prices_of(fitted(lengthened(count, False), packaged).counts).insertion("7") for count in (0, 100, 900)]
+    assert dearer[0] < dearer[1] < dearer[2]
+    assert fitted(lengthened(9, False), packaged).inserted == {}
+
+
+def test_as_many_letters_as_the_prior_put_in_half_as_often_as_the_site_does() -> None:
+    """Nothing stands once beside each letter of the plates of confirmed alarms, and of the false ones with
+    something put in."""
+    readings = lengthened(200) + [JudgedReading(one, one, True) for one in plates(1_700)[200:]]
+    prior = PRIOR_LETTERS * len(FIT.rows)
+    for more, letters in (([], 7 * 1_700), (lengthened(300, False), 7 * 2_000), (misread(300, False), 7 * 1_700)):
+        found = fitted([*readings, *more], FIT)
+        share = 200 / (letters + 200 + prior)
+        assert found.counts.inserted["7"] / FIT.letters == pytest.approx(share, rel=0.02)
+
+
+def test_a_character_that_was_left_out_costs_less_where_it_was_confirmed_and_more_where_it_was_false() -> None:
+    packaged = ConfusionCounts(1, 0, 0, {**FIT.rows, "A": {"A": 1_000, "-": 3}}, FIT.inserted, FIT.right, FIT.wrong)
+    before = prices_of(packaged).deletion("A")
+    cheaper = [prices_of(fitted(shortened(count), packaged).counts).deletion("A") for count in (5, 50)]
+    dearer = prices_of(fitted(shortened(300, False), packaged).counts).deletion("A")
+    assert dearer > before > cheaper[0] >= cheaper[1] >= LEAST_OF_PLACE
+    assert fitted(shortened(50), packaged).omitted == {"A": 50}
 
 
 def test_few_letters_change_little_and_as_many_as_the_prior_go_half_the_way() -> None:

@@ -28,6 +28,7 @@ from bus.domain.register_changes import (
 )
 from bus.domain.register_formats import FORMATS, read_file, write_file
 from bus.domain.register_import import plan_import
+from bus.domain.travel_headings import HEADINGS
 
 # What people write: no surrogates, no control characters, no blanks around.
 NAMES = st.text(
@@ -40,6 +41,16 @@ POLYGONS = st.builds(
     st.floats(0.001, 5),
 )  # fmt: skip
 LANES = st.lists(st.sampled_from(("1", "2", "左转", "a b")), unique=True, max_size=3).map(tuple)
+
+
+def _with_headings(lanes: tuple[str, ...]) -> st.SearchStrategy[dict[str, tuple[str, ...]]]:
+    """None, one for all, or one for each."""
+    counts = st.sampled_from((0, 1, len(lanes)))
+    headings = counts.flatmap(lambda n: st.lists(st.sampled_from(HEADINGS), min_size=n, max_size=n))
+    return headings.map(lambda found: {"lanes": lanes, "headings": tuple(found)})
+
+
+LANES_AND_HEADINGS = LANES.flatmap(_with_headings)
 
 
 def _pieces(places: list[str]) -> st.SearchStrategy[tuple[RoadPiece, ...]]:
@@ -77,7 +88,7 @@ def registers(draw: st.DrawFn) -> Register:
             Device(
                 camera_ip=ip, kind=draw(st.sampled_from(["vehicle", "face"])),
                 recognizer_ip=draw(st.just("") | NAMES), checkpoint_id=draw(st.sampled_from(places)),
-                area=draw(st.just(()) | POLYGONS), lanes=draw(LANES),
+                area=draw(st.just(()) | POLYGONS), **draw(LANES_AND_HEADINGS),
                 bearing=draw(st.none() | st.floats(0, 359)),
             )
             for ip in cameras
@@ -235,6 +246,8 @@ SHAPES = {
     "kind,id,name,area\ndistrict,d,D,30 120; 30 121; 120 30": "is no place",
     "kind,id,checkpoint,device_kind,bearing\ndevice,d,c,vehicle,360": "none of 0 to 360",
     "kind,id,checkpoint,device_kind,bearing\ndevice,d,c,vehicle,north": "no number of degrees",
+    "kind,id,checkpoint,device_kind,headings\ndevice,d,c,vehicle,up": "none of north, north-east",
+    "kind,id,checkpoint,device_kind,lanes,headings\ndevice,d,c,vehicle,1;2;3,n;s": "2 headings of 3 lanes",
     "kind,id,checkpoint,device_kind,area\ndevice,d,c,vehicle,30 1;30 2;31 2|1 1;1 2;2 2": "one polygon",
     "kind,id,line\nroad,r,30 120": "two places at least",
     "kind,id\nroad,r": "two places at least",

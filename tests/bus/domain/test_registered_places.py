@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bus.contracts.expressions import AtPlace, InArea
+from bus.contracts.expressions import AlongRoad, AtPlace, InArea
 from bus.contracts.register import Checkpoint, Device, Register, Road
+from bus.contracts.register_entry import RegisterEntry
 from bus.domain.registered_places import NO_PLACES, RegisteredPlaces, is_beside
+from bus.domain.rule_values import lane_form, normal, normal_as, wanted
+from bus.domain.travel_headings import heading_of, named_heading
 from tests.alarm.rules.made_places import REGISTER
 
 PLACES = RegisteredPlaces(REGISTER)
@@ -59,6 +62,46 @@ def test_two_roads_of_one_name_are_both_meant() -> None:
     ))  # fmt: skip
     found = RegisteredPlaces(register).find(AtPlace(kind="road", names=("zhongshan rd",)))
     assert found.checkpoints == {"C1", "C2", "C3", "AND"}
+
+
+def test_a_way_follows_the_directed_pieces_of_a_road() -> None:
+    """The shorter one of two; a piece to a checkpoint that the register lacks is none; where no
+    pieces lead, there is no way, and nobody is on it."""
+    way = PLACES.find_way(AlongRoad(road="环路", begin="c1", end="c3路口"))
+    assert way.places.checkpoints == {"C1", "C2", "C3"}
+    back = PLACES.find_way(AlongRoad(road="中山路", begin="c2", end="c1"))
+    assert back.places.missing == ("way along 中山路 from c2 to c1",)
+    assert back.has({"checkpoint_id": "C2", "direction": "由东向西"}) is None
+
+
+@pytest.mark.parametrize(("value", "heading"), [
+    ("由南向北", "north"), ("南到北", "north"), ("北", "north"), ("自 西南 往 东北", "north-east"),
+    ("向西", "west"), ("西行", "west"), ("South-Eastbound", "south-east"), ("southeast", "south-east"),
+    ("ｓｅ", "south-east"), ("1", "east"), ("2", "west"), ("3", "south"), ("4", "north"), ("5", "north-east"),
+    ("6", "south-west"), ("7", "south-east"), ("8", "north-west"), ("9", None), ("0", None), ("210", None),
+    ("由南向西", None), ("forward", None), ("识别异常", None), ("", None),
+])  # fmt: skip
+def test_directions_are_understood_as_devices_write_them(value: str, heading: str | None) -> None:
+    """Words of both languages and the codes of GA/T 1400; of a code a person is asked for the word."""
+    assert heading_of(normal(value)) == heading
+    assert named_heading(normal(value)) == (None if value.isascii() and value.isdigit() else heading)
+
+
+@pytest.mark.parametrize(("value", "lane"), [
+    ("1", "1"), ("01", "1"), ("1.0", "1"), ("第2车道", "2"), ("车道 3", "3"), ("Lane 4", "4"), ("0", "0"),
+    ("00", "0"), ("左转", "左转"), ("1a", "1A"), ("1-2", "1-2"), ("识别异常", ""), ("12345", "12345"),
+])  # fmt: skip
+def test_a_lane_has_one_form_however_it_is_numbered(value: str, lane: str) -> None:
+    assert lane_form(value) == wanted("lane_id", value) == normal_as("lane_id", value) == lane
+
+
+def test_an_entry_of_an_earlier_version_has_no_headings_and_is_read() -> None:
+    """And what an earlier version does not know it passes over."""
+    earlier = b'{"kind":"device","id":"d","device":{"camera_ip":"d","checkpoint_id":"c","kind":"vehicle","lanes":["1"]}}'
+    device = msgspec.json.decode(earlier, type=RegisterEntry).device
+    assert device is not None
+    assert device.headings == ()
+    assert RegisteredPlaces(Register(devices=(device,))).lanes.of({"camera_ip": "D", "lane_id": "1"}) is None
 
 
 def test_places_are_described_for_people() -> None:

@@ -102,7 +102,8 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         admin.ensure_topics([TOPICS[name] for name in (*HERE, DATA_VEHICLE)])
         admin.close()
         put(a, STATE_WATCHLIST, "r1", rule(1, 5))
-        device = Device(camera_ip="10.0.0.1", checkpoint_id="c", kind="vehicle")
+        device = Device(camera_ip="10.0.0.1", checkpoint_id="c", kind="vehicle",
+                        lanes=("1", "2"), headings=("north", "south"))  # fmt: skip
         entry = RegisterEntry(kind="device", id="10.0.0.1", device=device)
         put(a, CONTROL_REGISTER, entry.key, entry)
         put(a, EVENT_ALARM, "r1", rule(1, 1))  # what it says is its readers' affair
@@ -110,6 +111,8 @@ def test_rules_register_and_alarms_are_at_the_other_site_and_turn_round_with_the
         wait_until(lambda: versions(b) == {"r1": 5}, "the rule is at B")
         wait_until(lambda: waiting(b) == ["r1"], "what waits is at B, and is no rule there")
         wait_until(lambda: len(records(b, CONTROL_REGISTER)) == 1, "the entry is at B")
+        [of_b] = records(b, CONTROL_REGISTER)
+        assert msgspec.json.decode(of_b.value or b"", type=RegisterEntry).device == device
         wait_until(lambda: len(records(b, EVENT_ALARM)) == 1, "the alarm is at B")
         [carried] = records(b, EVENT_ALARM)
         assert carried.header(MIRROR_ORIGIN) == f"{a.cluster_id}:0".encode()

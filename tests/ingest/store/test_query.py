@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from bus.domain.confusion_fit import JudgedReading, fitted
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.plates import folded, plate_form, plate_key
+from bus.domain.searched_area import SearchedArea
 from bus.domain.tolerant_search import SearchTolerance, accepts, tolerant_plate
 from ingest.store.open import open_store
 from ingest.store.port import PageRequest, Query, RecordRow, RecordStore, RejectedRow, StoreBatch
@@ -17,6 +23,19 @@ WRITTEN = ["无车牌", "浙A11111", "浙a1 1112", "浙B22222", "沪A·1[1]1\0",
            "浙A***12", "浙A****5", "浙A-11111", "浙AD11111", "浙-B22222", "AB-102-CD", "?A11111", "***", "未知"]  # fmt: skip
 ASKED = ["浙A11111", "浙A11112", "浙A*", "*2", "*1*1*", "沪A1[1]1", "沪A22?11", "*", "无车牌", "浙A-11111", "浙AD11111", "AB-102-CD",
          "ab102cd", "?A11111", "浙B2\u200b2222", "浙A??????", "浙A1?111", "浙A-1*", "***", "浙B22223", "AB-*", "x" * 17]  # fmt: skip
+
+NARROW_AREA = SearchedArea(
+    text="narrow", checkpoints=frozenset({"c1", "c4"}), devices=frozenset({"10.0.0.3"}),
+    elsewhere=frozenset({"10.0.0.1"}), hanging=frozenset({"10.0.0.2", "10.0.0.4"}),
+    known=frozenset({"c0", "c1", "c4"}),
+)  # fmt: skip
+"""`c2` and `c3` are in no register: their records are there whose device hangs there."""
+WIDE_AREA = msgspec.structs.replace(
+    NARROW_AREA, text="wide", checkpoints=frozenset({"c1", *(f"x{n}" for n in range(300))}),
+    known=frozenset({"c0", "c1", *(f"x{n}" for n in range(300))}),
+)  # fmt: skip
+"""Of more checkpoints than a store looks up one by one."""
+NOTHING_THERE = SearchedArea(text="nothing", known=frozenset({"c0", "c1", "c2", "c3"}))
 
 
 def make_row(number: int, dice: random.Random) -> RecordRow:
@@ -89,7 +108,17 @@ def matches(row: RecordRow, q: Query) -> bool:
         and (not q.captured_until_ms or row.captured_at_ms < q.captured_until_ms)
         and (not q.record_id or row.record_id == q.record_id)
         and q.text.encode() in row.body
+        and (q.area is None or is_within(row, q.area))
     )
+
+
+def is_within(row: RecordRow, area: SearchedArea) -> bool:
+    """The checkpoint decides, unless the device has an area of its own, or nobody knows it."""
+    if row.camera_ip in area.devices:
+        return True
+    is_there = row.checkpoint_id in area.checkpoints
+    is_by_device = row.checkpoint_id not in area.known and row.camera_ip in area.hanging
+    return row.camera_ip not in area.elsewhere and (is_there or is_by_device)
 
 
 def pages(store: RecordStore, query: Query, limit: int) -> list[RecordRow]:
@@ -113,10 +142,11 @@ def test_every_question_gives_exactly_the_matching_rows_newest_first(
         "kind": ["vehicle", "face", "mover"], "plate": [*ASKED],
         "checkpoint_id": ["c1", "nowhere"], "district_id": ["d1"], "camera_ip": ["10.0.0.2", "10.9.9.9"],
         "captured_from_ms": [-HOUR, 1, HOUR, HOUR + 500], "captured_until_ms": [-HOUR, 2 * HOUR, 1, 999],
-        "record_id": ["id-17"], "text": ["第1", "第29\""],
+        "record_id": ["id-17"], "text": ["第1", "第29\""], "area": [NARROW_AREA, WIDE_AREA, NOTHING_THERE],
     }  # fmt: skip
     for _ in range(questions):
         names = dice.sample(sorted(choices), dice.choice([0, 1, 1, 2, 2, 3]))
+        names += ["area"] * (dice.random() < 0.2 and "area" not in names)
         # Type: ignore[arg-type]
         query = Query(**{name: dice.choice(choices[name]) for name in names})
         expected = [row for row in rows if matches(row, query)]
@@ -168,6 +198,30 @@ def test_a_plate_that_may_have_been_read_otherwise_gives_the_rows_of_a_plain_loo
     if tolerance == "misread":
         marked, chosen = Query(plate="~浙A11111"), Query(plate="浙A11111", tolerance=tolerance)
         assert pages(store, marked, 50) == pages(store, chosen, 50) != []
+
+
+def test_misreadings_are_searched_by_the_sites_own_table_as_it_is_at_the_moment(url: str, dice: random.Random) -> None:
+    """8 read as T: nobody has counted that, but for this site; in the first half of a plate and in the second."""
+    judged = [JudgedReading(f"浙A8{number:04}", f"浙AT{number:04}", is_confirmed=True) for number in range(3_000)]
+    own = ConfusionTable("own", fitted(judged, PACKAGED.counts).counts)
+    in_force = [PACKAGED]
+    written = {"first": "浙AT0345", "second": "浙A0034T", "right": "浙A80345", "other": "浙A0034K"}
+    with closing(open_store(url, "write")) as store:
+        store.apply(StoreBatch(rows=[
+            replace(make_row(number, dice), record_id=name, kind="vehicle", plate_number=plate, plate_key=plate)
+            for number, (name, plate) in enumerate(written.items())
+        ]), [])  # fmt: skip
+    with closing(open_store(url, read_confusion=lambda: in_force[0])) as reader:
+        for table, ids in ((PACKAGED, {"right"}), (own, {"first", "right"}), (PACKAGED, {"right"})):
+            in_force[0] = table
+            for query in (Query(plate="~0.6:浙A80345"), Query(plate="~0.6:浙A80345", kind="vehicle")):
+                assert {row.record_id for row in pages(reader, query, 1)} == ids, table.version
+                assert reader.count(query) == len(ids)
+        in_force[0] = own
+        assert {row.record_id for row in pages(reader, Query(plate="~0.6:浙A00348"), 1)} == {"second"}
+        assert pages(reader, Query(plate="~0.6:浙A80345", record_id="first"), 1)
+        in_force[0] = PACKAGED
+        assert not pages(reader, Query(plate="~0.6:浙A80345", record_id="first"), 1)
 
 
 def test_pages_stay_right_while_rows_arrive(

@@ -11,9 +11,11 @@ import pytest
 
 from bus.contracts.diverged_ranges import DivergedRange
 from bus.domain.look_alikes import is_near
+from bus.domain.visibility import EVERYTHING
 from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch
 from monitor.api.services import ConsoleServices
+from monitor.questions.question_log import QuestionFilter
 
 
 async def all_pages(client: Any, address: str, **parameters: Any) -> list[dict[str, Any]]:
@@ -217,3 +219,39 @@ async def test_a_part_of_a_plate_finds_whole_plates_the_latest_first(as_role: An
     assert len((await client.get("/api/plates?contains=浙&limit=3")).json()["plates"]) == 3
     for bad in ("", "?contains=", f"?contains={'A' * 33}", "?contains=A&limit=0"):
         assert (await client.get(f"/api/plates{bad}")).status_code == 422
+
+
+async def test_an_area_on_the_map_keeps_what_the_register_has_there(
+    as_role: Any, services: ConsoleServices
+) -> None:
+    """The page, the count and the file answer the same, with other filters, too."""
+    client = as_role()
+    rows = await all_pages(client, "/api/records")
+    area = "120.115 30.215, 120.145 30.215, 120.145 30.24, 120.115 30.24"
+    there = {
+        one.checkpoint_id for one in services.register.read().checkpoints
+        if 120.115 < one.longitude < 120.145 and 30.215 < one.latitude < 30.24
+    }  # fmt: skip
+    assert len(there) == 4
+    found = await all_pages(client, "/api/records", area=area)
+    assert found == [r for r in rows if r["checkpoint_id"] in there] != []
+    assert (await client.get("/api/records/count", params={"area": area})).json() == {"count": len(found)}
+    table = (await client.get("/api/records.jsonl", params={"area": area, "kind": "face"})).text.splitlines()
+    assert [msgspec.json.decode(line)["record_id"] for line in table] == [
+        r["record_id"] for r in found if r["kind"] == "face"
+    ]
+    for wrong, words in (("120 30, 121 30", "3 to 50 corners"), ("x", "write longitude and latitude"),
+                         ("120 30, 121 31, 121 30, 120 31", "crosses")):  # fmt: skip
+        refused = await client.get("/api/records", params={"area": wrong})
+        assert refused.status_code == 422
+        assert words in refused.text
+
+
+async def test_an_area_is_kept_with_a_question_that_names_a_plate(
+    as_role: Any, services: ConsoleServices
+) -> None:
+    """By its corners, not by all that stands there."""
+    area = "120.1 30.2, 120.3 30.2, 120.3 30.4"
+    await as_role().get("/api/records", params={"plate": "浙A12345", "area": area})
+    [one], _ = services.questions.kept.page(QuestionFilter(), viewer=EVERYTHING, limit=1)
+    assert one.subject == {"plate": "浙A12345", "area": area}

@@ -38,6 +38,7 @@ VALUES: dict[str, st.SearchStrategy[str]] = {
     "what": st.sampled_from(PLACES),
     "internal": st.sampled_from(("", "1")),
     "day": _DAYS,
+    "area": st.sampled_from(("", "120.15 30.25, 120.17 30.25, 120.16 30.27", "1 1,2 1,2 2")),
     "from": _MINUTES,
     "until": _MINUTES,
 }

@@ -24,6 +24,7 @@ from tests.rotation import drawn
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("console-browser")]
 ALARM = "ALARM"
 MORE = {
+    "faces of a record": "faces?like=r-000001",
     "records open": "records?record=r-000001", "alarms open": f"alarms?alarm={ALARM}", "login": "login",
     "account": "account", "records near": "records?plate=浙A12345&tolerance=distance+1",
     "map plate": "map?plate=浙AWL999", "watch plate": "watch?plate=~浙A8D345&kind=vehicle",

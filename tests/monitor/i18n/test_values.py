@@ -45,7 +45,7 @@ GROUP_OF_PROPERTY = {
     "stage": ("stage",), "verdict": ("stage",), "why": ("false_why",), "result": ("alarm_result",),
     "kind": ("kind", "incident", "places"), "severity": ("severity",), "state": ("state",), "type": ("tree",), "days": ("day",),
     "tolerance": ("tolerance",),
-    "measure": ("measure",),
+    "measure": ("measure",), "headings": ("heading",),
 }  # fmt: skip
 # The register's entries are shown by what they hold, on no page by their kind; answers to commands as
 # sentences.

@@ -25,6 +25,7 @@ NAMING = (
     "/api/plates?contains=A1", "/api/alarms?plate=A12345", "/api/records.csv?plate=A12345",
     "/api/records.jsonl?plate=A12345", "/api/alarms.csv?plate=A12345", "/api/alarms.jsonl?plate=A12345",
     "/api/evidence/records?plate=A12345", "/api/evidence/records?record=x", "/api/evidence/alarms/x",
+    "/api/faces?record=x",
 )  # fmt: skip
 NOT_NAMING = ("/api/records", "/api/records/count", "/api/alarms", "/api/records?checkpoint=x", "/api/incidents")
 

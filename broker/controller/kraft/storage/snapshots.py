@@ -99,17 +99,8 @@ class MetadataSnapshots:
     ) -> Iterator[None]:
         """Like `write`, one batch per step; then it is ready for `finish`."""
         file = self._begin(snapshot)
-        offset = 0
-        for rows, is_control in _snapshot_batches(records, voters, last_contained_ms):
-            file.append(
-                build_batch(
-                    rows,
-                    base_offset=offset,
-                    partition_leader_epoch=snapshot.epoch,
-                    is_control=is_control,
-                )
-            )
-            offset += len(rows)
+        for batch in snapshot_batches(records, voters, last_contained_ms, snapshot.epoch):
+            file.append(batch)
             yield
         file.close()
 
@@ -183,20 +174,11 @@ class MetadataSnapshots:
         self._read_whole(snapshot)
 
     def _read_whole(self, snapshot: OffsetAndEpoch) -> bytes:
-        path = self._path(snapshot)
-        file = self._disk.open(path)
-        try:
-            data = file.read(0, file.size())
-        finally:
-            file.close()
-        problem = _find_damage(data)
-        if problem:
-            raise MetadataSnapshotDamaged(
-                f"{path} {problem}; restore it from a backup; or, if other voters have the "
-                f"metadata, move {self._directory} away and start again, so that this node "
-                "fetches it; nothing was changed"
-            )
-        return data
+        return read_whole(
+            self._disk, self._path(snapshot), "restore it from a backup; or, if other voters have "
+            f"the metadata, move {self._directory} away and start again, so that this node fetches "
+            "it",
+        )  # fmt: skip
 
     def size_of(self, snapshot: OffsetAndEpoch) -> int:
         """Bytes on disk."""
@@ -215,7 +197,34 @@ class MetadataSnapshots:
         return f"{self._directory}/{snapshot.offset:020d}-{snapshot.epoch:010d}{SUFFIX}"
 
 
-def _snapshot_batches(
+def snapshot_batches(
+    records: Iterable[tuple[object, int]],
+    voters: VoterSet | None,
+    last_contained_ms: int,
+    epoch: int,
+) -> Iterator[bytearray]:
+    """All bytes of a snapshot of `records` (each with its version), a batch at a time."""
+    offset = 0
+    for rows, is_control in _rows_of_batches(records, voters, last_contained_ms):
+        yield build_batch(
+            rows, base_offset=offset, partition_leader_epoch=epoch, is_control=is_control
+        )
+        offset += len(rows)
+
+
+def read_whole(disk: Disk, path: str, remedy: str) -> bytes:
+    """The bytes of a snapshot. Raises MetadataSnapshotDamaged, with the remedy, if it is cut."""
+    file = disk.open(path)
+    try:
+        data = file.read(0, file.size())
+    finally:
+        file.close()
+    if problem := _find_damage(data):
+        raise MetadataSnapshotDamaged(f"{path} {problem}; {remedy}; nothing was changed")
+    return data
+
+
+def _rows_of_batches(
     records: Iterable[tuple[object, int]], voters: VoterSet | None, last_contained_ms: int
 ) -> Iterator[tuple[list[Record], bool]]:
     """The records of each batch, and whether it is a control batch."""

@@ -8,6 +8,8 @@ import pytest
 
 from broker.clock.real import RealClock
 from broker.config.views import BrokerConfig
+from broker.controller.kraft.storage.format import FIRST_RECORDS, read_first_records
+from broker.controller.kraft.storage.snapshots import MetadataSnapshotDamaged
 from broker.disk.real import RealDisk
 from broker.log.log_dir_files import WrongDirectory, new_id, read_meta_properties
 from broker.server.tools.storage import FormatError, Formatted, format_storage
@@ -109,3 +111,25 @@ def test_a_directory_of_another_cluster_or_node_is_never_formatted(tmp_path: Pat
         with pytest.raises(WrongDirectory, match="nothing was changed"):
             formatted(config, cluster_id, ignore_formatted=True)
         assert not (tmp_path / "b/meta.properties").exists()
+
+
+def test_first_users_wait_beside_the_metadata_and_a_cut_file_is_named(tmp_path: Path) -> None:
+    """The node must not start without the users that it was formatted with."""
+    text = "SCRAM-SHA-512=[name=alice,password=secret]"
+    formatted(configuration(tmp_path), scram_users=[text])
+    [user] = read_first_records(RealDisk(), f"{tmp_path}/a")
+    assert user.name == "alice"  # type: ignore[attr-defined]
+    assert read_first_records(RealDisk(), f"{tmp_path}/b") == ()
+    path = tmp_path / "a" / FIRST_RECORDS
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(MetadataSnapshotDamaged, match="format the directories again"):
+        read_first_records(RealDisk(), f"{tmp_path}/a")
+
+
+def test_a_text_that_names_no_user_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="--add-scram: "):
+        formatted(configuration(tmp_path), scram_users=["alice"])
+    assert not (tmp_path / "a").exists()
+    broker = {"process_roles": "broker", "listeners": "PLAINTEXT://:19092"}
+    with pytest.raises(FormatError, match="controllers"):
+        formatted(configuration(tmp_path, **broker), scram_users=["alice"])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.contracts.expressions import (
+    AlongRoad,
     Conjunction,
     Disjunction,
     Expression,
@@ -20,6 +21,7 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Wildcard,
 )
 from bus.domain.expressions.grammar import GRAMMAR, WORDS
@@ -81,6 +83,10 @@ def test_a_tree_is_the_same_after_it_was_written_and_read(tree: Expression) -> N
             "during fri-sun, tue 22:00-6:30 in Asia/Shanghai",
             TimeWindow(days=("fri", "sat", "sun", "tue"), begin="22:00", end="06:30", zone=ZONE),
         ),
+        ("heading north", TravelHeading(headings=("north",))),
+        ("HEADING (由南向北, ne，Westbound)", TravelHeading(headings=("north", "north-east", "west"))),
+        ("heading (北, N)", TravelHeading(headings=("north",))),
+        ("on road 中山路 from c1 to \"c 2\"", AlongRoad(road="中山路", begin="c1", end="c 2")),
         ("during 08:00-09:00", TimeWindow(begin="08:00", end="09:00")),
     ],
 )  # fmt: skip
@@ -92,7 +98,7 @@ def test_a_text_is_read_as_it_is_meant(text: str, tree: Expression) -> None:
 @pytest.mark.parametrize(
     ("text", "column", "words"),
     [
-        ("", 1, "expected: (, an attribute, at, during, in, not, on, within"),
+        ("", 1, "expected: (, an attribute, at, during, heading, in, not, on, within"),
         ("lane_id = 1 and", 16, "the end is not expected"),
         ("lane_id == 1", 10, "expected: a text in quotation marks, a value"),
         ("lane_id = 1 2", 13, "expected: and, or, the end"),
@@ -124,6 +130,12 @@ def test_a_text_is_read_as_it_is_meant(text: str, tree: Expression) -> None:
         ("lane_id = 1 and in city 杭州", 20, "expected: district"),
         ("at gate 1", 4, "expected: checkpoint, device"),
         ("on road", 8, "expected: (, a text in quotation marks, a value"),
+        ("heading up", 9, "'up' is no direction; write one of north, north-east, east"),
+        ("heading (north, 4)", 17, "is no direction"),
+        ("lane_id = 1 and heading north and not heading (north, east)", 1, "of the direction contradicts itself"),
+        ("on road a from b", 17, "expected: to"),
+        ("on road (a, b) from c to d", 13, "along one road"),
+        ("on road a from b to B", 21, "begins and ends at"),
         ("within (120 30, 121 30)", 1, "3 to 1000 corners, not 2"),
         ("within (120 30, 121 30, 121)", 28, "expected: a number"),
         ("within (120 30, 121 30, 30 121)", 25, "longitude, then latitude"),
@@ -176,6 +188,7 @@ SIGNS = (
     *("lane_id", "plate_number", "1", "08:00", '"a"', "浙A*", "-", ",", "(", ")", "=", ">", "<", "，"),
     *('"', "“", "\0", "\ud800", "mon", "and", "or", "not", "in", "like", "contains", "matches", "is"),
     *("present", "absent", "during", "between", "above", "below", "resembles", "up", "to", "浙A12345"),
+    *("on", "road", "from", "heading", "north"),
 )
 words = st.sampled_from(SIGNS)
 

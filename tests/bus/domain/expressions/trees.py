@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from bus.contracts.expressions import (
+    AlongRoad,
     AtPlace,
     Conjunction,
     Disjunction,
@@ -19,11 +20,13 @@ from bus.contracts.expressions import (
     Resemblance,
     Substring,
     TimeWindow,
+    TravelHeading,
     Wildcard,
 )
 from bus.domain.expressions.check import check_expression
 from bus.domain.expressions.time_window import WEEKDAYS
 from bus.domain.expressions.tree import ExpressionError
+from bus.domain.travel_headings import HEADINGS
 
 KIND = "vehicle"
 ZONE = "Asia/Shanghai"
@@ -62,8 +65,16 @@ areas = st.builds(
         st.just(((119.95, 29.95), (120.45, 29.95), (120.45, 30.45), (119.95, 30.45))),
     ),
 )
+ways = st.builds(
+    AlongRoad, road=st.sampled_from(("环路", "Ring Rd", "中山路", "gone", "from")),
+    begin=st.sampled_from(("c1", "C3", "c9", "to")), end=st.sampled_from(("c2", "c3路口", "and", "heading")),
+)
+headings = st.builds(
+    TravelHeading,
+    headings=st.lists(st.sampled_from(HEADINGS), min_size=1, max_size=3, unique=True).map(tuple),
+)
 leaves = st.one_of(
-    places, areas,
+    places, areas, ways, headings,
     st.builds(OneOf, attribute=attributes, values=st.lists(texts, min_size=1, max_size=3).map(tuple)),
     st.builds(Wildcard, attribute=attributes, pattern=wild),
     st.builds(Substring, attribute=attributes, text=texts),
@@ -116,5 +127,9 @@ own_values = st.dictionaries(
         st.sampled_from(("识别异常", "浙A?2345", "浙A-12345", "99,99,99,40,99,99,99", *MISREAD)),
     ),
 )
-records = st.builds(lambda one, other: one | other, own_values, own_places)
+own_ways = st.fixed_dictionaries({}, optional={
+    "行驶方向": st.sampled_from(("由西向东", "1", "9", "3", "northbound", "NE", "前进", "识别异常", 0, "西向北")),
+    "车道编号": st.sampled_from((1, "02", "第1车道", 3, "左转")),
+})  # fmt: skip
+records = st.builds(lambda one, other, way: one | other | way, own_values, own_places, own_ways)
 moments = st.lists(st.integers(1_772_000_000_000, 1_774_000_000_000), max_size=2)

@@ -179,7 +179,7 @@ def test_what_arrives_is_what_the_truth_says_and_the_rules_came_first(
     lists = [msgspec.json.decode(v) for topic, _, v in records if topic == STATE_LISTS and v[:1] == b"{"]
     named = {rule["rule_id"] for rule in rules} | {f"list/{one['list_id']}" for one in lists}
     assert named == totals.rules
-    assert len(totals.rules) == 9
+    assert len(totals.rules) == 10
     assert (tmp_path / "register.json").exists()
 
 

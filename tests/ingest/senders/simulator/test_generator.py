@@ -99,7 +99,7 @@ def test_the_expected_alarms_are_those_of_the_real_rules(
         found += [(record.line.n, rule) for rule in rules.match(kind, attributes, [START_MS])]
         expected += [(record.line.n, rule) for rule in record.line.alarms]
     assert sorted(expected) == sorted((n, _id(rule)) for n, rule in found)
-    assert len({rule for _, rule in expected}) == 8, "every watched car and the face must have been seen"
+    assert len({rule for _, rule in expected}) == 9, "every watched car and the face must have been seen"
 
 
 def test_whoever_only_resembles_a_face_of_the_gallery_raises_no_alarm(
