@@ -286,7 +286,7 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", drawn("wrong settings of TLS", list(WRONG), 3))
+@pytest.mark.parametrize("name", drawn("wrong settings of TLS", list(WRONG)))
 def test_what_cannot_be_used_keeps_a_broker_from_starting(
     name: str, site: TlsSite, tmp_path: Path
 ) -> None:
