@@ -33,8 +33,8 @@ def edited(plate: str, dice: random.Random) -> str:
     """By one edit, of which every second one is seen of readers."""
     at = dice.randrange(len(plate))
     before, behind = plate[:at], plate[at + 1 :]
-    if dice.random() < 0.5:
-        row = HELD_OUT.rows[plate[at]]
+    row = HELD_OUT.rows.get(plate[at])  # none of what an edit has put there, and no reader has seen
+    if row and dice.random() < 0.5:
         return before + dice.choices([*row], [*row.values()])[0].strip("-?") + behind
     sign = dice.choice(SIGNS + PROVINCES)
     return dice.choice((before + behind, before + sign + behind, before + sign + plate[at] + behind))
