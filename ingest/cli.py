@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bus.cli.show import screen
+from bus.confusion_file import source_of
 from bus.domain.kinds import KINDS
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.searched_area import AreaFault, SearchedArea, read_area, searched_area
@@ -94,7 +95,8 @@ def records(
     from ingest.pictures.open import open_pictures
 
     pictures = open_pictures(settings.pictures, settings.site, settings.edge)
-    reader = open_store(settings.store.records_url(settings.site))
+    url, confusion = settings.store.records_url(settings.site), source_of(settings.site)
+    reader = open_store(url, read_confusion=confusion.read)
     try:
         found = list(_pages(reader, query, limit))
     finally:
