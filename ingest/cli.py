@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 
 from bus.cli.show import screen
-from bus.client.register_follower import RegisterFollower
 from bus.confusion_file import source_of
 from bus.domain.kinds import KINDS
 from bus.domain.registered_places import RegisteredPlaces
@@ -212,6 +211,8 @@ def _area(ctx: typer.Context, text: str) -> SearchedArea | None:
     """By the site's register as it is."""
     if not text:
         return None
+    from bus.client.register_follower import RegisterFollower
+
     try:
         read_area(text)
         path = ctx.obj.site.data_path / "register.json"

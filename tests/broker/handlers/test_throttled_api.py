@@ -35,7 +35,7 @@ RESPONSES = {
 ANN = Principal("User", "ann")
 
 
-class Served:
+class ClockedDispatcher:
     """A dispatcher whose handlers take a time and answer at once, or when asked to."""
 
     def __init__(self, kind: ListenerType = ListenerType.BROKER) -> None:
@@ -55,7 +55,7 @@ class Served:
     def monotonic(self) -> float:
         return self.now_s
 
-    def only(self, needs: object) -> Served:
+    def only(self, needs: object) -> ClockedDispatcher:
         return self
 
     def handle(self, key: int, request: object, context: Any) -> object | None:
@@ -85,8 +85,8 @@ class Served:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> Served:
-    one = Served()
+def served(monkeypatch: pytest.MonkeyPatch) -> ClockedDispatcher:
+    one = ClockedDispatcher()
     monkeypatch.setattr(
         "broker.handlers.dispatch.load_handler",
         lambda key: lambda request, context: one.handle(key, request, context),
@@ -100,12 +100,12 @@ def client(listener: str = "PLAINTEXT") -> MutedConnection:
     return connection
 
 
-def produce(served: Served, connection: NoConnection, size_bytes: int) -> int:
+def produce(served: ClockedDispatcher, connection: NoConnection, size_bytes: int) -> int:
     (response,) = served.send(ApiKey.PRODUCE, 9, ProduceRequest(acks=1), connection, size_bytes)
     return int(response.throttle_time_ms)
 
 
-def test_a_producer_is_told_to_wait_for_what_it_sent_by_the_second(served: Served) -> None:
+def test_a_producer_is_told_to_wait_for_what_it_sent_by_the_second(served: ClockedDispatcher) -> None:
     """1000 bytes a second: ten seconds of it are free, then what is too much is waited for; eleven
     seconds after its last use nothing of a sample counts."""
     served.limit(producer_byte_rate=1000.0)
@@ -118,7 +118,7 @@ def test_a_producer_is_told_to_wait_for_what_it_sent_by_the_second(served: Serve
     assert connection.muted_ms == [500, 6000, 1000]
 
 
-def test_without_a_quota_decoder_and_handler_stand_alone(served: Served) -> None:
+def test_without_a_quota_decoder_and_handler_stand_alone(served: ClockedDispatcher) -> None:
     """No request pays for what is not limited; a quota counts from the next request on, and no
     more after it is taken back."""
     connection = client()
@@ -131,7 +131,7 @@ def test_without_a_quota_decoder_and_handler_stand_alone(served: Served) -> None
     assert type(served.dispatcher._handlers[0, 9].handle) is type(lambda: None)
 
 
-def test_time_counts_until_the_handler_has_answered(served: Served) -> None:
+def test_time_counts_until_the_handler_has_answered(served: ClockedDispatcher) -> None:
     """10 % of the loop: a second of it in ten."""
     served.limit(request_percentage=10.0)
     connection = client()
@@ -143,7 +143,7 @@ def test_time_counts_until_the_handler_has_answered(served: Served) -> None:
     assert (response.throttle_time_ms, connection.muted_ms) == (450, [450])
 
 
-def test_time_in_which_an_answer_waits_for_something_else_does_not_count(served: Served) -> None:
+def test_time_in_which_an_answer_waits_for_something_else_does_not_count(served: ClockedDispatcher) -> None:
     """The answer says later what its handler used."""
     served.limit(request_percentage=1.0)
     connection, served.later, served.cost_s = client(), True, 0.2
@@ -156,7 +156,7 @@ def test_time_in_which_an_answer_waits_for_something_else_does_not_count(served:
     assert connection.muted_ms == [1000]
 
 
-def test_replicas_and_exempt_listeners_use_what_they_need(served: Served) -> None:
+def test_replicas_and_exempt_listeners_use_what_they_need(served: ClockedDispatcher) -> None:
     served.limit(request_percentage=0.001, producer_byte_rate=1.0)
     served.cost_s = 1.0
     key, of_replica = ApiKey.OFFSET_FOR_LEADER_EPOCH, OffsetForLeaderEpochRequest(replica_id=2)
@@ -171,7 +171,7 @@ def test_replicas_and_exempt_listeners_use_what_they_need(served: Served) -> Non
 def test_listeners_of_controllers_and_of_the_mirror_have_no_meters(
     kind: ListenerType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = Served(kind)
+    one = ClockedDispatcher(kind)
     monkeypatch.setattr(
         "broker.handlers.dispatch.load_handler",
         lambda key: lambda request, context: one.handle(key, request, context),
