@@ -19,7 +19,6 @@ from alarm.alarm_life_cli import FILTERS, SINCE_HELP, STATE_HELP, add_life_comma
 from alarm.asked_answer import fail
 from alarm.command_request import CLIENT_ID, print_lines, request_answer
 from alarm.confusion_cli import confusion_commands
-from alarm.confusion_file import source_of
 from alarm.dispatch.reader import OperationsReader
 from alarm.explain_rule import explanation, record_of
 from alarm.lists.base_tables import tables_folder
@@ -31,6 +30,7 @@ from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
 from bus.cli.show import screen
 from bus.client.kafka.command_client import new_command_id
+from bus.confusion_file import source_of
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import (
     ANY_VERSION,
@@ -81,10 +81,14 @@ _VISIBLE_HELP = (
     "A unit, as accounts have them: it sees the rule and its alarms in the console, and no other "
     "does. May be given several times; without it everybody does."
 )
+_TARGET_HELP = (
+    "Whom of the case it is about: all rules of a --case that name the same target have one quiet "
+    "time, and stand together in `cases show`."
+)
 _SEEN_HELP = "Change it only where this version is in force, as `watch list` shows it; 0: none."
 _OPTIONS = {
     "name": "--name", "valid_until_ms": "--for", "quiet_s": "--quiet", PLATE: "--plate",
-    "visible_to": "--visible-to",
+    "visible_to": "--visible-to", "target": "--target",
 }  # fmt: skip
 """By which option a part of a rule is given."""
 _UNITS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -128,6 +132,7 @@ def add(
     visible_to: Annotated[
         list[str] | None, typer.Option("--visible-to", help=_VISIBLE_HELP)
     ] = None,
+    target: Annotated[str, typer.Option(help=_TARGET_HELP)] = "",
     reason: ReasonOption = "",
     case: CaseOption = "",
     as_json: AsJson = False,
@@ -148,6 +153,7 @@ def add(
         seen_version=seen,
         emergency_hours=emergency_hours(emergency) if emergency else 0,
         visible_to=visible_to or [],
+        target=target.strip(),
         unit=EVERY_UNIT,
         reason=reason,
         case=case,

@@ -27,7 +27,7 @@ READ_S = 10.0
 CLIENT_ID = "watch-proposals"
 _PARTS = (
     "name", "kind", "severity", "match", "where", "valid_from_ms", "valid_until_ms", "note",
-    "visible_to",
+    "visible_to", "target",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from bus.client.wire.partition_leaders import PartitionLeaders
 from bus.contracts.commands import WatchCommand
 from bus.contracts.proposals import WatchProposal
 from bus.contracts.topics import STATE_WATCHLIST
-from bus.domain.rule_check import is_in_force
+from bus.domain.rule_check import is_in_force, is_over
 from bus.settings import BusSettings
 
 
@@ -46,6 +46,21 @@ class _RulesAndProposals:
             present = rule.command if rule and is_in_force(rule.command, now_ms) else None
             found.append(WaitingProposal(one, present))
         return found
+
+
+    def in_force(self, now_ms: int) -> list[WatchCommand]:
+        """Without those whose time is over."""
+        every = (rule.command for rule in self.rules.rules.values())
+        return [one for one in every if is_in_force(one, now_ms) and not is_over(one, now_ms)]
+
+
+def read_rules_and_proposals(
+    bus: BusSettings, client_id: str, now_ms: int, timeout_s: float
+) -> tuple[list[WatchCommand], list[WatchProposal]]:
+    """Rules in force by id, and what waits, oldest first. Raises `CatchUpTimeout`, BusError."""
+    found = _read(bus, client_id, timeout_s)
+    rules = sorted(found.in_force(now_ms), key=lambda one: one.rule_id)
+    return rules, [one.proposal for one in found.waiting(now_ms)]
 
 
 def read_proposals(

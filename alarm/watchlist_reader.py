@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from alarm.confusion_file import ConfusionSource
 from alarm.lists.reader import ListReader
 from alarm.rules import RuleSet
 from alarm.rules.references import References
@@ -26,6 +25,7 @@ from bus.client.kafka.config import FOLLOWS_LEADERS
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord
 from bus.client.wire.partition_leaders import PartitionLeaders
+from bus.confusion_file import ConfusionSource
 from bus.contracts.commands import DecidedRule
 from bus.contracts.proposals import beside_rules
 from bus.contracts.topics import CONTROL_WATCHLIST, STATE_WATCHLIST

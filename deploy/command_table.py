@@ -193,6 +193,7 @@ COMMANDS = (
     CommandRow("city", "ingest.senders.simulator.cli", "The simulated city of cameras."),
     CommandRow("watch", "deploy.product.watch_cli", "The watch list: who or what is looked for."),
     CommandRow("lists", "deploy.product.lists_cli", "Lists of plates, galleries of faces."),
+    CommandRow("cases", "alarm.cases_cli", "Cases: their targets, rules and alarms."),
     CommandRow("alarms", "alarm.cli", "Alarms that were raised."),
     CommandRow("accounts", "monitor.cli", "Accounts of the console and its API."),
     CommandRow("questions", "monitor.cli", "Who asked what of a plate or a face, when and why."),

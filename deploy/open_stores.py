@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from alarm.dispatch.reader import OperationsReader
+from bus.confusion_file import source_of
 from deploy.settings.composed import Settings
 from ingest.store.open import open_store
 from ingest.store.port import RecordReader
@@ -15,8 +16,10 @@ from monitor.ports import ReadPicture
 
 
 def open_records(settings: Settings) -> RecordReader:
-    """The record store. Raises `StoreError` while there is none."""
-    return open_store(settings.store.records_url(settings.site), "read")
+    """The record store; its searches go by the site's table of misreadings. Raises `StoreError`
+    while there is none."""
+    url, site = settings.store.records_url(settings.site), settings.site
+    return open_store(url, "read", read_confusion=source_of(site).read)
 
 
 def picture_reader(url: str) -> ReadPicture:

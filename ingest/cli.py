@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bus.cli.show import screen
-from bus.client.register_follower import RegisterFollower
+from bus.confusion_file import source_of
 from bus.domain.kinds import KINDS
 from bus.domain.registered_places import RegisteredPlaces
 from bus.domain.searched_area import AreaFault, SearchedArea, read_area, searched_area
@@ -95,7 +95,8 @@ def records(
     from ingest.pictures.open import open_pictures
 
     pictures = open_pictures(settings.pictures, settings.site, settings.edge)
-    reader = open_store(settings.store.records_url(settings.site))
+    url, confusion = settings.store.records_url(settings.site), source_of(settings.site)
+    reader = open_store(url, read_confusion=confusion.read)
     try:
         found = list(_pages(reader, query, limit))
     finally:
@@ -210,6 +211,8 @@ def _area(ctx: typer.Context, text: str) -> SearchedArea | None:
     """By the site's register as it is."""
     if not text:
         return None
+    from bus.client.register_follower import RegisterFollower
+
     try:
         read_area(text)
         path = ctx.obj.site.data_path / "register.json"

@@ -48,6 +48,8 @@ class AlarmReader(Protocol):
         kind: str = "",
         district_id: str = "",
         only_concerning: bool = False,
+        case: str = "",
+        case_target: str = "",
     ) -> tuple[Sequence[Alarm], str]:
         """Alarms that `viewer` sees, newest first, and the cursor of the next page (empty at the
         end)."""

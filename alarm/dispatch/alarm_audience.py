@@ -1,5 +1,5 @@
-"""Who sees an alarm, and whom it concerns: parts of what the operations store writes and its reader
-asks. SQLite.
+"""Who sees an alarm, whom it concerns, which case it is of: parts of what the operations store
+writes and its reader asks. SQLite.
 
 In: units, who looks. Out: a column's text, conditions. Never: an opinion of its own on who may see
 what (`bus.domain.visibility`), which these conditions say in SQL.
@@ -39,3 +39,13 @@ def audience_conditions(
         districts = f"district_id IN ('', {marks}) OR instr(visible_to, ?)"
         found.append((f"({districts})", [*sorted(viewer.districts), named]))
     return found
+
+
+def case_conditions(case: str, case_target: str, *, has_columns: bool) -> list[Condition]:
+    """Of alarms; empty ones do not restrict. A file without the columns has none of a case."""
+    if not case:
+        return []
+    if not has_columns:
+        return [("0", [])]
+    found: list[Condition] = [("case_number = ? AND case_number != ''", [case])]
+    return [*found, ("case_target = ?", [case_target])] if case_target else found

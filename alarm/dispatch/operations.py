@@ -241,10 +241,11 @@ class OperationsStore:
         key = plate_form(alarm.plate_number)  # what is known of it, for the search
         inserted = self._db.execute(
             "INSERT OR IGNORE INTO alarms (alarm_id, rule_id, severity, plate_key, checkpoint_id,"
-            " raised_at_ms, body, kind, district_id, visible_to)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " raised_at_ms, body, kind, district_id, visible_to, case_number, case_target)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (alarm.alarm_id, alarm.rule_id, alarm.severity, key, alarm.checkpoint_id,
-             alarm.raised_at_ms, body, alarm.kind, alarm.district_id, units_text(alarm.visible_to)),
+             alarm.raised_at_ms, body, alarm.kind, alarm.district_id, units_text(alarm.visible_to),
+             alarm.case, alarm.case_target),
         )  # fmt: skip
         if not inserted.rowcount:
             return False

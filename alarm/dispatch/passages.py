@@ -55,8 +55,11 @@ def counts_of(db: sqlite3.Connection, alarm_ids: Sequence[str]) -> dict[str, int
     """How many further records each of these stands for; at most some hundred ids at once."""
     marks = ", ".join("?" * len(alarm_ids))
     rows = db.execute(
-        "SELECT alarm_id, COUNT(*) FROM suppressed"
-        f" WHERE alarm_id IN ({marks}) GROUP BY alarm_id",
+        # Of a target of a case a record may meet several rules; the alarm's own is none further.
+        "SELECT alarm_id, COUNT(DISTINCT record_id) FROM suppressed"
+        f" WHERE alarm_id IN ({marks}) AND NOT EXISTS (SELECT 1 FROM alarms WHERE"
+        " alarms.alarm_id = suppressed.alarm_id"
+        " AND alarms.alarm_id = alarms.rule_id || ':' || suppressed.record_id) GROUP BY alarm_id",
         tuple(alarm_ids),
     )
     return dict(rows.fetchall())

@@ -40,6 +40,10 @@ class RaisedAlarm(msgspec.Struct, frozen=True, kw_only=True):
     captured_at_ms: int = 0
     plate_number: str = ""
     target: str = ""
+    case: str = ""
+    case_target: str = ""
+    severity: str = ""
+    visible_to: list[str] = []
 
 
 class Passage(NamedTuple):
@@ -114,10 +118,19 @@ def suppressed(alarm: Alarm, by: str) -> Suppressed:
 
 
 def key_of(alarm: Alarm | RaisedAlarm) -> bytes | None:
-    """Rule, target and place; None where a second passage could not be known as one."""
-    target = alarm.target or target_of_reading(plate_form(alarm.plate_number))
+    """Target and place; None where a second passage could not be known as one. A target of a case
+    is one whatever it is known by, and whichever of its rules met it; yet no alarm stands for one
+    that others would see, or that is more or less severe. Else a target is one of its rule."""
     place = normal(alarm.checkpoint_id) or normal(alarm.camera_ip)
-    if not target or not place:
+    if not place:
         return None
-    text = "\0".join((alarm.rule_id, target, place))
+    if alarm.case_target:
+        audience = sorted(alarm.visible_to)
+        parts = ["", alarm.case, alarm.case_target, alarm.severity, place, *audience]
+    else:
+        target = alarm.target or target_of_reading(plate_form(alarm.plate_number))
+        if not target:
+            return None
+        parts = [alarm.rule_id, target, place]
+    text = "\0".join(parts)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

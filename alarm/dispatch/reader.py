@@ -14,9 +14,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from alarm.dispatch import passages
-from alarm.dispatch.alarm_audience import audience_conditions
+from alarm.dispatch.alarm_audience import audience_conditions, case_conditions
 from alarm.dispatch.alarm_state_queries import state_conditions, states_of, verdicts
-from alarm.dispatch.schema import has_audiences, has_passages_and_states, version_of
+from alarm.dispatch.schema import (
+    has_audiences,
+    has_cases,
+    has_passages_and_states,
+    version_of,
+)
 from bus.contracts.alarm_states import AlarmState, RuleVerdicts
 from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import WatchCommand
@@ -66,6 +71,8 @@ class OperationsReader:
         kind: str = "",
         district_id: str = "",
         only_concerning: bool = False,
+        case: str = "",
+        case_target: str = "",
     ) -> tuple[list[Alarm], str]:
         """Alarms that `viewer` sees, and the cursor of the next page; in `plate`, `*` stands for
         any characters and `?` for one. `changed_from_ms`: somebody has acted on it since then, or
@@ -88,6 +95,7 @@ class OperationsReader:
             viewer, kind, district_id, only_concerning=only_concerning,
             has_columns=has_audiences(self._db),
         )  # fmt: skip
+        conditions += case_conditions(case, case_target, has_columns=has_cases(self._db))
         found, cursor = self._page(Alarm, "alarms", page, conditions)
         return self._with_passages(found), cursor
 

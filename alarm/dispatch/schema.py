@@ -15,7 +15,7 @@ from alarm.dispatch.unnotified import UNNOTIFIED_ALARMS
 from bus.notify.notice_table import NOTICES
 from ingest.store.port import StoreError
 
-VERSION = 9
+VERSION = 10
 
 PUBLISHED_ACKNOWLEDGED = """
 CREATE TABLE said_acknowledged (id TEXT PRIMARY KEY, at_ms INTEGER NOT NULL) WITHOUT ROWID;
@@ -40,8 +40,11 @@ CREATE TABLE alarms (
     body BLOB NOT NULL,
     kind TEXT NOT NULL DEFAULT '',
     district_id TEXT NOT NULL DEFAULT '',
-    visible_to TEXT NOT NULL DEFAULT ''  -- units with a | around each; empty: everybody
+    visible_to TEXT NOT NULL DEFAULT '',  -- units with a | around each; empty: everybody
+    case_number TEXT NOT NULL DEFAULT '',
+    case_target TEXT NOT NULL DEFAULT ''
 );
+CREATE INDEX alarms_by_case ON alarms (case_number, case_target) WHERE case_number != '';
 CREATE INDEX alarms_by_rule ON alarms (rule_id);
 CREATE INDEX alarms_by_plate ON alarms (plate_key);
 CREATE INDEX alarms_by_time ON alarms (raised_at_ms);
@@ -85,6 +88,11 @@ ALTER TABLE alarms ADD COLUMN district_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE alarms ADD COLUMN visible_to TEXT NOT NULL DEFAULT '';
 UPDATE alarms SET kind = coalesce(json_extract(CAST(body AS TEXT), '$.kind'), '');
 """
+_TO_10 = """
+ALTER TABLE alarms ADD COLUMN case_number TEXT NOT NULL DEFAULT '';
+ALTER TABLE alarms ADD COLUMN case_target TEXT NOT NULL DEFAULT '';
+CREATE INDEX alarms_by_case ON alarms (case_number, case_target) WHERE case_number != '';
+"""
 _TO_5 = {
     1: _FROM_1 + _FROM_2 + SHADOW_ALARMS,
     2: _FROM_2 + SHADOW_ALARMS,
@@ -107,7 +115,8 @@ def prepare(connection: sqlite3.Connection) -> None:
     to_6 = to_5 + OPEN_INCIDENTS_FROM_5 if found < 6 else ""
     to_7 = to_6 + RESTORED if found < 7 else ""
     to_8 = to_7 + SUPPRESSED + RULE_MINUTES + ALARM_STATES if found < 8 else ""
-    change = to_8 + _TO_9 if found else _TABLES
+    to_9 = to_8 + _TO_9 if found < 9 else ""
+    change = to_9 + _TO_10 if found else _TABLES
     connection.executescript(f"BEGIN; {change} PRAGMA user_version = {VERSION}; COMMIT;")
 
 
@@ -119,6 +128,11 @@ def has_passages_and_states(connection: sqlite3.Connection) -> bool:
 def has_audiences(connection: sqlite3.Connection) -> bool:
     """Whether a file says of each alarm who sees it; before, everybody saw all."""
     return version_of(connection) >= 9
+
+
+def has_cases(connection: sqlite3.Connection) -> bool:
+    """Whether a file says of each alarm which case it is of; before, alarms did not."""
+    return version_of(connection) >= 10
 
 
 def version_of(connection: sqlite3.Connection) -> int:

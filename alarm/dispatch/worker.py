@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from alarm.confusion_file import source_of
 from alarm.dispatch.alarm_topic import AlarmTopic
 from alarm.dispatch.commit_lease import CommitLease
 from alarm.dispatch.decide import decide
@@ -43,6 +42,7 @@ from bus.client.kafka.topic_follower import TopicFollower
 from bus.client.kafka.topic_reader import CATCH_UP_TIMEOUT_S
 from bus.client.model import ConsumedRecord, KeyedValue, TopicPartition
 from bus.client.register_follower import RegisterFollower
+from bus.confusion_file import source_of
 from bus.contracts.alarms import Alarm, Incident
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.headers import SCHEMA, SITE

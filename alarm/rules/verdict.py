@@ -144,6 +144,8 @@ def _alarm(
         listed=listed,
         resembled=face,
         visible_to=rule.command.visible_to,
+        case=rule.command.case.strip(),
+        case_target=rule.command.target,
         misread=meant.misread,
         record=candidate.record if len(candidate.record) <= MAX_RECORD_CHARACTERS else "",
     )

@@ -113,7 +113,9 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     `resembled`: of one that asks for a gallery. `misread`: where the rule is
     about a plate that may be misread, and another one was read. `is_emergency`: its rule was in
     force without an approval. `visible_to`: the units that see it, as its rule said then; none:
-    everybody. `district_id`: where the register had its place then; empty: nowhere.
+    everybody. `district_id`: where the register had its place then; empty: nowhere. `case`: under
+    whose number its rule was put; `case_target`: whom of that case the rule is about, where it says
+    so.
     """
 
     alarm_id: str
@@ -143,12 +145,14 @@ class Alarm(msgspec.Struct, frozen=True, kw_only=True):
     further_passages: int = 0
     visible_to: list[str] = []
     district_id: str = ""
+    case: str = ""
+    case_target: str = ""
 
 
 class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
-    """`event.suppressed`: a record of a target that has an alarm at that place, within the quiet
-    time of its rule. Distinct records are counted; a replay may say it again. `visible_to`: as of
-    the alarm."""
+    """`event.suppressed`: a record of a target that has an alarm at that place, of this rule or of
+    another one of the same case and target, within the quiet time of its rule. Distinct records are
+    counted; a replay may say it again. `visible_to`: as of the alarm."""
 
     alarm_id: str
     record_id: str

@@ -64,7 +64,8 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     settle what is proposed under the rule's id; an approval names the SHA-256 of the text that it
     approves. A `put` with `emergency_hours` is in force at once, for so long and no longer.
     `visible_to`: the units that see the rule and what comes of it; none: everybody. `unit` is that
-    of the account, as the program that asks says (`bus.domain.visibility`).
+    of the account, as the program that asks says (`bus.domain.visibility`). `target`: whom of the
+    case the rule is about; all rules of one `case` that name it are about the same one.
     """
 
     TOPIC: ClassVar[str] = CONTROL_WATCHLIST
@@ -86,6 +87,7 @@ class WatchCommand(Command, frozen=True, kw_only=True):
     text_sha256: str = ""  # of what is approved, rejected or withdrawn
     visible_to: list[str] = []
     unit: str = ""  # of who asks; `*`: sees what any unit sees
+    target: str = ""
 
     @property
     def key(self) -> str:

@@ -1,11 +1,12 @@
 """A table of misreadings that rules go by: the packaged one, or a site's own. Pure.
 
 In: counts, the text of a file. Out: a table with its version, its prices, the text of a file.
-Never: the file itself (`alarm.confusion_file`); counting (`confusion_fit`).
+Never: the file itself (`bus.confusion_file`); counting (`confusion_fit`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -58,6 +59,13 @@ def confusion_table(version: str, counts: ConfusionCounts) -> ConfusionTable:
 
 
 PACKAGED = confusion_table("", FIT)
+ReadConfusion = Callable[[], ConfusionTable]
+"""The table that is in force when it is asked for."""
+
+
+def packaged() -> ConfusionTable:
+    """Where a site has none of its own, or nobody says which site it is."""
+    return PACKAGED
 
 
 class ConfusionFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ MAX_VALUES = 50  # accepted values of one attribute; more is a list for another 
 MAX_VALUE_CHARACTERS = 100
 MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 500
+MAX_TARGET_CHARACTERS = 64
 MAX_QUIET_S = 24 * 3600
 LAST_MS = 253_402_214_400_000  # 9999-12-31 UTC: no later capture can be written
 
@@ -86,8 +87,21 @@ def check_rule(command: WatchCommand, now_ms: int) -> None:
         _check_tree(command.kind, command.where)
     _check_times(command, now_ms)
     _check_units(command)
+    _check_target(command)
     if not 0 <= command.quiet_s <= MAX_QUIET_S:
         raise RuleError("quiet_s", f"0 (none) to {MAX_QUIET_S} seconds", "quiet_time")
+
+
+def _check_target(command: WatchCommand) -> None:
+    target = command.target
+    if target != target.strip() or len(target) > MAX_TARGET_CHARACTERS or not target.isprintable():
+        raise RuleError(
+            "target",
+            f"at most {MAX_TARGET_CHARACTERS} printable characters, no space at either end",
+            "target_length",
+        )
+    if target and not command.case.strip():
+        raise RuleError("target", "a target is one of a case: name the case", "target_no_case")
 
 
 def _check_units(command: WatchCommand) -> None:

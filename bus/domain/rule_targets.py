@@ -39,11 +39,14 @@ _USUAL = {
 
 def text_sha256(command: WatchCommand) -> str:
     """Of its canonical form. What stands at its default is left out, so that a later version's new
-    fields do not change it."""
+    fields do not change it. Where it names a target the case belongs to it: of another case it is
+    another target."""
     text = {
         name: getattr(command, name) for name in WatchCommand.__struct_fields__
         if name not in _ENVELOPE and getattr(command, name) != _USUAL[name]
     }  # fmt: skip
+    if command.target:
+        text["case"] = command.case.strip()
     return hashlib.sha256(msgspec.json.encode(text, order="deterministic")).hexdigest()
 
 

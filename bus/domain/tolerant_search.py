@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from bus.domain.confusion_table import PACKAGED
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.fuzzy_plate import USUAL_HIGHEST, WHOLE_PLATE, fuzzy_plate, is_fuzzy, plate_up_to
 from bus.domain.misreading_prices import LEAST, UNSAID
 from bus.domain.plate_confusion import DROPPED
-from bus.domain.plate_confusion_tables import FIT
 from bus.domain.plates import UNREAD, readings
 from bus.domain.reading_price import reading_price
 
@@ -23,9 +22,6 @@ SearchTolerance = Literal["", "distance 1", "misread"]
 SEARCH_TOLERANCES: tuple[SearchTolerance, ...] = ("", "distance 1", "misread")
 """None; one character too few, too many or another; what a reader may have taken the plate for, up
 to a price (`reading_price`), for which `~` in front of the plate asks, too."""
-_SIGNS = sorted(
-    {sign for true, row in FIT.rows.items() for sign in (true, *row)} - {UNREAD, DROPPED}
-)
 
 
 class NotOnePlate(ValueError):
@@ -36,14 +32,18 @@ class NotOnePlate(ValueError):
 
 
 class TolerantPlate(NamedTuple):
-    """The plate in its normal form; `highest`: of the price of a reading, None for distance 1."""
+    """The plate in its normal form; `highest`: of the price of a reading by the table `confusion`,
+    None for distance 1."""
 
     plate: str
     highest: float | None
+    confusion: ConfusionTable = PACKAGED
 
 
 @lru_cache(maxsize=256)
-def tolerant_plate(text: str, tolerance: str) -> TolerantPlate | None:
+def tolerant_plate(
+    text: str, tolerance: str, confusion: ConfusionTable = PACKAGED
+) -> TolerantPlate | None:
     """What is asked for; None for a plate or pattern as it is. Raises `NotOnePlate`."""
     is_marked = is_fuzzy(text)
     if not (is_marked or tolerance):
@@ -52,7 +52,8 @@ def tolerant_plate(text: str, tolerance: str) -> TolerantPlate | None:
     found = fuzzy_plate(text) if is_priced else plate_up_to(text, USUAL_HIGHEST)
     if found is None:
         raise NotOnePlate
-    return TolerantPlate(found.plate, None if tolerance == "distance 1" else found.highest)
+    highest = None if tolerance == "distance 1" else found.highest
+    return TolerantPlate(found.plate, highest, confusion)
 
 
 def accepts(asked: TolerantPlate, form: str) -> bool:
@@ -60,7 +61,7 @@ def accepts(asked: TolerantPlate, form: str) -> bool:
     distance 1 a character that was not read fits every one; else it has its price."""
     if asked.highest is None:
         return bool(form) and any(_is_near(asked.plate, one) for one in readings(form))
-    prices, highest = PACKAGED.prices, asked.highest
+    prices, highest = asked.confusion.prices, asked.highest
     return bool(form) and any(
         reading_price(asked.plate, one, prices, highest, (UNSAID,) * len(one)) is not None
         for one in readings(form)
@@ -81,7 +82,7 @@ def beginnings(asked: TolerantPlate) -> tuple[str, ...]:
     first = asked.plate[: _half(asked.plate)]
     found = {first}
     if asked.highest is not None:
-        found.update(_edited(first, asked.highest - LEAST))
+        found.update(_edited(first, asked.highest - LEAST, asked.confusion))
     return tuple(
         one for one in sorted(found)
         if not any(one[:length] in found for length in range(1, len(one)))
@@ -92,14 +93,22 @@ def _half(plate: str) -> int:
     return (len(plate) + 1) // 2
 
 
-def _edited(text: str, highest: float) -> Iterator[str]:
+@lru_cache(maxsize=4)
+def _signs(confusion: ConfusionTable) -> tuple[str, ...]:
+    """Those that the table knows."""
+    rows = confusion.counts.rows
+    found = {sign for true, row in rows.items() for sign in (true, *row)}
+    return tuple(sorted(found - {UNREAD, DROPPED}))
+
+
+def _edited(text: str, highest: float, confusion: ConfusionTable) -> Iterator[str]:
     """By one edit inside of it, up to that price."""
-    prices = PACKAGED.prices
+    prices = confusion.prices
     for at, true in enumerate(text):
         before, behind = text[:at], text[at + 1 :]
         if prices.deletion(true) <= highest:
             yield f"{before}{behind}"
-        for read in _SIGNS:
+        for read in _signs(confusion):
             if prices.substitution(true, read, UNSAID) <= highest:
                 yield f"{before}{read}{behind}"
             if prices.insertion(read) <= highest:

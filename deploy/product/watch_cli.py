@@ -27,11 +27,11 @@ from alarm.cli import (
     watch_commands,
 )
 from alarm.command_request import CLIENT_ID
-from alarm.confusion_file import source_of
 from alarm.preview import preview_piece
 from alarm.shell_asker import CaseOption, ReasonOption
 from alarm.site_register import places_of
 from bus.cli.show import AsJson, print_json, screen
+from bus.confusion_file import source_of
 from bus.contracts.commands import USUAL_KIND
 from bus.domain.rule_preview import PreviewPiece, PreviewRequest, PreviewTotals, days_back
 from bus.domain.rule_targets import names_somebody

@@ -173,12 +173,12 @@ def _dispatcher(settings: Settings) -> int:
 
 
 def _console(settings: Settings) -> int:
-    from alarm.confusion_file import source_of
     from alarm.face_search import face_piece
     from alarm.lists.base_tables import tables_folder
     from alarm.lists.stored_list_reader import StoredListReader
     from alarm.lists.uploaded_list import import_uploaded
     from alarm.preview import preview_piece
+    from bus.confusion_file import source_of
     from deploy.open_stores import open_operations, open_records, picture_reader
     from monitor.api.other_site_pictures import PicturesOfBothSites
     from monitor.serve import serve

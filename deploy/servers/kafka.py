@@ -59,14 +59,16 @@ def start_kafka(
     heap: str = "1g",
     protocol: str = "PLAINTEXT",
     scram: Sequence[str] = (),
+    port: int | None = None,
 ) -> JavaServer:
     """A formatted single-node broker that answers on `server.address`.
 
     `protocol` is that of the listener for clients; what it needs (certificates, logins) is in
-    `settings`. `scram` are users as `kafka-storage format --add-scram` takes them.
+    `settings`, which may name listeners of their own; `port` is then that of one of them.
+    `scram` are users as `kafka-storage format --add-scram` takes them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    jars, port = kafka_jars(), free_port()
+    jars, port = kafka_jars(), port or free_port()
     properties = folder / "server.properties"
     properties.write_text(_properties(folder, port, protocol, settings or {}), "utf-8")
     format_storage(properties, jars, new_cluster_id(), scram)

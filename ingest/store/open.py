@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
 
+from bus.domain.confusion_table import ReadConfusion, packaged
 from bus.domain.retention import RetentionSettings
 from ingest.store.port import RecordReader, RecordStore, StoreError
 from ingest.store.sqlite.reader import SqliteReader
@@ -35,30 +36,40 @@ def open_store(
     url: str, mode: Literal["write"], keep: RetentionSettings | None = None
 ) -> RecordStore: ...
 @overload
-def open_store(url: str, mode: Literal["read"] = "read") -> RecordReader: ...
+def open_store(
+    url: str, mode: Literal["read"] = "read", *, read_confusion: ReadConfusion = packaged
+) -> RecordReader: ...
 
 
 def open_store(
-    url: str, mode: Literal["read", "write"] = "read", keep: RetentionSettings | None = None
+    url: str,
+    mode: Literal["read", "write"] = "read",
+    keep: RetentionSettings | None = None,
+    read_confusion: ReadConfusion = packaged,
 ) -> RecordStore | RecordReader:
     """`keep` says what the writer of a file deletes, and when rows leave the tables that it makes
-    in HBase; None: nothing. Raises `StoreError` for an unknown URL, `StoreUnavailable` when another
+    in HBase; None: nothing. `read_confusion`: the table of misreadings that a reader's searches go
+    by. Raises `StoreError` for an unknown URL, `StoreUnavailable` when another
     process writes it."""
     if url.startswith(_SQLITE):
         path = Path(url.removeprefix(_SQLITE))
-        return SqliteStore(path, keep=keep) if mode == "write" else SqliteReader(path)
+        if mode == "write":
+            return SqliteStore(path, keep=keep)
+        return SqliteReader(path, read_confusion)
     if url.startswith(_HBASE):
-        return _in_hbase(url, mode, keep)
+        return _in_hbase(url, mode, keep, read_confusion)
     raise StoreError(f"{url!r} is no store: expected {_SQLITE}/absolute/path or {_HBASE_FORM}")
 
 
-def _in_hbase(url: str, mode: str, keep: RetentionSettings | None) -> RecordStore | RecordReader:
+def _in_hbase(
+    url: str, mode: str, keep: RetentionSettings | None, read_confusion: ReadConfusion
+) -> RecordStore | RecordReader:
     from ingest.store.hbase.reader import HbaseReader
     from ingest.store.hbase.writer import HbaseStore
 
     hbase, keep_days = hbase_connection(url)
     if mode == "read":
-        return HbaseReader(hbase)
+        return HbaseReader(hbase, read_confusion)
     if keep_days:
         keep = _with_keep_days(keep or RetentionSettings(), keep_days)
     return HbaseStore(hbase, keep)

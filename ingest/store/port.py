@@ -13,6 +13,8 @@ import msgspec
 
 from bus.contracts.headers import RecordKind
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
+from bus.domain.confusion_table import PACKAGED, ConfusionTable, ReadConfusion
+from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.searched_area import SearchedArea
 from bus.domain.times import minute_of
@@ -250,6 +252,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     plate: str = ""  # `*`: any run of characters, `?`: one; see `bus.domain.plate_search`
     # Of a whole plate; `~` in front of it asks for misreadings, too: `bus.domain.tolerant_search`
     tolerance: SearchTolerance = ""
+    confusion: ConfusionTable = PACKAGED  # by which misreadings are priced: see `priced`
     checkpoint_id: str = ""
     district_id: str = ""
     camera_ip: str = ""
@@ -258,6 +261,13 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     record_id: str = ""
     text: str = ""  # substring of the body
     area: SearchedArea | None = None  # what stands there, by the register when it was asked
+
+
+def priced(query: Query, read_confusion: ReadConfusion) -> Query:
+    """With the site's table, where it asks for readings that may be misread."""
+    if not query.plate or not (query.tolerance or is_fuzzy(query.plate)):
+        return query
+    return msgspec.structs.replace(query, confusion=read_confusion())
 
 
 class PageRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,6 +50,8 @@ TABLE_COLUMNS = (
     "checkpoint",
     "district_id",
     "camera_ip",
+    "case",
+    "case_target",
     "attributes",
     "record_id",
     "further_passages",
@@ -76,6 +78,8 @@ class AlarmQuestion(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     district_id: str = ""
     only_concerning: bool = False
+    case: str = ""
+    case_target: str = ""
 
 
 class AlarmRow(NamedTuple):
@@ -110,6 +114,8 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
         kind: KindName = "",
         district: ShortText = "",
         districts: WhoseDistricts = "",
+        case: ShortText = "",
+        target: ShortText = "",
     ) -> AlarmQuestion:
         return AlarmQuestion(
             severity=severity,
@@ -124,6 +130,8 @@ def _query_parameters(zone: ZoneInfo) -> Callable[..., AlarmQuestion]:
             kind=kind,
             district_id=district,
             only_concerning=districts == "mine",
+            case=case,
+            case_target=target,
         )
 
     return question

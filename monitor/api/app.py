@@ -35,6 +35,7 @@ from monitor.api.accounts import account_routes
 from monitor.api.alarm_life import AlarmConflict
 from monitor.api.asking import question_routes
 from monitor.api.auth import AuthMiddleware
+from monitor.api.cases import case_routes
 from monitor.api.charts import chart_routes
 from monitor.api.evidence import evidence_routes
 from monitor.api.face_search import face_search_routes
@@ -84,6 +85,7 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
         chart_routes(services),
         operation_routes(services),
         preview_routes(services),
+        case_routes(services),
         proposal_routes(services),
         question_routes(services),
         plate_list_routes(services),

@@ -60,6 +60,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: str = ""
     case: str = ""
     visible_to: list[str] = []
+    target: str = ""
 
 
 class CommandEnvelope(TypedDict):

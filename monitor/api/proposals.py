@@ -36,7 +36,7 @@ VERDICT_NEEDS: dict[Verdict, ConsoleOperation] = {
 """What whoever says it must be allowed to do; of rules and of lists."""
 _TEXT = (
     "name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note",
-    "visible_to",
+    "visible_to", "target",
 )  # fmt: skip
 
 

@@ -28,6 +28,8 @@ PLACES = ("", "device", "checkpoint", "district")
 SCOPES = ("all", "district", "device")
 DISTRICTS = ("", "all")
 """Whose alarms are shown: empty: of who looks."""
+CASE_DAYS = ("1", "7", "30", "90", "400")
+"""Of how many days alarms of a case are shown."""
 SPANS = {"hour": 60, "six": 360, "day": 1440, "week": 10080}  # minutes
 FIRST_YEAR, LAST_YEAR = 1970, 9998  # what has epoch milliseconds in every zone
 
@@ -141,6 +143,10 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         one_of("kind", ("", *MATCHABLE)),
         AddressField("rule", is_text),
     ),
+    "cases": (
+        AddressField("case", is_text), AddressField("begins", is_text),
+        one_of("days", CASE_DAYS, "7"), ALARM, RECORD,
+    ),
     "lists": (AddressField("list", is_text), AddressField("plate", is_text)),
     "records": (
         one_of("kind", KINDS), one_of("tolerance", SEARCH_TOLERANCES), *_SEARCH,
@@ -166,6 +172,8 @@ FIELDS: dict[str, tuple[AddressField, ...]] = {
         one_of("kind", KINDS),
         AddressField("district", is_text),
         one_of("districts", DISTRICTS),
+        AddressField("case", is_text),
+        AddressField("target", is_text),
         ALARM,
         RECORD,
     ),

@@ -6,20 +6,26 @@ first.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from monitor.console.rows import Row
 
 
 def by_target(rows: Iterable[Row], place: str) -> list[Row]:
-    """`place`: which of a row's names of a checkpoint is shown."""
+    """`place`: which of a row's names of a checkpoint is shown. A target is that of a case, where
+    the rule names one, else a rule; `chosen` of a group: what the address says of its alarms."""
     found: dict[str, Row] = {}
     for row in rows:
-        group = found.get(row["rule_id"])
+        target = row["case_target"]
+        chosen = {"case": row["case"], "target": target} if target else {"rule": row["rule_id"]}
+        key = json.dumps(chosen, ensure_ascii=False)
+        group = found.get(key)
         if group is None:
-            group = found[row["rule_id"]] = {
-                "id": row["rule_id"],
-                "rule": row["rule_name"] or row["rule_id"],
+            group = found[key] = {
+                "id": key,
+                "chosen": chosen,
+                "rule": target or row["rule_name"] or row["rule_id"],
                 "severity": row["severity"],
                 "plate": row["plate"],
                 "count": 0,

@@ -34,6 +34,7 @@ PAGES: dict[str, str] = {  # key of the page -> icon; the order of the navigatio
     "watch": "visibility",
     "proposals": "how_to_reg",
     "lists": "list_alt",
+    "cases": "folder_open",
     "register": "place",
     "latency": "timer",
     "quality": "fact_check",

@@ -100,6 +100,11 @@ def visible_facts(row: Row, t: Texts) -> list[tuple[str, str]]:
     return [(t("alarm.visible_to"), units)] if units else []
 
 
+def case_facts(row: Row, t: Texts) -> list[tuple[str, str]]:
+    """Of an alarm: under which case its rule was put, and whom of that case it is about."""
+    return [(t("alarm.case"), row["case"]), (t("alarm.case_target"), row["case_target"])]
+
+
 _SPANS = (("s", 1_000, 120_000), ("min", 60_000, 7_200_000), ("h", 3_600_000, 172_800_000),
           ("d", 86_400_000, 63_072_000_000), ("y", 31_536_000_000, 1 << 62))  # fmt: skip
 

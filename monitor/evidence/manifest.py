@@ -70,7 +70,7 @@ class EvidenceStep(msgspec.Struct, frozen=True, kw_only=True):
 class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is a package: which rule, what of the record it asked for; `misread` where another
     plate was read than is meant; `listed`: the line of a list, `resembled`: the face of a gallery,
-    as these were then."""
+    as these were then. `case`, `case_target`: as of the alarm."""
 
     alarm_id: str
     rule_id: str
@@ -81,6 +81,8 @@ class EvidenceAlarm(msgspec.Struct, frozen=True, kw_only=True):
     misread: ReadingPrice | None = None
     listed: ListedPlate | None = None
     resembled: ListedFace | None = None
+    case: str = ""
+    case_target: str = ""
     stage: str = "open"
     owner: str = ""
     history: list[EvidenceStep] = []
@@ -186,6 +188,8 @@ def evidence_alarm(alarm: Alarm, zone: ZoneInfo, state: AlarmState) -> EvidenceA
         misread=alarm.misread,
         listed=alarm.listed,
         resembled=alarm.resembled,
+        case=alarm.case,
+        case_target=alarm.case_target,
         stage=state.stage,
         owner=state.owner,
         history=[

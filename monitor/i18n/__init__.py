@@ -13,6 +13,7 @@ from monitor.i18n import (
     account_texts,
     alarm_texts,
     approval_texts,
+    case_texts,
     en,
     evidence_texts,
     face_texts,
@@ -30,7 +31,7 @@ from monitor.i18n import (
 from monitor.i18n.values import value_text, value_words
 
 TABLES = (
-    account_texts, alarm_texts, approval_texts, mirror_texts, rule_texts, search_texts,
+    account_texts, alarm_texts, approval_texts, case_texts, mirror_texts, rule_texts, search_texts,
     evidence_texts, face_texts,
     watch_texts, list_texts, place_texts, reading_texts, topic_texts, unit_texts,
 )  # fmt: skip

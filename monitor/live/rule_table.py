@@ -18,6 +18,7 @@ from bus.contracts.proposals import SEPARATOR
 from bus.domain.expressions.tree import ExpressionError, check_size
 from bus.domain.rule_check import is_over
 from bus.domain.visibility import Viewer, may_see
+from monitor.live.case_index import CaseIndex
 
 MAX_EXPIRED_PER_CALL = 1000  # rules whose time is over that one call looks at: some milliseconds
 
@@ -43,7 +44,8 @@ class RuleTable:
     Invariant: `_newest` has per rule id the command with the highest version, a removed one too;
     `_order` has those that are put and that `expire` has not yet taken out, oldest first; `_ends`
     has the ends of just these, of those that have one, the next first; `_units` which units see
-    them, of those that not everybody sees, and `_restricted` how many of them the same units see.
+    them, of those that not everybody sees, and `_restricted` how many of them the same units see;
+    `cases` has just these, by the case that they name.
     """
 
     def __init__(self) -> None:
@@ -53,6 +55,7 @@ class RuleTable:
         self._ends: list[tuple[int, _Place]] = []
         self._units: dict[_Place, tuple[str, ...]] = {}
         self._restricted: Counter[tuple[str, ...]] = Counter()
+        self.cases = CaseIndex()
 
     def apply(self, command: DecidedRule) -> bool:
         """Take a command; False when it changes no rule: a later one is known, or it is too old."""
@@ -67,6 +70,7 @@ class RuleTable:
         self._newest[rule_id] = _held(command)
         if command.op == "put":
             insort(self._order, _place(command))
+            self.cases.put(command)
             if command.visible_to:
                 units = self._units[_place(command)] = tuple(command.visible_to)
                 self._restricted[units] += 1
@@ -93,6 +97,8 @@ class RuleTable:
         most = min(len(self._ends), MAX_EXPIRED_PER_CALL)
         over = bisect_right(self._ends, now_ms, hi=most, key=_end)
         for _, place in self._ends[:over]:
+            if (ended := self.get(place[1])) is not None:
+                self.cases.take_out(ended)
             self._remove_from_order(place)
         del self._ends[:over]
 
@@ -157,6 +163,7 @@ class RuleTable:
 
     def _take_out(self, known: DecidedRule | None) -> None:
         if known is not None and known.op == "put":
+            self.cases.take_out(known)
             self._remove_from_order(_place(known))
             if known.valid_until_ms > 0:
                 _remove(self._ends, (known.valid_until_ms, _place(known)))

@@ -18,6 +18,7 @@ from bus.domain.visibility import Viewer, may_see
 from monitor.live.alarm_digests import AlarmDigest
 from monitor.live.live_state import Delta, LiveState
 from monitor.live.rule_table import RulePage
+from monitor.live.visible_cases import CasePage, OpenCase, case_page, open_case
 
 
 class VisibleLive:
@@ -88,6 +89,21 @@ class VisibleLive:
     def waiting(self) -> list[WatchProposal]:
         """What waits for an approval, oldest first; not where the text in force is hidden."""
         return [one for one in self._live.proposals.waiting() if self._sees_proposal(one)]
+
+    def case_page(
+        self, now_ms: int, *, limit: int, begins: str = "", cursor: str = ""
+    ) -> CasePage:
+        """Cases of which he sees a rule, or one that waits; see `visible_cases.case_page`."""
+        self._live.rules.expire(now_ms)
+        return case_page(
+            self._live.rules.cases, self.waiting(), self.viewer,
+            limit=limit, begins=begins, cursor=cursor,
+        )  # fmt: skip
+
+    def case(self, case: str, now_ms: int) -> OpenCase:
+        """What he sees of one; see `visible_cases.open_case`."""
+        rules = self._live.rules
+        return open_case(rules.cases, rules, self.waiting(), self.viewer, case, now_ms)
 
     def checkpoint_state(self, checkpoint_id: str, now_ms: int, quiet_after_ms: int) -> str:
         """See `LiveState.checkpoint_state`."""

@@ -20,12 +20,12 @@ from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import astuple
 
-from alarm.confusion_file import source_of
 from alarm.lists.base_tables import tables_folder
 from alarm.rules import RuleSet
 from alarm.rules.verdict import matched_faces
 from alarm.watchlist_reader import WatchlistReader
 from bus.client.model import TopicAndPartition
+from bus.confusion_file import source_of
 from bus.contracts.alarms import Candidate
 from bus.contracts.topics import DATA_FACE, EVENT_CANDIDATE
 from bus.domain.kinds import KIND_OF_TOPIC, MATCHED_TOPICS, WIRE_KEYS

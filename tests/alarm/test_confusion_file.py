@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from alarm.confusion_file import ConfusionSource, source_of
 from alarm.rules import attributes_of, compile_rules
 from alarm.rules.references import References
+from bus.confusion_file import ConfusionSource, source_of
 from bus.contracts.commands import WatchCommand
 from bus.domain.confusion_fit import JudgedReading, fitted
 from bus.domain.confusion_table import PACKAGED, file_of, table_of

@@ -13,6 +13,8 @@ from typer.testing import CliRunner, Result
 from bus.client.kafka.admin import Admin
 from bus.contracts.register import Checkpoint, District, Register, encode_register
 from bus.contracts.topics import CONTROL_REGISTER, TOPICS
+from bus.domain.confusion_fit import JudgedReading, fitted
+from bus.domain.confusion_table import PACKAGED, file_of
 from bus.domain.times import local_time
 from bus.settings import BusSettings, SiteSettings
 from deploy.servers.databus import start_broker
@@ -25,8 +27,8 @@ from ingest.store.port import RecordRow, RejectedRow, StoreBatch
 class CliSettings:
     """The parts of the composed settings that these verbs read."""
 
-    def __init__(self, data_dir: Path, bootstrap: str) -> None:
-        self.site = SiteSettings(data_dir=str(data_dir))
+    def __init__(self, data_dir: Path, bootstrap: str, confusion_table: str = "") -> None:
+        self.site = SiteSettings(data_dir=str(data_dir), confusion_table=confusion_table)
         self.edge, self.pictures, self.store = EdgeSettings(), PictureSettings(), StoreSettings()
         self.bus = BusSettings(bootstrap_servers=bootstrap)
 
@@ -35,10 +37,13 @@ NO_BUS = "127.0.0.1:1"
 AREA = "120.1 30.1, 120.2 30.1, 120.2 30.2"
 
 
-def run(data_dir: Path, *words: str, stdin: bytes = b"", bootstrap: str = NO_BUS) -> Result:
+def run(
+    data_dir: Path, *words: str, stdin: bytes = b"", bootstrap: str = NO_BUS, confusion_table: str = ""
+) -> Result:
     app = typer.Typer()
     mount(app)
-    return CliRunner().invoke(app, list(words), obj=CliSettings(data_dir, bootstrap), input=stdin)
+    settings = CliSettings(data_dir, bootstrap, confusion_table)
+    return CliRunner().invoke(app, list(words), obj=settings, input=stdin)
 
 
 @pytest.fixture
@@ -98,6 +103,16 @@ def test_records_lists_newest_first_with_the_path_of_the_picture(data_dir: Path)
 def test_records_are_filtered(data_dir: Path, words: list[str], ids: list[str]):
     """By what an operator knows, times as short as one likes to type them."""
     assert [one["record_id"] for one in lines(run(data_dir, "records", "--json", *words))] == ids
+
+
+def test_misreadings_go_by_the_table_that_the_site_has_fitted(data_dir: Path) -> None:
+    judged = [JudgedReading(f"浙AT{number:04}", f"浙A0{number:04}", is_confirmed=True) for number in range(3_000)]
+    table = file_of(fitted(judged, PACKAGED.counts).counts, fitted_at="", confirmed=1, false=0, letters=1)
+    (data_dir / "confusion.json").write_bytes(table)
+    asked = ("records", "--json", "--plate", "~0.6:浙AT0002", "--tolerance", "misread")
+    assert lines(run(data_dir, *asked)) == []
+    own = lines(run(data_dir, *asked, confusion_table="confusion.json"))
+    assert [one["record_id"] for one in own] == ["r2"]
 
 
 @pytest.mark.parametrize(("words", "said"), [

@@ -490,6 +490,8 @@ class ListedAlarms:
         kind: str = "",
         district_id: str = "",
         only_concerning: bool = False,
+        case: str = "",
+        case_target: str = "",
     ) -> tuple[list[Alarm], str]:
         """Newest first; the cursor is an index. Nobody has touched any of them."""
         found = [
@@ -505,6 +507,7 @@ class ListedAlarms:
             and a.raised_at_ms >= changed_from_ms
             and may_see(viewer, a.visible_to) and kind in ("", a.kind)
             and district_id in ("", a.district_id)
+            and case in ("", a.case) and case_target in ("", a.case_target)
             and (not only_concerning or concerns(viewer, a.district_id, a.visible_to))
         ]
         (start,) = cursor_numbers(page.cursor or "0", 1)

@@ -28,6 +28,7 @@ from console_traffic import make_topics, producer
 from playwright.sync_api import Browser, Page, WebSocket
 from walked_routes import (
     ALARM,
+    CASE,
     COMMENT,
     ENDED,
     MARKS,
@@ -65,7 +66,7 @@ NEAR, FAR = "中山路1号路口", "湖滨街6号路口"
 """Places of the districts d0 and d2."""
 def marks_in(text: str, asked: str = "") -> list[str]:
     """What was planted and stands in a text, but for what the question itself has said."""
-    for said in sorted({RULE, ENDED, WAITING, ALARM, PLATE, quote(PLATE)}, key=len, reverse=True):
+    for said in sorted({RULE, ENDED, WAITING, ALARM, PLATE, CASE, quote(PLATE)}, key=len, reverse=True):
         if said in asked:
             text = text.replace(said, "").replace(said.encode("unicode-escape").decode(), "")
     return [mark for mark in MARKS if mark in text]
@@ -106,7 +107,8 @@ class Units:
 
     def put_in_force(self, rule_id: str) -> None:
         """Proposed by one of the unit, approved by another."""
-        sent = self.ask("li", "POST", "/api/watch", {**RULE_BODY, "rule_id": rule_id, "visible_to": ["north"]})
+        body = {**RULE_BODY, "rule_id": rule_id, "target": rule_id, "visible_to": ["north"]}
+        sent = self.ask("li", "POST", "/api/watch", body)
         assert sent.status_code == 202, sent.text
         self.settle("approve", rule_id)
 
@@ -208,7 +210,9 @@ def plant(made: Units) -> None:
     said = made.ask("li", "POST", f"/api/alarms/{ALARM}/comment", {"text": COMMENT})
     assert said.status_code == 200, said.text
     for rule_id in (WAITING, RULE):
-        changed = {**RULE_BODY, "rule_id": rule_id, "note": "changed", "visible_to": ["north"]}
+        changed = {
+            **RULE_BODY, "rule_id": rule_id, "target": rule_id, "note": "changed", "visible_to": ["north"],
+        }  # fmt: skip
         assert made.ask("li", "POST", "/api/watch", changed).status_code == 202
     until(lambda: made.stored(ALARM).json()["further_passages"] == 1)  # type: ignore[union-attr]
     assert made.ask("li", "GET", f"/api/records?plate={quote(PLATE)}").status_code == 200
@@ -320,11 +324,11 @@ def text_of(said: str | bytes) -> str:
 
 
 PATHS = {name: [f"/{name}"] for name in PAGES} | {
-    "alarms": [f"/alarms?alarm={A}&districts=all", "/alarms?group=target"],
+    "alarms": [f"/alarms?alarm={A}&districts=all", "/alarms?group=target", f"/alarms?case={CASE}"],
     "map": [f"/map?target={RULE}"], "watch": [f"/watch?rule={RULE}"], "live": ["/live?districts=all"],
-    "questions": ["/questions"],
+    "questions": ["/questions"], "cases": [f"/cases?case={CASE}"],
 }  # fmt: skip
-FINDING = frozenset({"alarms", "map", "watch", "live", "proposals", "questions"})
+FINDING = frozenset({"alarms", "map", "watch", "live", "proposals", "questions", "cases"})
 """Pages that show a rule or its alarms to who may see them."""
 
 
@@ -359,7 +363,7 @@ def test_no_page_and_no_push_shows_another_units_member_anything_of_the_rule(
     heard = walked(units, browser, "wang", PATHS, "planted-while-south-looks-7f3a")
     asked = "\n".join(path for paths in PATHS.values() for path in paths)
     for name, one in heard.items():
-        said = unquote(asked) + PLATE * (name == "questions")
+        said = unquote(asked) + (PLATE + CASE) * (name == "questions")
         assert marks_in("\n".join(one.texts), said) == [], name
 
 

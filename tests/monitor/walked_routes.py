@@ -10,9 +10,10 @@ PLATE, TITLE, COMMENT = "浙Q7X3K9", "planted-title-7f3a", "planted-comment-7f3a
 ALARM = f"{RULE}:planted-record-7f3a"
 MARKS = ("7f3a", "7X3K9")
 """In ids, title and comment; in the plate however it is written. Nothing else of the city has them."""
-REASON = {"x-reason": "planted-reason-7f3a", "x-case": "K-1"}
+CASE = "planted-case-7f3a"
+REASON = {"x-reason": "planted-reason-7f3a", "x-case": CASE}
 """What north's members work on."""
-RULE_BODY = {"name": TITLE, "match": {"plate_number": [PLATE]}, "reason": "stolen", "case": "K-1"}
+RULE_BODY = {"name": TITLE, "match": {"plate_number": [PLATE]}, "reason": "stolen", "case": CASE}
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ ROUTES: dict[str, list[RouteQuestion]] = {
     "GET /api/alarms": [
         ask("/api/alarms", finds=True), ask(f"/api/alarms?rule={RULE}", finds=True),
         ask(f"/api/alarms?plate={quote(PLATE)}", finds=True), ask("/api/alarms?owner=li", finds=True),
-        ask("/api/alarms?stage=taken", finds=True), ask("/api/alarms?districts=mine&kind=vehicle", finds=True),
+        ask(f"/api/alarms?case={CASE}", finds=True), ask("/api/alarms?stage=taken", finds=True), ask("/api/alarms?districts=mine&kind=vehicle", finds=True),
     ],
     "GET /api/alarms.csv": [ask("/api/alarms.csv", finds=True)],
     "GET /api/alarms.jsonl": [ask("/api/alarms.jsonl", finds=True)],
@@ -85,11 +86,17 @@ ROUTES: dict[str, list[RouteQuestion]] = {
         f"POST /api/proposals/{op}": [ask(f"/api/proposals/{op}", VERDICT, status=GONE)]
         for op in ("approve", "reject", "withdraw")
     },
+    "GET /api/cases": [
+        ask("/api/cases", finds=True), ask("/api/cases?limit=1&begins=planted", finds=True),
+        ask(f"/api/cases?begins={CASE}", finds=True),
+    ],
+    "GET /api/cases/{case}": [ask(f"/api/cases/{CASE}", finds=True, status=GONE)],
     "GET /api/case": [ask("/api/case")],
     "POST /api/case": [ask("/api/case", {"reason": "x", "case": "K-2"})],
     "GET /api/questions": [
-        ask("/api/questions", finds=True, said_before=PLATE),
-        ask("/api/questions?text=7X3K9", finds=True, said_before=PLATE),
+        ask("/api/questions", finds=True, said_before=PLATE + CASE),
+        ask("/api/questions?text=7X3K9", finds=True, said_before=PLATE + CASE),
+        ask(f"/api/questions?case={CASE}", finds=True, said_before=PLATE + CASE),
     ],
     "GET /api/lists": [ask("/api/lists")],
     "GET /api/lists/{list_id}/lines": [ask("/api/lists/x/lines")],

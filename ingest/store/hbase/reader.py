@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from bus.contracts.meters import LatencyCell, QualityCell
+from bus.domain.confusion_table import ReadConfusion, packaged
 from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.plates import folded
 from bus.domain.times import MINUTE_MS
@@ -36,6 +37,7 @@ from ingest.store.port import (
     Query,
     RecordRow,
     RejectedRow,
+    priced,
 )
 from ingest.store.totals import counts_of, quality_summary
 
@@ -50,12 +52,16 @@ StoredRow = TypeVar("StoredRow", RecordRow, RejectedRow)
 class HbaseReader:
     """Any number of these may read beside the one writer."""
 
-    def __init__(self, hbase: HbaseConnection) -> None:
+    def __init__(
+        self, hbase: HbaseConnection, read_confusion: ReadConfusion = packaged
+    ) -> None:
+        """`read_confusion`: the table of misreadings that searches go by."""
         self._hbase = hbase
+        self._read_confusion = read_confusion
 
     def query(self, query: Query, page: PageRequest) -> tuple[list[RecordRow], str]:
         """See `RecordReader.query`."""
-        limit = _bounded(page.limit)
+        limit, query = _bounded(page.limit), priced(query, self._read_confusion)
 
         def read(line: ThriftSession) -> tuple[list[RecordRow], bool]:
             finder = IndexScan(line, query)
@@ -86,6 +92,8 @@ class HbaseReader:
         return whole + sum(self._found(edge) for edge in edges(query, span))
 
     def _found(self, query: Query) -> int:
+        query = priced(query, self._read_confusion)
+
         def read(line: ThriftSession) -> int:
             finder = IndexScan(line, query)
             return len(finder.by_identity()) if query.record_id else finder.count()

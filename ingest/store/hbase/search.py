@@ -102,11 +102,11 @@ def _may_have_no_form(query: Query) -> bool:
 
 
 def _is_tolerant(query: Query) -> bool:
-    return tolerant_plate(query.plate, query.tolerance) is not None
+    return tolerant_plate(query.plate, query.tolerance, query.confusion) is not None
 
 
 def _fits(query: Query, form: str) -> bool:
-    asked = tolerant_plate(query.plate, query.tolerance)
+    asked = tolerant_plate(query.plate, query.tolerance, query.confusion)
     return fits(query.plate, form) if asked is None else accepts(asked, form)
 
 

@@ -11,14 +11,7 @@ from collections.abc import Sequence
 
 from bus.domain.plate_search import patterns
 from bus.domain.plates import ANY_RUN, HYPHEN, UNREAD
-from bus.domain.tolerant_search import (
-    NotOnePlate,
-    TolerantPlate,
-    accepts,
-    beginnings,
-    ending,
-    tolerant_plate,
-)
+from bus.domain.tolerant_search import TolerantPlate, accepts, beginnings, ending
 from ingest.store.sqlite.facets import FACET_PARTLY_READ, FACET_PLATE, FACET_PLATE_REVERSED
 
 _LAST_CHARACTER = "\U0010ffff"
@@ -52,33 +45,23 @@ def tolerant_places(asked: TolerantPlate) -> Condition:
     ])  # fmt: skip
 
 
-def tolerates(text: str, tolerance: str, form: str) -> bool:
+def tolerates(asked: TolerantPlate, form: str) -> bool:
     """Called by SQL: whether a plate of that form is taken for the one that is asked for."""
-    asked = _whole(text, tolerance)
-    return asked is not None and accepts(asked, form)
+    return accepts(asked, form)
 
 
-def tolerates_reversed(text: str, tolerance: str, value: str) -> bool:
+def tolerates_reversed(asked: TolerantPlate, value: str) -> bool:
     """The same of a whole plate from its end, unless it lies in a place of its beginning, too."""
-    asked, form = _whole(text, tolerance), value[::-1]
-    return asked is not None and not form.startswith(beginnings(asked)) and accepts(asked, form)
+    form = value[::-1]
+    return not form.startswith(beginnings(asked)) and accepts(asked, form)
 
 
-def _whole(text: str, tolerance: str) -> TolerantPlate | None:
-    try:
-        return tolerant_plate(text, tolerance)
-    except NotOnePlate:
-        return None
-
-
-def fits_tolerant_entry(text: str, tolerance: str) -> Condition:
-    """Whether an entry of the index is taken for the plate that is asked for, and no other entry of
-    its record is."""
-    sql = (
-        f"(CASE f.facet WHEN {FACET_PLATE_REVERSED} THEN tolerates_reversed(?, ?, f.value)"
-        " ELSE tolerates(?, ?, f.value) END)"
-    )
-    return sql, [text, tolerance] * 2
+FITS_TOLERANT_ENTRY = (
+    f"(CASE f.facet WHEN {FACET_PLATE_REVERSED} THEN tolerates_reversed(f.value)"
+    " ELSE tolerates(f.value) END)"
+)
+"""Whether an entry of the index is taken for the plate that is asked for, and no other entry of its
+record is."""
 
 
 def _begin(pattern: str) -> str:

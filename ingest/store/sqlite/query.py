@@ -12,7 +12,7 @@ from typing import Any
 
 from bus.domain.plate_search import asks_as_written
 from bus.domain.searched_area import SearchedArea
-from bus.domain.tolerant_search import tolerant_plate
+from bus.domain.tolerant_search import TolerantPlate, tolerant_plate
 from ingest.store.port import COMMON_STORED, PageRequest, Query, RecordRow, cursor_numbers
 from ingest.store.sqlite.facets import (
     FACET_CHECKPOINT,
@@ -21,9 +21,9 @@ from ingest.store.sqlite.facets import (
     HOUR_MS,
 )
 from ingest.store.sqlite.plate_facets import (
+    FITS_TOLERANT_ENTRY,
     fits_entry,
     fits_form,
-    fits_tolerant_entry,
     places,
     tolerant_places,
 )
@@ -45,10 +45,11 @@ _SEEN_IN_AREA = (
 
 @dataclass(slots=True)
 class Statement:
-    """SQL and the values of its marks."""
+    """SQL and the values of its marks; `asked`: what its `tolerates` goes by, where it has one."""
 
     sql: str
     values: list[Any] = field(default_factory=list)
+    asked: TolerantPlate | None = None
 
     def add(self, sql: str, *values: Any) -> None:
         """One more condition."""
@@ -62,11 +63,18 @@ def records_statement(query: Query, page: PageRequest | None) -> Statement:
     without a page, the number of rows."""
     lead = _lead(query)
     what = f"SELECT r.id,{_COLUMNS}" if page else "SELECT count(*)"
-    statement = Statement(f"{what} FROM {lead.sql}", lead.values)
+    statement = Statement(f"{what} FROM {lead.sql}", lead.values, _asked(query))
     _restrict(statement, query)
     if page is not None:
         _page(statement, page)
     return statement
+
+
+def _asked(query: Query) -> TolerantPlate | None:
+    """Raises `NotOnePlate`."""
+    if not query.plate:
+        return None
+    return tolerant_plate(query.plate, query.tolerance, query.confusion)
 
 
 # Index entries alone, newest hour first. The inner LIMIT is what bounds the cost.
@@ -134,10 +142,10 @@ def _facet(facet: int, condition: str, *values: object) -> Statement:
 
 
 def _plates(query: Query) -> Statement:
-    asked = tolerant_plate(query.plate, query.tolerance)
-    if asked is not None:
+    more: list[Any] = []
+    if (asked := _asked(query)) is not None:
         where, values = tolerant_places(asked)
-        fits, more = fits_tolerant_entry(query.plate, query.tolerance)
+        fits = FITS_TOLERANT_ENTRY
     elif asks_as_written(query.plate):
         return _records("r.plate_number = ?", query.plate)
     else:
@@ -188,9 +196,8 @@ def _listed(ids: frozenset[str]) -> str:
 
 def _restrict_plate(statement: Statement, query: Query) -> None:
     """Of a record that another index has found."""
-    if tolerant_plate(query.plate, query.tolerance) is not None:
-        condition = "tolerates(?, ?, plate_form(r.plate_number))"
-        statement.add(condition, query.plate, query.tolerance)
+    if statement.asked is not None:
+        statement.add("tolerates(plate_form(r.plate_number))")
     elif asks_as_written(query.plate):
         statement.add("r.plate_number = ?", query.plate)
     else:

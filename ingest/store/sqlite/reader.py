@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bus.contracts.meters import LatencyCell, QualityCell
+from bus.domain.confusion_table import ReadConfusion, packaged
 from bus.domain.plates import folded
 from ingest.store.port import (
     MAX_MISSING,
@@ -31,6 +32,7 @@ from ingest.store.port import (
     RecordRow,
     RejectedRow,
     cursor_numbers,
+    priced,
 )
 from ingest.store.sqlite import cells
 from ingest.store.sqlite.errors import sqlite_errors
@@ -43,7 +45,7 @@ from ingest.store.sqlite.query import (
     records_statement,
     scanned_since_statement,
 )
-from ingest.store.sqlite.schema import VERSION, add_functions, version_of
+from ingest.store.sqlite.schema import VERSION, add_functions, add_tolerance, version_of
 from ingest.store.totals import counts_of
 
 _REJECTED_COLUMNS = ",".join(RejectedRow.__struct_fields__)
@@ -53,15 +55,18 @@ _Row = TypeVar("_Row", bound=msgspec.Struct)
 class SqliteReader:
     """One connection per thread, each read-only."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_confusion: ReadConfusion = packaged) -> None:
+        """`read_confusion`: the table of misreadings that searches go by."""
         self.path = path
+        self._read_confusion = read_confusion
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._connections_lock = threading.Lock()
 
     def query(self, query: Query, page: PageRequest) -> tuple[list[RecordRow], str]:
         """See `RecordReader.query`."""
-        found, limit = self._rows(records_statement(query, page)), bounded(page.limit)
+        statement = records_statement(priced(query, self._read_confusion), page)
+        found, limit = self._rows(statement), bounded(page.limit)
         rows = [_struct(RecordRow, row[1:]) for row in found[:limit]]
         more = len(found) > limit
         return rows, f"{rows[-1].captured_at_ms}.{found[limit - 1][0]}" if more else ""
@@ -70,7 +75,7 @@ class SqliteReader:
         """See `RecordReader.count`."""
         if query == Query():
             return sum(self.counts().stored.values())
-        found = self._rows(records_statement(query, None))
+        found = self._rows(records_statement(priced(query, self._read_confusion), None))
         return int(found[0][0]) if found else 0
 
     def plates_containing(
@@ -200,6 +205,8 @@ class SqliteReader:
             connection = self._connection()
             if connection is None:
                 return []
+            if statement.asked is not None:
+                add_tolerance(connection, statement.asked)
             return connection.execute(statement.sql, statement.values).fetchall()
 
     def _connection(self) -> sqlite3.Connection | None:

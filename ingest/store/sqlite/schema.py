@@ -13,8 +13,10 @@ Each index costs write throughput, whose aim is 40,000 records/s; these are the 
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 
 from bus.domain.plates import partly_read_form, plate_form, plate_key
+from bus.domain.tolerant_search import TolerantPlate
 from ingest.store.port import StoreError
 from ingest.store.sqlite.facets import (
     FACET_PARTLY_READ,
@@ -291,8 +293,13 @@ def add_functions(connection: sqlite3.Connection) -> None:
     """What the SQL of this store calls of the domain."""
     for function in (plate_key, plate_form, partly_read_form, reversed_text):
         connection.create_function(function.__name__, 1, function, deterministic=True)
-    for asked in (tolerates, tolerates_reversed):
-        connection.create_function(asked.__name__, 3, asked, deterministic=True)
+
+
+def add_tolerance(connection: sqlite3.Connection, asked: TolerantPlate) -> None:
+    """What the SQL of the next statement goes by that asks for a plate that may be misread."""
+    for function in (tolerates, tolerates_reversed):
+        fits = partial(function, asked)
+        connection.create_function(function.__name__, 1, fits, deterministic=True)
 
 
 def reversed_text(text: str) -> str:

@@ -32,7 +32,9 @@ STALE_SECONDS = 0.5  # between two looks for what has come
 POLLS = 3  # the bus says it before the store has it
 DIGEST_SECONDS = 5.0  # between two looks while so many come that screens get digests
 MOST_GROUPED = 500  # alarms that are grouped
-MORE = ("stage", "owner", "rule", "changed", "kind", "district", "districts")
+MORE = (
+    "stage", "owner", "rule", "changed", "kind", "district", "districts", "case", "target",
+)  # fmt: skip
 
 
 def build(view: View) -> None:
@@ -78,6 +80,8 @@ class LifecycleFilters:
                 {one: t(f"kind.{one}") if one else t("search.any") for one in KINDS},
                 label=t("alarm.kind_filter"),
             ).style("width: 110px")
+            self._case = ui.input(t("alarm.case_filter")).style("width: 130px")
+            self._target = ui.input(t("alarm.case_target")).style("width: 150px")
             self._places = district_names(view.services.register.read(), t)
             self._district = ui.select({}, label=t("alarm.district_filter")).style("width: 140px")
             for name in ("mine", "shift", "away", "all_time"):
@@ -87,10 +91,11 @@ class LifecycleFilters:
             self._group = ui.button(color=None, on_click=self._toggle).classes("header-button")
             AlarmNotices(view)
         self._notice = ui.label().classes("soft").props("role=status")
-        for field in (self._stage, self._owner, self._rule, self._kind, self._district):
+        typed = (self._owner, self._rule, self._case, self._target)
+        for field in (self._stage, self._kind, self._district, *typed):
             field.props("outlined dense")
-        self._owner.on("keydown.enter", self._go)
-        self._rule.on("keydown.enter", self._go)
+        for field in typed:
+            field.on("keydown.enter", self._go)
         self._show()
         for choice in (self._stage, self._kind, self._district):
             choice.on_value_change(self._go)
@@ -108,6 +113,8 @@ class LifecycleFilters:
         self._stage.set_value(address["stage"])
         self._owner.set_value(address["owner"])
         self._rule.set_value(address["rule"])
+        self._case.set_value(address["case"])
+        self._target.set_value(address["target"])
         self._kind.set_value(address["kind"])
         named = address["district"]
         self._district.set_options({"": t("search.any"), named: named or t("search.any")}
@@ -132,7 +139,7 @@ class LifecycleFilters:
     async def _go(self) -> None:
         typed = {
             "stage": self._stage, "owner": self._owner, "rule": self._rule, "kind": self._kind,
-            "district": self._district,
+            "district": self._district, "case": self._case, "target": self._target,
         }  # fmt: skip
         wanted = {name: str(field.value or "").strip() for name, field in typed.items()}
         await self._view.address.go(wanted)
@@ -235,7 +242,8 @@ class AlarmLists:
         update_rows(self._groups, by_target(rows, place_field(view.t)))
 
     async def _choose(self, event: GenericEventArguments) -> None:
-        await self._view.address.go({"rule": event.args["data"]["id"], "group": ""})
+        chosen: Row = event.args["data"]["chosen"]
+        await self._view.address.go({**chosen, "group": ""})
 
     async def _step(self, event: GenericEventArguments) -> None:
         await self._detail.open(alarm=str(event.args))
@@ -278,7 +286,8 @@ def _question(view: View, p: dict[str, str]) -> AlarmQuestion:
         raised_until_ms=parse_time(p.get("until", ""), zone), stage=p.get("stage", ""),
         owner=p.get("owner", ""), changed_from_ms=parse_time(p.get("changed", ""), zone),
         kind=p.get("kind", ""), district_id=p.get("district", ""),
-        only_concerning=p.get("districts") == "mine",
+        only_concerning=p.get("districts") == "mine", case=p.get("case", ""),
+        case_target=p.get("target", ""),
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from monitor.console.plate_links import plate_links, reading_chip
 from monitor.console.rows import (
     Row,
     body_facts,
+    case_facts,
     clock_text,
     face_facts,
     further_facts,
@@ -255,6 +256,7 @@ class DetailPanel:
                 *listed_facts(row["listed"], t),
                 *face_facts(row["resembled"], t),
                 *further_facts(row, t),
+                *case_facts(row, t),
                 *visible_facts(row, t),
             ]
         )

@@ -27,12 +27,13 @@ STALE_SECONDS = 0.5  # between two looks: many may come at once
 LISTS_SECONDS = 5.0
 _PARTS = (
     "name", "kind", "severity", "match", "where_text", "valid_from", "valid_until", "note",
-    "visible_to",
+    "visible_to", "target",
 )  # fmt: skip
 _WORDS = {
     "name": "watch.name", "kind": "watch.kind", "severity": "watch.severity",
     "match": "column.match", "where_text": "watch.where", "valid_from": "proposals.from",
     "valid_until": "watch.until", "note": "watch.note", "visible_to": "watch.visible_to",
+    "target": "watch.target",
 }  # fmt: skip
 
 

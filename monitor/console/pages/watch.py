@@ -14,7 +14,7 @@ from bus.domain.expressions.to_text import to_text
 from bus.domain.kinds import KINDS, WIRE_KEYS
 from bus.domain.matchable import MATCHABLE
 from bus.domain.plates import plate_form
-from bus.domain.rule_check import MAX_QUIET_S, RuleError
+from bus.domain.rule_check import MAX_QUIET_S, MAX_TARGET_CHARACTERS, RuleError
 from bus.domain.rule_values import PLATE
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.operations import NewRule, put_command, remove_command
@@ -84,6 +84,8 @@ class RuleForm:
                     t("watch.quiet_s"), value=USUAL_QUIET_S, min=0, max=MAX_QUIET_S, precision=0
                 ).style("width: 150px")
                 self._note = ui.input(t("watch.note")).style("width: 200px")
+                self._target = ui.input(t("watch.target")).style("width: 200px")
+                self._target.props(f"maxlength={MAX_TARGET_CHARACTERS}")
                 self._visible_to = ui.input(t("watch.visible_to")).style("width: 220px")
                 self._emergency = ui.number(
                     t("watch.emergency_hours"), min=1, precision=0,
@@ -105,6 +107,7 @@ class RuleForm:
             self._until,
             self._quiet,
             self._note,
+            self._target,
             self._visible_to,
             self._emergency,
         ):
@@ -157,6 +160,7 @@ class RuleForm:
         self._severity.set_value(rule.severity)
         self._name.set_value(rule.name)
         self._note.set_value(rule.note)
+        self._target.set_value(rule.target)
         self._visible_to.set_value(", ".join(rule.visible_to))
         until = clock(rule.valid_until_ms, zone)[:16] if rule.valid_until_ms else ""
         self._until.set_value(until)
@@ -246,6 +250,7 @@ class RuleForm:
             where=self._where.tree() or "",
             kind=self._kind.value,
             note=self._note.value or "",
+            target=(self._target.value or "").strip(),
             visible_to=values_of(self._visible_to.value or "", by_space=False),
             severity=self._severity.value,
             valid_until_ms=parse_time(self._until.value or "", view.services.site.tz),
@@ -272,7 +277,9 @@ class RuleForm:
 
     def _clear(self) -> None:
         self._preview.clear()
-        for field in (self._name, self._plates, self._until, self._note, self._visible_to):
+        for field in (
+            self._name, self._plates, self._until, self._note, self._target, self._visible_to,
+        ):  # fmt: skip
             field.set_value("")
         self._quiet.set_value(USUAL_QUIET_S)
         self._emergency.set_value(None)
@@ -373,6 +380,8 @@ def _columns(view: View) -> list[Row]:
         column(t, "author", "author", width=100),
         column(t, "visible_to", "visible_to", width=110, cellDataType=False)
         | {":valueFormatter": f"p => (p.value ?? []).join(', ') || {json.dumps(everybody)}"},
+        column(t, "case_number", "case", width=110),
+        column(t, "case_target", "target", width=110),
         column(t, "note", "note", flex=2, minWidth=100),
     ]
     if view.may(ConsoleOperation.WATCH_WRITE):

@@ -12,7 +12,7 @@ import pytest
 
 from alarm.dispatch.operations import BatchChanges, OperationsStore
 from alarm.dispatch.reader import OperationsReader
-from bus.contracts.alarms import Alarm, Incident
+from bus.contracts.alarms import Alarm, Incident, Suppressed
 from bus.contracts.commands import DecidedRule
 from bus.domain.visibility import EVERYTHING, Viewer, concerns, may_see
 from bus.notify.notice_table import after_attempt
@@ -241,11 +241,12 @@ def test_the_store_answers_as_the_one_function_says_who_sees_what(
 def test_a_file_of_the_version_before_is_read_and_gets_the_columns(
     operations: OperationsStore, path: Path
 ) -> None:
-    """Its alarms are everybody's, of no district, and have their kind."""
+    """Its alarms are everybody's, of no district and no case, and have their kind."""
     operations.apply(BatchChanges(alarms=[alarm(1), alarm(2, kind="face")]))
     operations.close()
     with closing(sqlite3.connect(path)) as db:
-        for column in ("kind", "district_id", "visible_to"):
+        db.execute("DROP INDEX alarms_by_case")
+        for column in ("kind", "district_id", "visible_to", "case_number", "case_target"):
             db.execute(f"ALTER TABLE alarms DROP COLUMN {column}")
         db.execute("PRAGMA user_version = 8")
 
@@ -254,6 +255,31 @@ def test_a_file_of_the_version_before_is_read_and_gets_the_columns(
             rows, _ = reader.alarms(viewer=Viewer("b", frozenset({"d9"})), page=PageRequest(), **asked)  # type: ignore[arg-type]
         return [one.alarm_id for one in rows]
 
-    before = ids(), ids(kind="face")
+    before = ids(), ids(kind="face"), ids(case="K-1")
     OperationsStore(path).close()
-    assert before == (ids(), ids(kind="face")) == (["r:2", "r:1"], ["r:2"])
+    assert before == (ids(), ids(kind="face"), ids(case="K-1")) == (["r:2", "r:1"], ["r:2"], [])
+
+
+def test_alarms_are_found_by_their_case_and_target_and_who_does_not_see_them_finds_none(
+    operations: OperationsStore, path: Path
+) -> None:
+    """Of a record that two rules of a target have met none is counted as a further passage."""
+    operations.apply(BatchChanges(alarms=[
+        alarm(1, case="K-1", case_target="driver"), alarm(2, case="K-1"), alarm(3, case="K-10"),
+        alarm(4, case="K-1", case_target="driver", visible_to=["a"]), alarm(5),
+    ], suppressed=[
+        Suppressed(alarm_id="r:1", record_id="1", rule_id="other", captured_at_ms=1),
+        Suppressed(alarm_id="r:1", record_id="11", rule_id="r", captured_at_ms=1),
+        Suppressed(alarm_id="r:1", record_id="11", rule_id="other", captured_at_ms=1),
+        Suppressed(alarm_id="r:1", record_id="r:1", rule_id="other", captured_at_ms=1),
+    ]))  # fmt: skip
+    with closing(OperationsReader(path)) as reader:
+        for unit, case, target, wanted in (
+            ("b", "K-1", "", ["r:2", "r:1"]), ("b", "K-1", "driver", ["r:1"]), ("a", "K-1", "driver", ["r:4", "r:1"]),
+            ("b", "K-10", "", ["r:3"]), ("b", "K-9", "", []),
+        ):  # fmt: skip
+            found, _ = reader.alarms(page=PageRequest(), viewer=Viewer(unit), case=case, case_target=target)
+            assert [one.alarm_id for one in found] == wanted
+        one = reader.alarm("r:1", viewer=Viewer("b"))
+        assert one is not None
+        assert one.further_passages == 2

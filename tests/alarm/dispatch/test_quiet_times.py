@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alarm.dispatch.quiet_times import QuietTimes, key_of
+from alarm.dispatch.quiet_times import QuietTimes, RaisedAlarm, key_of
 from alarm.dispatch.raised_alarms import RaisedAlarms
 from bus.contracts.alarms import Alarm, Suppressed
 from bus.domain.times import HOUR_MS
@@ -56,6 +58,55 @@ def test_what_arrives_late_falls_into_the_quiet_time_of_what_was_captured_later(
 def test_another_rule_target_or_place_is_another_alarm(other: Alarm) -> None:
     """Two alarms of one record by two rules stay two."""
     assert decided(alarm("1", 0), other) == (["1", "2"], [])
+
+
+def of_case(
+    record: str, captured_ms: int, rule: str, *, case: str = "K-7", name: str = "the driver", place: str = "c1",
+    severity: str = "warning", units: Sequence[str] = (), plate: str = "",
+) -> Alarm:  # fmt: skip
+    return Alarm(**{
+        **_fields(alarm(record, captured_ms, rule=rule, target=plate, place=place)), "case": case, "case_target": name,
+        "severity": severity, "visible_to": [*units],
+    })  # fmt: skip
+
+
+def test_a_target_of_a_case_is_one_whichever_of_its_rules_and_plates_met_it() -> None:
+    """A face that no gallery names, and a plate that was read otherwise, too; each by its own rule's quiet time."""
+    seen = [
+        of_case("plate", 0, "a", plate="浙A12345"), of_case("other plate", 4_000, "b", plate="浙B1"),
+        of_case("face", 9_999, "b"), of_case("always", 9_999, "none"), of_case("later", 20_000, "b"),
+    ]  # fmt: skip
+    raised, suppressed = decided(*seen)
+    assert raised == ["plate", "always", "later"]
+    assert [(one.alarm_id, one.rule_id, one.record_id) for one in suppressed] == [
+        ("a:plate", "b", "other plate"), ("a:plate", "b", "face"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("other", [
+    of_case("2", 5, "b", case="K-8"), of_case("2", 5, "b", name="the passenger"), of_case("2", 5, "b", place="c2"),
+    of_case("2", 5, "b", severity="critical"), of_case("2", 5, "b", units=["north"]), of_case("2", 5, "b", name=""),
+], ids=["case", "target", "place", "severity", "units", "no target"])  # fmt: skip
+def test_no_alarm_of_a_case_stands_for_one_of_another_target_or_that_others_are_told_of(other: Alarm) -> None:
+    assert decided(of_case("1", 0, "a"), other) == (["1", "2"], [])
+    assert decided(other, of_case("1", 0, "a")) == (["2", "1"], [])
+
+
+def test_a_replay_knows_targets_of_cases_from_what_stands_on_the_topic() -> None:
+    """Whatever part of a batch was published before the crash, what is decided again is decided the same."""
+    batch = [of_case(str(number), at, rule) for number, (at, rule) in enumerate(
+        [(0, "a"), (5_000, "b"), (12_000, "b"), (15_000, "a"), (30_000, "a"), (30_000, "b")]
+    )]  # fmt: skip
+    whole, suppressed = decided(*batch)
+    assert (whole, len(suppressed)) == (["0", "2", "4"], 3)
+    for kept in range(len(whole) + 1):
+        memory = RaisedAlarms()
+        for offset, one in enumerate(one for one in batch if one.record_id in whole[:kept]):
+            on_topic = msgspec.json.decode(msgspec.json.encode(one), type=RaisedAlarm)
+            memory.add(on_topic, 0, offset)
+        again, more = decided(*batch, raised=memory)
+        assert again == whole[kept:]
+        assert {one.record_id for one in more} == {one.record_id for one in suppressed}
 
 
 def test_a_rule_without_a_quiet_time_and_a_record_without_a_target_are_each_an_alarm() -> None:

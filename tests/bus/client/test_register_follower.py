@@ -133,6 +133,25 @@ def test_nothing_is_written_if_one_line_is_wrong(
         assert planned["changes"] == []
 
 
+def test_the_directions_of_lanes_are_edited_and_one_that_is_none_is_told(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    """In either language; one for each lane."""
+    good = tmp_path / "good.csv"
+    good.write_text(
+        "kind,id,name,district,checkpoint,latitude,longitude\n"
+        "district,d,D,,,,\ncheckpoint,k1,K,d,,30,120\ndevice,cam,,,k1,,\n"
+    )
+    assert command("import", str(good), "--replace").exit_code == 0
+    lanes = ("edit", "device", "cam", "--lanes", "1;2;3")
+    few = command(*lanes, "--headings", "north;south")
+    assert (few.exit_code, "2 headings of 3 lanes" in few.output) == (1, True)
+    unknown = command(*lanes, "--headings", "north;up;south")
+    assert (unknown.exit_code, "'up' is none of north" in unknown.output) == (2, True)
+    assert command(*lanes, "--headings", "n;由南向北;south").exit_code == 0
+    assert "1;2;3,north;north;south" in command("export", "-", "--format", "csv").output
+
+
 def test_an_empty_topic_leaves_the_file_in_force_and_an_unreachable_bus_too(tmp_path: Path) -> None:
     path = tmp_path / "register.json"
     path.write_bytes(encode_register(city(5)))

@@ -16,6 +16,7 @@ from bus.domain.matchable import MATCHABLE
 from bus.domain.plate_patterns import is_pattern, plate_pattern
 from bus.domain.plates import MARKS, MAX_PLATE_CHARACTERS
 from bus.domain.rule_check import MAX_VALUES, RuleError, check_rule
+from bus.domain.rule_targets import text_sha256
 from bus.domain.rule_values import attributes_of
 
 NOW_MS = 1_000_000
@@ -159,3 +160,24 @@ def test_the_id_of_a_lists_own_rule_is_no_other_rules() -> None:
     fault = fault_of(msgspec.structs.replace(put({"plate_number": ["浙A1"]}), rule_id="list/stolen"))
     assert fault is not None
     assert (fault.field, fault.code) == ("rule_id", "reserved")
+
+
+@pytest.mark.parametrize(("target", "case", "code"), [
+    ("driver", "K-1", ""), ("司机", "K-1", ""), ("", "", ""), ("x" * 64, "K-1", ""), ("driver", " ", "target_no_case"),
+    ("x" * 65, "K-1", "target_length"), (" driver", "K-1", "target_length"), ("a\nb", "K-1", "target_length"),
+    ("a\0b", "K-1", "target_length"),
+])  # fmt: skip
+def test_a_target_has_a_name_that_can_be_read_and_a_case(target: str, case: str, code: str) -> None:
+    rule = msgspec.structs.replace(put({"plate_number": ["浙A12345"]}), target=target, case=case)
+    fault = fault_of(rule)
+    assert (fault.code if fault else "") == code
+
+
+def test_the_digest_of_a_text_has_the_case_where_it_names_a_target() -> None:
+    """Whoever approves it approves which target it is; else the case belongs to the request alone."""
+    rule = msgspec.structs.replace(put({"plate_number": ["浙A12345"]}), case="K-1")
+    assert text_sha256(rule) == text_sha256(msgspec.structs.replace(rule, case="K-2"))
+    named = msgspec.structs.replace(rule, target="driver")
+    others = [msgspec.structs.replace(named, case="K-2"), msgspec.structs.replace(named, target="wife"), rule]
+    assert len({text_sha256(one) for one in (named, *others)}) == 4
+    assert text_sha256(named) == text_sha256(msgspec.structs.replace(named, case=" K-1 ", reason="x"))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from bus.domain.confusion_fit import JudgedReading, fitted
+from bus.domain.confusion_table import PACKAGED, ConfusionTable
 from bus.domain.plates import folded, plate_form, plate_key
 from bus.domain.searched_area import SearchedArea
 from bus.domain.tolerant_search import SearchTolerance, accepts, tolerant_plate
@@ -194,6 +198,30 @@ def test_a_plate_that_may_have_been_read_otherwise_gives_the_rows_of_a_plain_loo
     if tolerance == "misread":
         marked, chosen = Query(plate="~浙A11111"), Query(plate="浙A11111", tolerance=tolerance)
         assert pages(store, marked, 50) == pages(store, chosen, 50) != []
+
+
+def test_misreadings_are_searched_by_the_sites_own_table_as_it_is_at_the_moment(url: str, dice: random.Random) -> None:
+    """8 read as T: nobody has counted that, but for this site; in the first half of a plate and in the second."""
+    judged = [JudgedReading(f"浙A8{number:04}", f"浙AT{number:04}", is_confirmed=True) for number in range(3_000)]
+    own = ConfusionTable("own", fitted(judged, PACKAGED.counts).counts)
+    in_force = [PACKAGED]
+    written = {"first": "浙AT0345", "second": "浙A0034T", "right": "浙A80345", "other": "浙A0034K"}
+    with closing(open_store(url, "write")) as store:
+        store.apply(StoreBatch(rows=[
+            replace(make_row(number, dice), record_id=name, kind="vehicle", plate_number=plate, plate_key=plate)
+            for number, (name, plate) in enumerate(written.items())
+        ]), [])  # fmt: skip
+    with closing(open_store(url, read_confusion=lambda: in_force[0])) as reader:
+        for table, ids in ((PACKAGED, {"right"}), (own, {"first", "right"}), (PACKAGED, {"right"})):
+            in_force[0] = table
+            for query in (Query(plate="~0.6:浙A80345"), Query(plate="~0.6:浙A80345", kind="vehicle")):
+                assert {row.record_id for row in pages(reader, query, 1)} == ids, table.version
+                assert reader.count(query) == len(ids)
+        in_force[0] = own
+        assert {row.record_id for row in pages(reader, Query(plate="~0.6:浙A00348"), 1)} == {"second"}
+        assert pages(reader, Query(plate="~0.6:浙A80345", record_id="first"), 1)
+        in_force[0] = PACKAGED
+        assert not pages(reader, Query(plate="~0.6:浙A80345", record_id="first"), 1)
 
 
 def test_pages_stay_right_while_rows_arrive(

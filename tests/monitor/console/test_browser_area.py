@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from console_browser import ConsoleProcess, OpenPage, shoot
+from console_browser import PATIENCE_MS, ConsoleProcess, OpenPage, shoot
 from console_city import register
 from playwright.sync_api import Locator, Page, expect
 
@@ -24,6 +25,14 @@ WORDS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """A busy machine answers, later."""
+    expect.set_options(timeout=2 * PATIENCE_MS)
+    yield
+    expect.set_options(timeout=5_000)
+
+
 def board_of(page: Page) -> Locator:
     board = page.get_by_role("dialog").locator(".city-map")
     expect(board.locator("canvas")).to_be_visible()
@@ -33,6 +42,7 @@ def board_of(page: Page) -> Locator:
 def draw(page: Page, *corners: tuple[float, float]) -> None:
     """A click each, in shares of the map."""
     board = board_of(page)
+    expect(board).to_have_class(re.compile("drawing"))  # once the map has the register
     box = board.bounding_box()
     assert box is not None
     for x, y in corners:
