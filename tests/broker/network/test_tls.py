@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 from dataclasses import replace
 from functools import cache
@@ -11,6 +12,9 @@ from functools import cache
 import pytest
 import uvloop
 
+from broker.clock.real import RealClock
+from broker.controller.probe import is_reachable
+from broker.metadata.image import Endpoint
 from broker.network.client_log import ClientLog
 from broker.network.limits import LINGER_S, MAX_LOGIN_S, MAX_UNKNOWN_CLIENTS
 from broker.network.port import TlsKeys
@@ -403,3 +407,25 @@ def test_our_own_connections_check_whom_they_speak_to(caplog: pytest.LogCaptureF
     told = [r.message for r in caplog.records if r.message.startswith("TLS with")]
     assert told, "a line at once; later ones may be left out"
     assert "its certificate is not accepted" in told[0]
+
+
+def test_the_controllers_probe_knows_a_listener_that_answers_from_one_that_is_silent() -> None:
+    """Without a certificate, where one is asked for; a stopped process accepts, and says nothing."""
+
+    async def story(world: ListenerWorld) -> None:
+        async def answers(port: int) -> bool:
+            endpoint = Endpoint("SSL", "127.0.0.1", port, SecurityProtocol.SSL.value)
+            for _ in range(20):  # 300 ms are little on a machine that is busy otherwise
+                if await asyncio.wait_for(
+                    is_reachable(RealNetwork(), RealClock(), endpoint), DEADLINE_S
+                ):
+                    return True
+            return False
+
+        assert await answers(world.port)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            endpoint = Endpoint("SSL", "127.0.0.1", silent.getsockname()[1], SecurityProtocol.SSL.value)
+            assert not await is_reachable(RealNetwork(), RealClock(), endpoint)
+        assert not await is_reachable(RealNetwork(), RealClock(), endpoint)
+
+    over_tls(with_time(story), ServerSide(auth="required"))
