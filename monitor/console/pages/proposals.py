@@ -44,7 +44,7 @@ def build(view: View) -> None:
     if _may_preview(view):
         CaseField(view, lambda: None)
     ProposalList(view)
-    ProposedLists(view)
+    ListProposals(view)
 
 
 def _may_preview(view: View) -> bool:
@@ -92,7 +92,7 @@ class ProposalList:
                 ui.label(t("proposals.more", count=len(waiting) - len(rows))).classes("soft")
 
 
-class ProposedLists:
+class ListProposals:
     """Lists that wait, as the page of lists shows them: the number in the navigation counts them,
     too."""
 

@@ -145,6 +145,19 @@ def test_a_client_that_does_not_read_is_held_at_the_same_bound_as_without_tls() 
     over_tls(story)
 
 
+def test_an_address_that_connects_too_often_gets_no_handshake() -> None:
+    """Handshakes are what it would cost; it is closed at once."""
+
+    async def story(world: ListenerWorld) -> None:
+        world.rates.follow({(("ip", "127.0.0.1"),): {"connection_creation_rate": 0.1}})
+        await is_served(world)
+        with pytest.raises(OSError):
+            await asyncio.wait_for(is_served(world), 60)
+        assert (world.refused, len(world.listener._refused)) == (1, 0)
+
+    over_tls(story)
+
+
 def test_a_throttled_client_waits_and_loses_nothing() -> None:
     """What was decrypted, and what was not, waits for the end of its pause."""
 
