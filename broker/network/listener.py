@@ -223,7 +223,7 @@ class Listener:
 
     def _is_throttled(self, connection: Connection) -> bool:
         """Whether its address connects too often. It is muted then until it is closed, so that its
-        client does not connect again at once."""
+        client does not connect again at once; with TLS it is closed now, as handshakes cost."""
         rates = self._connection_rates
         if rates is None:
             return False
@@ -231,7 +231,7 @@ class Listener:
         if not wait_ms:
             return False
         self._client_log.warning("refusing %s: it connects too often", connection.host)
-        if len(self._refused) < MAX_REFUSED_CONNECTIONS:
+        if self._tls is None and len(self._refused) < MAX_REFUSED_CONNECTIONS:
             self._refused[connection] = None
             connection.mute(wait_ms + REFUSED_MUTE_MS)
             self.call_later(wait_ms / 1000, connection.close)

@@ -74,10 +74,13 @@ def record_routes(services: ConsoleServices) -> APIRouter:
 
 
 def about_records(asker: Asker, kind: QuestionKind, q: Question) -> PersonQuestion:
-    """What is kept of such a question."""
+    """What is kept of such a question: what was asked for, not what of the site answers it."""
     naming = "plate" if q.plate else "text"
-    subject = msgspec.structs.asdict(q) | {"area": q.area.text if q.area else ""}
-    return question_about(asker, kind, subject, naming=naming)
+    asked: dict[str, object] = {
+        name: one for name, one in msgspec.structs.asdict(q).items() if isinstance(one, str | int)
+    }
+    asked["area"] = q.area.text if q.area else ""
+    return question_about(asker, kind, asked, naming=naming)
 
 
 def _query_parameters(services: ConsoleServices) -> Callable[..., Question]:

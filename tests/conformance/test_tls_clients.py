@@ -70,7 +70,7 @@ class SecureServer(NamedTuple):
         return f"127.0.0.1:{self.ports[case.listener]}"
 
 
-class Site:
+class ClientSite:
     """Certificates of all who take part."""
 
     def __init__(self, folder: Path) -> None:
@@ -156,12 +156,12 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(tmp_path_factory.mktemp("site"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> ClientSite:
+    return ClientSite(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
-def ours(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
+def ours(site: ClientSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
     for attempt in range(5):
         ports = {name: free_port() for name in PROTOCOLS}
         try:
@@ -181,7 +181,7 @@ def ours(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secur
 
 
 @pytest.fixture(scope="module")
-def kafka(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
+def kafka(site: ClientSite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
     ports, controller = {name: free_port() for name in PROTOCOLS}, free_port()
     listeners = {**ports, "CONTROLLER": controller}
     settings = {
@@ -206,7 +206,7 @@ def kafka(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secu
 LET_IN = "let in"
 
 
-def by_librdkafka(server: SecureServer, case: Case, site: Site, folder: Path) -> str:
+def by_librdkafka(server: SecureServer, case: Case, site: ClientSite, folder: Path) -> str:
     """Writes a record and reads it."""
     errors: list[KafkaError] = []
     keys = {"bootstrap.servers": server.address(case), **site.librdkafka(case),
@@ -262,7 +262,7 @@ def _kind(text: str) -> str:
     return text
 
 
-def by_kafka_python(server: SecureServer, case: Case, site: Site, folder: Path) -> str:
+def by_kafka_python(server: SecureServer, case: Case, site: ClientSite, folder: Path) -> str:
     """Writes a record and reads it."""
     keys = site.librdkafka(case)
     given = {
@@ -295,7 +295,7 @@ def by_kafka_python(server: SecureServer, case: Case, site: Site, folder: Path) 
     return "nothing to be read"
 
 
-def by_kcat(server: SecureServer, case: Case, site: Site, folder: Path) -> str:
+def by_kcat(server: SecureServer, case: Case, site: ClientSite, folder: Path) -> str:
     """Writes a record and reads it."""
     file = folder / "kcat.conf"
     keys = site.librdkafka(case)
@@ -317,7 +317,7 @@ def by_kcat(server: SecureServer, case: Case, site: Site, folder: Path) -> str:
     return LET_IN if not sent.returncode and b"by kcat" in got.stdout else got.stderr.decode()
 
 
-def by_java(server: SecureServer, case: Case, site: Site, folder: Path) -> str:
+def by_java(server: SecureServer, case: Case, site: ClientSite, folder: Path) -> str:
     """Lists topics; where it gets in, it writes a record and reads it."""
     file = str(site.java(case, folder))
     reached = ["--bootstrap-server", server.address(case)]
@@ -355,7 +355,7 @@ CELLS = [
     ("client", "case"), drawn("clients over TLS", CELLS), ids=lambda one: getattr(one, "name", one)
 )
 def test_a_client_gets_in_or_is_told_what_it_is_told_by_kafka(
-    ours: SecureServer, kafka: SecureServer, client: str, case: Case, site: Site, tmp_path: Path
+    ours: SecureServer, kafka: SecureServer, client: str, case: Case, site: ClientSite, tmp_path: Path
 ) -> None:
     told = [CLIENTS[client](server, case, site, tmp_path) for server in (ours, kafka)]
     assert told[0] == told[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 from dataclasses import replace
 from functools import cache
@@ -11,6 +12,9 @@ from functools import cache
 import pytest
 import uvloop
 
+from broker.clock.real import RealClock
+from broker.controller.probe import is_reachable
+from broker.metadata.image import Endpoint
 from broker.network.client_log import ClientLog
 from broker.network.limits import LINGER_S, MAX_LOGIN_S, MAX_UNKNOWN_CLIENTS
 from broker.network.port import TlsKeys
@@ -137,6 +141,19 @@ def test_a_client_that_does_not_read_is_held_at_the_same_bound_as_without_tls() 
         for _ in range(12):
             assert len(await answer(reader)) == BIG
         await until("nothing is held", lambda: world.listener.memory.used_bytes == 0)
+
+    over_tls(story)
+
+
+def test_an_address_that_connects_too_often_gets_no_handshake() -> None:
+    """Handshakes are what it would cost; it is closed at once."""
+
+    async def story(world: ListenerWorld) -> None:
+        world.rates.follow({(("ip", "127.0.0.1"),): {"connection_creation_rate": 0.1}})
+        await is_served(world)
+        with pytest.raises(OSError):
+            await asyncio.wait_for(is_served(world), 60)
+        assert (world.refused, len(world.listener._refused)) == (1, 0)
 
     over_tls(story)
 
@@ -390,3 +407,25 @@ def test_our_own_connections_check_whom_they_speak_to(caplog: pytest.LogCaptureF
     told = [r.message for r in caplog.records if r.message.startswith("TLS with")]
     assert told, "a line at once; later ones may be left out"
     assert "its certificate is not accepted" in told[0]
+
+
+def test_the_controllers_probe_knows_a_listener_that_answers_from_one_that_is_silent() -> None:
+    """Without a certificate, where one is asked for; a stopped process accepts, and says nothing."""
+
+    async def story(world: ListenerWorld) -> None:
+        async def answers(port: int) -> bool:
+            endpoint = Endpoint("SSL", "127.0.0.1", port, SecurityProtocol.SSL.value)
+            for _ in range(20):  # 300 ms are little on a machine that is busy otherwise
+                if await asyncio.wait_for(
+                    is_reachable(RealNetwork(), RealClock(), endpoint), DEADLINE_S
+                ):
+                    return True
+            return False
+
+        assert await answers(world.port)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            endpoint = Endpoint("SSL", "127.0.0.1", silent.getsockname()[1], SecurityProtocol.SSL.value)
+            assert not await is_reachable(RealNetwork(), RealClock(), endpoint)
+        assert not await is_reachable(RealNetwork(), RealClock(), endpoint)
+
+    over_tls(with_time(story), ServerSide(auth="required"))

@@ -160,7 +160,7 @@ def _run(data_dir: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
     ("override", "sentence"),
     [
         ("num.partitions=many", "num.partitions"),
-        ("listeners=SSL://:0", "only PLAINTEXT, SASL_PLAINTEXT are served"),
+        ("listeners=SSL://:0", "a listener with TLS needs a certificate"),
         ("metrics.port=x", "metrics.port is not a number"),
     ],
 )
