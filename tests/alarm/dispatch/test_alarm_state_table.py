@@ -196,6 +196,8 @@ def test_a_file_of_the_version_before_gets_the_table_and_is_read_before_it_has_o
             "DROP TABLE alarm_states; DROP TABLE deleted_alarm_states; DROP TABLE suppressed;"
             "DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
             "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "DROP INDEX alarms_by_case; ALTER TABLE alarms DROP COLUMN case_number;"
+            "ALTER TABLE alarms DROP COLUMN case_target;"
             "ALTER TABLE alarms DROP COLUMN visible_to; PRAGMA user_version = 7;"
         )
     assert (found(path), found(path, stage="open"), found(path, stage="taken")) == (["r:1"], ["r:1"], [])

@@ -77,6 +77,8 @@ def test_a_store_of_version_7_is_brought_up_and_keeps_its_alarms(tmp_path: Path)
     with closing(sqlite3.connect(path)) as db:
         db.executescript("DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
             "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "DROP INDEX alarms_by_case; ALTER TABLE alarms DROP COLUMN case_number;"
+            "ALTER TABLE alarms DROP COLUMN case_target;"
             "ALTER TABLE alarms DROP COLUMN visible_to; PRAGMA user_version = 7")
     with closing(OperationsReader(path)) as reader:
         assert reader.suppressed() == []

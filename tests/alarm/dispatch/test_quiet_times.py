@@ -60,6 +60,10 @@ def test_another_rule_target_or_place_is_another_alarm(other: Alarm) -> None:
     assert decided(alarm("1", 0), other) == (["1", "2"], [])
 
 
+def _fields(one: Alarm) -> dict[str, object]:
+    return {name: getattr(one, name) for name in one.__struct_fields__}
+
+
 def of_case(
     record: str, captured_ms: int, rule: str, *, case: str = "K-7", name: str = "the driver", place: str = "c1",
     severity: str = "warning", units: Sequence[str] = (), plate: str = "",
@@ -237,7 +241,3 @@ def test_no_crash_or_replay_changes_what_is_raised_and_what_is_suppressed(
     for passage in site.suppressed:
         difference = by_id[passage.alarm_id].captured_at_ms - passage.captured_at_ms
         assert abs(difference) < QUIET_MS[passage.rule_id]
-
-
-def _fields(one: Alarm) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__struct_fields__}

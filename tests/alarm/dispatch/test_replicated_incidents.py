@@ -131,6 +131,8 @@ def test_a_store_of_version_5_reads_the_topic_again_and_ends_nothing_that_it_doe
     with sqlite3.connect(path) as db:
         db.executescript("DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
             "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "DROP INDEX alarms_by_case; ALTER TABLE alarms DROP COLUMN case_number;"
+            "ALTER TABLE alarms DROP COLUMN case_target;"
             "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE open_incidents; PRAGMA user_version = 5")
     store = OperationsStore(path, NoticePlan(("log",)))
     reader = OperationsReader(path)

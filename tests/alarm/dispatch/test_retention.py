@@ -92,6 +92,8 @@ def test_a_file_of_an_earlier_version_is_taken_on(tmp_path: Path, version: int) 
         db.executescript(
             "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
             "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "DROP INDEX alarms_by_case; ALTER TABLE alarms DROP COLUMN case_number;"
+            "ALTER TABLE alarms DROP COLUMN case_target;"
             "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE picture_copies; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms;"
             "DROP TABLE said_acknowledged; DROP TABLE shadow_incidents; DROP TABLE open_incidents; DROP INDEX alarms_by_time; DROP INDEX incidents_closed;"
             "ALTER TABLE incidents DROP COLUMN closed_at_ms; PRAGMA user_version = 2;"

@@ -134,6 +134,8 @@ def test_a_store_of_the_version_before_gets_the_table(tmp_path: Path) -> None:
         db.executescript(
             "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
             "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "DROP INDEX alarms_by_case; ALTER TABLE alarms DROP COLUMN case_number;"
+            "ALTER TABLE alarms DROP COLUMN case_target;"
             "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE shadow_alarms; DROP TABLE unnotified_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             " DROP TABLE open_incidents;"
             " PRAGMA user_version = 3"
@@ -155,6 +157,8 @@ def test_what_a_store_of_version_4_kept_in_shadow_is_still_left(tmp_path: Path) 
         db.executescript(
             "DROP TABLE suppressed; DROP TABLE rule_minutes; DROP TABLE digested_alarms;"
             "ALTER TABLE alarms DROP COLUMN kind; ALTER TABLE alarms DROP COLUMN district_id;"
+            "DROP INDEX alarms_by_case; ALTER TABLE alarms DROP COLUMN case_number;"
+            "ALTER TABLE alarms DROP COLUMN case_target;"
             "ALTER TABLE alarms DROP COLUMN visible_to; DROP TABLE unnotified_alarms; DROP TABLE shadow_alarms; DROP TABLE said_acknowledged; DROP TABLE shadow_incidents;"
             " DROP TABLE open_incidents;"
             "CREATE TABLE shadow_alarms (alarm_id TEXT PRIMARY KEY, raised_at_ms INTEGER NOT NULL)"
