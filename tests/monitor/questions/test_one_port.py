@@ -11,6 +11,7 @@ from deploy.paths import PROJECT_ROOT
 STORES = {"records", "alarms", "previews"}
 NAMES_NOBODY = {
     ("monitor/api/charts.py", "records"): "sums by minute",
+    ("monitor/api/cases.py", "alarms"): "whether a case has any alarm that the asker may see",
     ("monitor/api/evidence.py", "records"): "the record of an alarm that was asked for by the port",
     ("monitor/api/incidents.py", "alarms"): "incidents of the platform",
     ("monitor/api/records.py", "records"): "one record that is opened by its id; rejected ones",
