@@ -24,6 +24,7 @@ from confluent_kafka.admin import (
 from deploy.servers.databus import BrokerStartError, RunningBroker, start_broker
 from deploy.servers.databus_cluster import KRAFT, ZOOKEEPER, RunningCluster
 from tests.broker.server.cluster_with_acls import DEADLINE_S, cluster_with_acls, until
+from tests.broker.server.test_logins import LOGINS, NODE_PASSWORD
 from tests.certificates import Authority, Identity, KeyKind
 from tests.rotation import drawn
 
@@ -155,6 +156,7 @@ def read_all(bootstrap: str, keys: dict[str, str]) -> set[str]:
     raise AssertionError(f"no end of the topic within {DEADLINE_S:.0f} s")
 
 
+@pytest.mark.rotates("TLS of brokers")
 @pytest.mark.timeout(300)
 def test_a_new_certificate_and_a_new_authority_count_without_a_restart(site: TlsSite, tmp_path: Path) -> None:
     """Open connections go on. A file that cannot be used changes nothing, and is said."""
@@ -183,6 +185,7 @@ def test_a_new_certificate_and_a_new_authority_count_without_a_restart(site: Tls
         assert kept.recv(4)
 
 
+@pytest.mark.rotates("TLS of brokers")
 @pytest.mark.timeout(300)
 def test_certificates_of_a_listener_are_changed_by_its_configuration(
     site: TlsSite, tmp_path: Path
@@ -301,3 +304,29 @@ def test_what_cannot_be_used_keeps_a_broker_from_starting(
         pass
     assert said in str(refused.value)
     assert SECRET not in str(refused.value)
+
+
+@pytest.mark.rotates("TLS of brokers")
+@pytest.mark.timeout(300)
+def test_brokers_and_controllers_log_in_at_each_other_inside_tls(
+    site: TlsSite, tmp_path: Path
+) -> None:
+    """SASL_SSL everywhere: what a client writes is copied by all."""
+    store = site.authority.signed("node").store(tmp_path, "node")
+    properties = {
+        **LOGINS,
+        "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:SASL_SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(site.authority_file),
+    }
+    keys = {
+        "security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "node",
+        "sasl.password": NODE_PASSWORD, "ssl.ca.location": str(site.authority_file),
+    }  # fmt: skip
+    with cluster_with_acls(tmp_path / "cluster", KRAFT, properties) as running_cluster:
+        admin = AdminClient({"bootstrap.servers": running_cluster.bootstrap, **keys})
+        admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result(DEADLINE_S)
+        produce(running_cluster.bootstrap, keys, range(100))
+        until("all have a copy", lambda: in_sync(admin) == 3)
