@@ -39,7 +39,10 @@ def case_routes(services: ConsoleServices) -> APIRouter:
     ) -> Response:
         """By number; `begins`: how it begins."""
         live = services.live_for(who.viewer)
-        page = live.case_page(now_ms(), limit=limit, begins=begins, cursor=cursor)
+        try:
+            page = live.case_page(now_ms(), limit=limit, begins=begins, cursor=cursor)
+        except ValueError as error:
+            raise HTTPException(422, f"cursor: {error}") from error
         return json_response(msgspec.to_builtins({"rows": page.cases, "cursor": page.cursor}))
 
     @router.get("/cases/{case:path}")

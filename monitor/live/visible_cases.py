@@ -19,6 +19,8 @@ from bus.domain.visibility import Viewer
 from monitor.live.case_index import CaseIndex
 from monitor.live.rule_table import RuleTable
 
+_BEHIND = "behind:"
+"""A cursor begins so; the number of the last case that was shown follows."""
 MAX_RULES = 200
 """Of one case that is shown, those put last; a longer list is read on the page of rules."""
 
@@ -34,7 +36,7 @@ class CaseSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CasePage(msgspec.Struct, frozen=True):
-    """Cases by their number; `cursor`: the last one, empty where no more follow."""
+    """Cases by their number; `cursor` is empty where no more follow."""
 
     cases: list[CaseSummary]
     cursor: str
@@ -51,15 +53,19 @@ def case_page(
     index: CaseIndex, waiting: Sequence[WatchProposal], viewer: Viewer, *,
     limit: int, begins: str = "", cursor: str = "",
 ) -> CasePage:  # fmt: skip
-    """`waiting`: what he sees of what is proposed; `begins`: how numbers begin."""
+    """`waiting`: what he sees of what is proposed; `begins`: how numbers begin. Raises `ValueError`
+    for a cursor that is none of this list."""
+    if cursor and not cursor.startswith(_BEHIND):
+        raise ValueError("none of this list")
+    after = cursor.removeprefix(_BEHIND)
     proposed = sorted(
         case for case in (case_of(one.text) for one in waiting)
-        if case and case.startswith(begins) and case > cursor
+        if case and case.startswith(begins) and case > after
     )  # fmt: skip
-    every = merge(index.numbers(viewer, begins, cursor), proposed)
+    every = merge(index.numbers(viewer, begins, after), proposed)
     found = [case for case, _ in islice(groupby(every), limit + 1)]
     cases = [_summary(case, index, waiting, viewer) for case in found[:limit]]
-    return CasePage(cases, cases[-1].case if len(found) > limit else "")
+    return CasePage(cases, f"{_BEHIND}{cases[-1].case}" if len(found) > limit else "")
 
 
 def _summary(

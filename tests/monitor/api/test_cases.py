@@ -76,8 +76,8 @@ async def test_cases_are_listed_by_number_as_far_as_they_are_seen(ask: Any) -> N
     ]
     assert [one["case"] for one in (await ask("/api/cases", "north"))["rows"]] == ["K-1", "K-north", "K/2 号"]
     first = await ask("/api/cases?limit=1", "north")
-    assert (len(first["rows"]), first["cursor"]) == (1, "K-1")
-    rest = await ask("/api/cases?limit=9&cursor=K-1", "north")
+    assert len(first["rows"]) == 1
+    rest = await ask(f"/api/cases?limit=9&cursor={first['cursor']}", "north")
     assert ([one["case"] for one in rest["rows"]], rest["cursor"]) == (["K-north", "K/2 号"], "")
     assert [one["case"] for one in (await ask("/api/cases?begins=K-n", "north"))["rows"]] == ["K-north"]
     assert (await ask("/api/cases?begins=K-n"))["rows"] == []

@@ -53,7 +53,7 @@ def pages(seen: VisibleLive, limit: int, begins: str) -> list[CaseSummary]:
         page = seen.case_page(NOW, limit=limit, begins=begins, cursor=cursor)
         found += page.cases
         cursor = page.cursor
-        assert cursor in ("", *(one.case for one in found)), "a cursor names what was shown"
+        assert cursor in ("", *(f"behind:{one.case}" for one in found)), "a cursor names what was shown"
         if not cursor:
             return found
 
