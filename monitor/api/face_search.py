@@ -55,7 +55,8 @@ async def face_question(
 ) -> FaceQuestion:
     """The first piece of a search. Raises `CommandError`, `QueryUnavailable`, and what
     `QuestionPort.note` does."""
-    if bool(subject.record) == bool(subject.gallery and subject.entry):
+    of_gallery = (bool(subject.gallery), bool(subject.entry))
+    if of_gallery != ((False, False) if subject.record else (True, True)):
         raise CommandError("record", "give either a record, or a list and its entry", "no_face")
     await services.questions.note(asked)
     if subject.record:

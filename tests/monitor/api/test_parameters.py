@@ -6,21 +6,35 @@ The routes and parameters come from the API's own document; one that is added is
 from __future__ import annotations
 
 import string
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from planted_faces import face_id, plant_faces
+
+from monitor.api.services import ConsoleServices
 
 NEEDED = {
     "/api/quality/hour": {"at": "2026-11-28"},
     "/api/plates": {"contains": "A"},
     "/api/evidence/records": {"plate": "浙A00000"},
     "/api/latency": {"scope": "device", "scope_id": "10.0.0.1"},
+    "/api/faces": {"record": face_id(0)},
 }
 SHOWN = ("rows", "count", "plates", "curves", "devices", "total")
 JUNK = ("junk", "yesterday", "2026-13-01", "\x00", "\u200b", "   ", "x" * 300, "1e9", "\U0001f697")
 CHOSEN = {"kind", "severity", "scope", "from", "until", "at", "limit", "open_only", "cursor"}
 """Parameters with a form of their own; any other is a text that may stand nowhere."""
+
+
+@pytest.fixture
+def services(
+    services: ConsoleServices, data_path: Path, filled: tuple[Path, int]
+) -> ConsoleServices:
+    """A face is there that others may resemble."""
+    plant_faces(data_path, filled[1], 1)
+    return services
 
 
 def parameters(app: FastAPI) -> list[tuple[str, str]]:
