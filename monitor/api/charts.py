@@ -17,7 +17,7 @@ from monitor.api.access import VIEW, json_response, large_response
 from monitor.api.clock_estimates import Estimates, clock_estimates, estimate_rows
 from monitor.api.latency_totals import LatencyOfSpan, latency_scope
 from monitor.api.parameters import KindName, ShortText, moment
-from monitor.api.quality_question import QualityQuestion
+from monitor.api.quality_question import QualityOfSpan, QualityQuestion
 from monitor.api.series import (
     CURVE_COLUMNS,
     clock_rows,
@@ -113,14 +113,19 @@ def _add_quality(router: APIRouter, services: ConsoleServices, span: Span) -> No
     ) -> Response:
         begin, end = _bounded(between, MAX_SPAN_MS)
         question = QualityQuestion(begin, end, kind, camera, MAX_DEVICES)
-        found = await services.records.run(lambda r: question.ask(r, now_ms()))
+
+        def ask(reader: RecordReader) -> tuple[QualityOfSpan, list[list[int]]]:
+            answer = question.ask(reader, now_ms())
+            return answer, answer.curve  # a full one is too much for a turn of the loop
+
+        found, curve = await services.records.run(ask)
         return json_response(
             {
                 "from_ms": begin,
                 "until_ms": end,
                 "slot_ms": found.slot_ms,
                 "columns": CURVE_COLUMNS,
-                "curve": found.curve,
+                "curve": curve,
                 "total": found.totals,
                 "devices_from_ms": found.devices_from_ms,
                 "devices": found.rows(services.register.read()),

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from planted_faces import face_id, plant_faces
 
 from bus.contracts.commands import WatchCommand
 from bus.contracts.register import Checkpoint, Device, District, Register, encode_register
@@ -28,8 +29,16 @@ RULES, CHECKPOINTS = 100_000, 20_000
 MOST_LINES, MOST_BYTES = 60_000, 1 << 20
 NEEDED = {
     "/api/quality/hour": "?at=2026-11-28", "/api/plates": "?contains=A", "/api/evidence/records": "?plate=A00000",
+    "/api/faces": f"?record={face_id(0)}&limit=1000",
 }  # fmt: skip
 HEAVY = ("/api/watch?limit=500", "/api/register", "/api/places?text=nowhere", "/metrics")
+
+
+@pytest.fixture
+def services(services: ConsoleServices, data_path: Path, filled: tuple[Path, int]) -> ConsoleServices:
+    """Hundreds of faces resemble one."""
+    plant_faces(data_path, filled[1], 1_000)
+    return services
 
 
 class TurnsOfTheLoop:
