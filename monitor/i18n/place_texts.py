@@ -19,7 +19,7 @@ ZH: dict[str, str] = {
     "heading.south-west": "西南",
     "heading.west": "西（由东向西）",
     "heading.north-west": "西北",
-    "watch.fault_no_heading": "此处不是行驶方向：请写 north、south-east 等，或“由南向北”",
+    "watch.fault_no_heading": "此处不是行驶方向：请写“由南向北”“由西北向东南”等",
     "watch.fault_heading_twice": "每个行驶方向只写一次",
     "watch.fault_one_road": "由一个卡口驶往另一个卡口只能沿一条道路；其他道路请用 or 另写",
     "watch.fault_way_ends": "起点与终点相同：请写道路上的两个卡口",
