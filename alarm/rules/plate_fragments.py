@@ -7,10 +7,11 @@ lack although it meets the pattern.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from bus.domain.plate_patterns import PlatePattern
 from bus.domain.plates import ANY_RUN, UNREAD
@@ -20,13 +21,24 @@ MOST_RUN = 3
 """Characters that stand together anywhere; longer runs would be rarer and find no more."""
 
 
-class PlateFragment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PlateFragment:
     """Of plates of one length (0: of any) the characters at some places, from the end where they
     are negative; or, of ``run`` characters, each run."""
 
     length: int
     places: tuple[int, ...]
     run: int = 0
+    _get: Any = field(init=False, repr=False, compare=False)
+    """What takes the places; `_least` and `_most`: how long a plate is that has them."""
+    _least: int = field(init=False, repr=False, compare=False)
+    _most: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        get, least = _getter(self.places) if self.places else (None, 0)
+        object.__setattr__(self, "_get", get)
+        object.__setattr__(self, "_least", self.length or least)
+        object.__setattr__(self, "_most", self.length or inf)
 
     def of(self, attributes: Mapping[str, str]) -> tuple[object, ...]:
         """What stands there in the plates that a rule may know the record's vehicle by."""
@@ -36,8 +48,7 @@ class PlateFragment(NamedTuple):
             return tuple({
                 plate[at : at + self.run] for plate in plates for at in range(len(plate) - last)
             })  # fmt: skip
-        get, least = _getter(self.places)
-        least, most = (self.length, self.length) if self.length else (least, inf)
+        get, least, most = self._get, self._least, self._most
         if len(plates) == 1:  # as nearly always: half the time of the list
             return (get(plates[0]),) if least <= len(plates[0]) <= most else ()
         return tuple([get(plate) for plate in plates if least <= len(plate) <= most])
