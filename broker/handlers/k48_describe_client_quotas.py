@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.controller.decisions.quotas import CLIENT_ID, IP, USER, Filter, Match, find_quotas
+from broker.controller.decisions.quotas import Filter, Match, find_quotas
 from broker.handlers.context import RequestContext
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
 from bus.errors import ErrorCode
@@ -21,6 +21,7 @@ from bus.protocol.generated.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from bus.protocol.quota_entities import CLIENT_ID, IP, USER
 
 
 def handle(

@@ -11,8 +11,9 @@ from ipaddress import ip_address
 
 from broker.metadata.image import QuotaEntity
 from broker.quotas.client_quotas import RecentSensors
-from broker.quotas.quota_index import IP, SHARED
+from broker.quotas.quota_index import SHARED
 from broker.quotas.quota_rate import QuotaRate, QuotaWindows
+from bus.protocol.quota_entities import IP
 
 KEY = "connection_creation_rate"
 _MAPPED = "::ffff:"

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.metadata.image import QuotaEntity
+from bus.protocol.quota_entities import CLIENT_ID, USER
 
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
 NO_LIMIT = float("inf")
 SHARED = ""
 """In the place of a user or a client id that a limit does not tell apart."""

@@ -12,14 +12,8 @@ import typer
 
 from bus.cli.errors import report_errors, sync_client
 from bus.cli.show import AsJson, print_json, show
-from bus.client.admin.client_quotas import (
-    CLIENT_ID,
-    IP,
-    USER,
-    Entity,
-    alter_client_quotas_of,
-    client_quotas,
-)
+from bus.client.admin.client_quotas import Entity, alter_client_quotas_of, client_quotas
+from bus.protocol.quota_entities import CLIENT_ID, IP, USER
 
 app = typer.Typer(
     help="How much of the brokers a client may use: list, set, unset.", no_args_is_help=True
@@ -33,7 +27,7 @@ def mount(root: typer.Typer) -> None:
 
 OUR_CLIENT_ID = "databus-quotas"
 DEFAULT = "*"
-COLUMNS = ["user", "client-id", "ip", "key", "value"]
+COLUMNS = [USER, CLIENT_ID, IP, "key", "value"]
 
 User = Annotated[str, typer.Option(help="A user's name; * is the default.")]
 ClientId = Annotated[str, typer.Option(help="What clients call themselves; * is the default.")]

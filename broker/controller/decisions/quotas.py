@@ -17,8 +17,7 @@ from broker.controller.decisions.decision import Decision, RefusedError
 from broker.metadata.image import MetadataImage, QuotaEntity
 from bus.errors import ErrorCode
 from bus.protocol.generated.metadata_records import ClientQuotaRecord, EntityData
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
+from bus.protocol.quota_entities import CLIENT_ID, IP, USER
 
 _RATES = {"producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate"}
 _CLIENT_KEYS = frozenset({*_RATES, "request_percentage"})

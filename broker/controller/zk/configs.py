@@ -12,7 +12,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from broker.controller.decisions.quotas import USER
 from broker.controller.zk import acls, quotas, znodes
 from broker.controller.zk.acl_and_quota_reader import (
     NO_NODE,
@@ -31,6 +30,7 @@ from broker.controller.zk.state_reader import (
 from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import ConfigKey, MetadataImage, ResourceType
 from bus.protocol.generated.metadata_records import ConfigRecord
+from bus.protocol.quota_entities import USER
 
 MAX_NOTIFICATIONS = 1_000
 """Notifications of a folder kept for slow brokers; older ones are removed. A broker that was away

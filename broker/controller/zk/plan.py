@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.controller.decisions.quotas import USER
 from broker.controller.zk import znodes
 from broker.controller.zk.acls import ResourceKey, resource_of
 from broker.controller.zk.config_plan import (
@@ -35,6 +34,7 @@ from broker.metadata.image import (
     ResourceType,
     TopicImage,
 )
+from bus.protocol.quota_entities import USER
 
 MAX_OPERATIONS = 400
 MAX_BYTES = 400_000

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote
 
-from broker.controller.decisions.quotas import CLIENT_ID, IP, USER, WHOLE_NUMBERS
+from broker.controller.decisions.quotas import WHOLE_NUMBERS
 from broker.controller.zk import znodes
 from broker.metadata.image import MetadataImage, QuotaEntity
 from bus.protocol.generated.metadata_records import (
@@ -21,6 +21,7 @@ from bus.protocol.generated.metadata_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+from bus.protocol.quota_entities import CLIENT_ID, IP, USER
 from bus.security.sasl_server import SCRAM_BY_TITLE, ScramMechanism
 
 FOLDERS = {"users": USER, "clients": CLIENT_ID, "ips": IP}

@@ -14,7 +14,6 @@ from bus.client.wire.sync_client import SyncClient
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated import alter_client_quotas, describe_client_quotas
 
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
 Entity = tuple[tuple[str, str | None], ...]
 """Kinds and names; None is the default of a kind, for all that have no quota of their own."""
 

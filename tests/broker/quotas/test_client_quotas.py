@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from broker.quotas.client_quotas import MOST_CLIENTS, ClientQuotas, QuotaKind, Throttle
 from broker.quotas.connection_rates import ConnectionRates
-from broker.quotas.quota_index import CLIENT_ID, IP, USER, QuotaIndex
+from broker.quotas.quota_index import QuotaIndex
 from broker.quotas.quota_rate import QuotaRate, QuotaWindows
+from bus.protocol.quota_entities import CLIENT_ID, IP, USER
 
 WINDOWS = QuotaWindows(11, 1000)
 PRODUCE, FETCH = QuotaKind.PRODUCE, QuotaKind.FETCH

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from broker.quotas.client_quotas import ClientQuotas, QuotaKind
-from broker.quotas.quota_index import CLIENT_ID, NO_LIMIT, USER
+from broker.quotas.quota_index import NO_LIMIT
 from broker.quotas.quota_rate import QuotaWindows
+from bus.protocol.quota_entities import CLIENT_ID, USER
 from deploy.errors import Unavailable
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java

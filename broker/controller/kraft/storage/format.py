@@ -17,11 +17,11 @@ from broker.controller.kraft.storage.raft_log import DIRECTORY
 from broker.controller.kraft.storage.records import decode_batches
 from broker.controller.kraft.storage.snapshots import (
     MetadataSnapshots,
+    finish_file,
     read_whole,
     snapshot_batches,
 )
 from broker.disk.port import Disk
-from broker.log.log_dir_files import flush_file
 
 BOOTSTRAP = OffsetAndEpoch(0, 0)
 FIRST_RECORDS = "bootstrap.checkpoint"
@@ -53,9 +53,7 @@ def write_first_records(disk: Disk, root: str, records: Sequence[object], now_ms
             file.append(batch)
     finally:
         file.close()
-    flush_file(disk, f"{path}.part")
-    disk.rename(f"{path}.part", path)
-    disk.flush_directory(root)
+    finish_file(disk, root, path)
 
 
 def read_first_records(disk: Disk, root: str) -> tuple[object, ...]:

@@ -106,10 +106,7 @@ class MetadataSnapshots:
 
     def finish(self, snapshot: OffsetAndEpoch) -> None:
         """Runs on a worker: flushes the file and only then gives it its final name."""
-        path = self._path(snapshot)
-        flush_file(self._disk, path + ".part")
-        self._disk.rename(path + ".part", path)
-        self._disk.flush_directory(self._directory)
+        finish_file(self._disk, self._directory, self._path(snapshot))
 
     def add(self, snapshot: OffsetAndEpoch) -> None:
         """The snapshot has its final name."""
@@ -195,6 +192,13 @@ class MetadataSnapshots:
 
     def _path(self, snapshot: OffsetAndEpoch) -> str:
         return f"{self._directory}/{snapshot.offset:020d}-{snapshot.epoch:010d}{SUFFIX}"
+
+
+def finish_file(disk: Disk, directory: str, path: str) -> None:
+    """What was written beside it as `.part` gets this name, once it is on the device."""
+    flush_file(disk, f"{path}.part")
+    disk.rename(f"{path}.part", path)
+    disk.flush_directory(directory)
 
 
 def snapshot_batches(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.controller.decisions.quotas import CLIENT_ID, IP, USER, QuotaChange, alter_quotas
+from broker.controller.decisions.quotas import QuotaChange, alter_quotas
 from broker.controller.decisions.scram_credentials import (
     CredentialDeletion,
     CredentialUpsertion,
@@ -19,6 +19,7 @@ from broker.controller.zk import znodes
 from broker.controller.zk.quotas import decode_node, encode_node, entity_of, entity_path
 from broker.metadata.image import QuotaEntity
 from bus.errors import ErrorCode
+from bus.protocol.quota_entities import CLIENT_ID, IP, USER
 from tests.broker.controller.zk.simulated import SimulatedBroker, run_story, settled
 
 RECORDED = (
