@@ -92,6 +92,12 @@ class RequestContext:
             self.throttle(throttle_time_ms)
         return throttle_time_ms
 
+    def has_quota(self, kind: QuotaKind) -> bool:
+        """Whether `charge` counts anything."""
+        quotas = self.services.client_quotas
+        is_exempt = self.connection.session.listener in quotas.exempt_listeners
+        return not is_exempt and quotas.has(kind, *self.quota_client)
+
     def most_fetched_bytes(self) -> int:
         """More in one response could never be within the client's quota."""
         quotas = self.services.client_quotas

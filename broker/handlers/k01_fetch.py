@@ -317,6 +317,7 @@ def _answer(fetch: ResolvedFetch, found: ReadResult, context: RequestContext) ->
     if (
         not fetch.params.is_follower
         and context.services.client_quotas.limits_fetch
+        and context.has_quota(QuotaKind.FETCH)  # else nobody asks how large the response is
         and context.charge(QuotaKind.FETCH, _size_bytes(response, context), is_refused=True)
     ):
         return _empty(fetch, replicas)

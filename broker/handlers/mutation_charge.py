@@ -22,7 +22,7 @@ class MutationCharge:
         self._context = context
         services, session = context.services, context.session
         quotas = services.client_quotas
-        quotas.follow(services.metadata.image.client_quotas)
+        quotas.follow(services.metadata.image.client_quotas)  # no broker does it in a controller
         is_forwarded = isinstance(context.connection, EnvelopeConnection)
         self._quota = None
         if is_forwarded or session.listener not in quotas.exempt_listeners:

@@ -134,6 +134,10 @@ class ClientQuotas:
             for act in self.on_limited:
                 act()
 
+    def has(self, kind: QuotaKind, user: str, client_id: str) -> bool:
+        """Whether such a quota counts for this client."""
+        return self._index[kind].find(user, client_id) is not None
+
     def record(
         self, kind: QuotaKind, user: str, client_id: str, amount: float, now_ms: int
     ) -> int:

@@ -137,23 +137,25 @@ def roles_of(config: BrokerConfig) -> Roles:
 
 
 def _controller_login(config: BrokerConfig, *, has_quorum: bool) -> SaslLogin | None:
-    """A broker has no listener of a controller: the first name says how they are reached."""
-    name = _controller_listener(config)
-    if not name or not has_quorum:
+    name = _controller_listener(config, has_quorum=has_quorum)
+    if name is None:
         return None
     protocol = protocol_of(config["listener.security.protocol.map"], name)
     return controller_login(config, name, protocol)
 
 
 def _controller_tls(config: BrokerConfig, *, has_quorum: bool) -> str | None:
-    name = _controller_listener(config)
-    if not name or not has_quorum:
+    name = _controller_listener(config, has_quorum=has_quorum)
+    if name is None:
         return None
     return name if protocol_of(config["listener.security.protocol.map"], name).has_tls else None
 
 
-def _controller_listener(config: BrokerConfig) -> str:
-    return next(iter(config["controller.listener.names"] or ()), "").strip()
+def _controller_listener(config: BrokerConfig, *, has_quorum: bool) -> str | None:
+    """A broker has no listener of a controller: the first name says how they are reached. None
+    where there are no others."""
+    name: str = next(iter(config["controller.listener.names"] or ()), "").strip()
+    return name if name and has_quorum else None
 
 
 def _check_mirror(config: BrokerConfig, clients: tuple[ListenerAddress, ...]) -> None:
