@@ -43,8 +43,7 @@ def warn_of_places(ctx: typer.Context, command: WatchCommand, client_id: str) ->
     for leaf in _asked(command):
         if isinstance(leaf, TravelHeading):
             continue
-        found = places.find_way(leaf).places if isinstance(leaf, AlongRoad) else places.find(leaf)
-        text = to_text(leaf)
+        found, text = places.find(leaf), to_text(leaf)
         if found.missing:
             names = ", ".join(found.missing)
             typer.echo(f"warning: {text}: the register has no {names}: met by none", err=True)

@@ -87,8 +87,7 @@ def explain(
     places = references.places
     if isinstance(tree, AtPlace | InArea | AlongRoad):
         value = places.describe(attributes.get(CHECKPOINT, ""), attributes.get(DEVICE, ""))
-        found = places.find_way(tree).places if isinstance(tree, AlongRoad) else places.find(tree)
-        is_missing = bool(found.missing)
+        is_missing = bool(places.find(tree).missing)
     if isinstance(tree, TravelHeading | AlongRoad):
         heading = places.lanes.of(attributes)
         value = ", ".join(filter(None, (value, heading and f"heading {heading}")))

@@ -143,10 +143,8 @@ def _plan(node: Expression, references: References, *, negated: bool) -> IndexPl
         return _of_gallery(gallery, node.threshold, negated=negated)
     if isinstance(node, OnList):
         return _of_list(references.lists.get(node.list_id), negated=negated)
-    if isinstance(node, AtPlace | InArea):
+    if isinstance(node, AtPlace | InArea | AlongRoad):
         return _UNSERVED if negated else _of_place(references.places.find(node))
-    if isinstance(node, AlongRoad):
-        return _UNSERVED if negated else _of_place(references.places.find_way(node).places)
     if isinstance(node, TravelHeading):
         return _UNSERVED if negated else _of_headings(node, references.places.lanes)
     return _UNSERVED if negated else _of_leaf(node, references)

@@ -96,8 +96,10 @@ class RegisteredPlaces:
         """Look-ups are made where they are first needed."""
         return RegisteredPlaces, (self.register,)
 
-    def find(self, leaf: AtPlace | InArea) -> PlaceSets:
-        """What lies there now; found once, for matching, index and explanation."""
+    def find(self, leaf: AtPlace | InArea | AlongRoad) -> PlaceSets:
+        """What lies there now, or along it; found once, for matching, index and explanation."""
+        if isinstance(leaf, AlongRoad):
+            return self.find_way(leaf).places
         found = self._found.get(leaf)
         if found is None:
             if len(self._found) >= MAX_FOUND:
@@ -106,7 +108,7 @@ class RegisteredPlaces:
         return found
 
     def find_way(self, leaf: AlongRoad) -> WaySets:
-        """The same of a way along a road."""
+        """The same of a way along a road, with the directions in which it leads."""
         found = self._ways.get(leaf)
         if found is None:
             if len(self._ways) >= MAX_FOUND:
@@ -116,9 +118,9 @@ class RegisteredPlaces:
 
     def checkpoints_at(self, leaf: Expression) -> frozenset[str]:
         """Those that a leaf asks for; of one that asks for no place, none."""
-        if isinstance(leaf, AtPlace | InArea):
+        if isinstance(leaf, AtPlace | InArea | AlongRoad):
             return self.find(leaf).checkpoints
-        return self.find_way(leaf).places.checkpoints if isinstance(leaf, AlongRoad) else NOWHERE
+        return NOWHERE
 
     @cached_property
     def lanes(self) -> LaneHeadings:

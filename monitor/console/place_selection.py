@@ -169,7 +169,7 @@ class NamedPlace:
         self._on_taken(Conjunction(parts=tuple(parts)) if len(parts) > 1 else parts[0])
 
     def _is_no_way(self, way: AlongRoad) -> bool:
-        return bool(self._places.find_way(way).places.missing)
+        return bool(self._places.find(way).missing)
 
     def _chosen(self) -> Iterator[Expression]:
         kind, name, begin = self._kind.value, self._name.value, self._begin.value
