@@ -34,6 +34,13 @@ class FaceQuestion(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str = ""
 
 
+def check_subject(record: str, gallery: str, entry: str) -> None:
+    """Whose face is looked for: a record's, or that of a gallery's entry. Raises `CommandError`."""
+    of_gallery = (bool(gallery), bool(entry))
+    if of_gallery != ((False, False) if record else (True, True)):
+        raise CommandError("record", "give either a record, or a list and its entry", "no_face")
+
+
 class FaceHit(NamedTuple, Generic[Row]):
     """A stored record and its score by the model's measure, to six decimals."""
 

@@ -23,7 +23,7 @@ from alarm.shell_asker import CaseOption, ReasonOption
 from bus.cli.show import AsJson, print_json, screen
 from bus.contracts.feature_models import FeatureModel
 from bus.domain.command_error import CommandError
-from bus.domain.face_search import BestFaces, FaceQuestion, face_in
+from bus.domain.face_search import BestFaces, FaceQuestion, check_subject, face_in
 from bus.domain.feature_models import with_threshold
 from bus.errors import BusError
 from deploy.open_stores import open_records
@@ -59,8 +59,10 @@ def faces(
     as_json: AsJson = False,
 ) -> None:
     """Stored faces that resemble one, best first, with their scores. Ctrl-C stops it."""
-    if bool(record) == bool(gallery and entry):
-        raise typer.BadParameter("give either --record, or --list and --entry")
+    try:
+        check_subject(record, gallery, entry)
+    except CommandError as error:
+        raise typer.BadParameter("give either --record, or --list and --entry") from error
     settings: Settings = ctx.obj
     from_ms, until_ms = _moment(since, "--from", settings), _moment(until, "--until", settings)
     said = {"record": record, "gallery": gallery, "entry": entry, "from": since, "until": until}

@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 
 from bus.domain.command_error import CommandError
-from bus.domain.face_search import BestFaces, FacePiece, FaceQuestion, face_in
+from bus.domain.face_search import BestFaces, FacePiece, FaceQuestion, check_subject, face_in
 from bus.domain.feature_models import with_threshold
 from ingest.store.port import PageRequest, RecordRow
 from ingest.store.port import Query as Question
@@ -55,9 +55,7 @@ async def face_question(
 ) -> FaceQuestion:
     """The first piece of a search. Raises `CommandError`, `QueryUnavailable`, and what
     `QuestionPort.note` does."""
-    of_gallery = (bool(subject.gallery), bool(subject.entry))
-    if of_gallery != ((False, False) if subject.record else (True, True)):
-        raise CommandError("record", "give either a record, or a list and its entry", "no_face")
+    check_subject(subject.record, subject.gallery, subject.entry)
     await services.questions.note(asked)
     if subject.record:
         row = await stored_record(services, asked, subject.record)

@@ -90,6 +90,7 @@ def test_a_search_that_ends_at_its_limit_says_how_far_it_came(ask: Ask, monkeypa
     ("words", "says"),
     [
         ((), "give either"), (("--record", "f-1", "--list", "x", "--entry", "y"), "give either"),
+        (("--record", "f-1", "--list", "x"), "give either"), (("--entry", "y"), "give either"),
         (("--record", "none"), "no such record"), (("--record", "f-90"), "'nobody/1' is no such model"),
         (("--record", "f-1", "--threshold", "2"), "city-face-128/1 is compared by cosine"), (("--record", "f-1", "--from", "x"), "--from"),
     ],
