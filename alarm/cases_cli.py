@@ -24,9 +24,8 @@ from bus.cli.show import screen
 from bus.contracts.alarm_states import AlarmState
 from bus.contracts.alarms import Alarm
 from bus.contracts.commands import WatchCommand
-from bus.contracts.proposals import WatchProposal
 from bus.domain.alarm_life import no_state
-from bus.domain.cases import CaseTarget, case_of, targets_of_case
+from bus.domain.cases import CaseTarget, RulesOfCase, by_case, targets_of_case
 from bus.domain.expressions.to_text import to_text
 from bus.domain.plates import plate_text
 from bus.domain.times import DAY_MS
@@ -39,7 +38,6 @@ READ_S = 10.0
 CLIENT_ID = "watch-cases"
 MOST_ALARMS = 1000
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
-_Found = tuple[list[WatchCommand], list[WatchProposal]]
 
 
 def mount(app: typer.Typer) -> None:
@@ -52,11 +50,9 @@ def mount(app: typer.Typer) -> None:
 
 def list_cases(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Show the cases of rules that are in force or wait for an approval, by number."""
-    rules, waiting = _read(ctx)
-    numbers = {*map(case_of, rules), *(case_of(one.text) for one in waiting)} - {""}
+    found = _read(ctx)
     table = Table("case", "targets", "rules", "waiting")
-    for case in sorted(numbers):
-        own, proposed = _of(rules, waiting, case)
+    for case, (own, proposed) in sorted(found.items()):
         targets = [one.name for one in targets_of_case(own, proposed) if one.name]
         if as_json:
             row = {"case": case, "targets": targets, "rules": len(own), "waiting": len(proposed)}
@@ -64,7 +60,7 @@ def list_cases(ctx: typer.Context, as_json: AsJson = False) -> None:
         else:
             table.add_row(case, ", ".join(targets), str(len(own)), str(len(proposed)))
     if not as_json:
-        screen().print(table if numbers else "no rule names a case")
+        screen().print(table if found else "no rule names a case")
 
 
 def show_case(
@@ -75,7 +71,7 @@ def show_case(
 ) -> None:
     """Show a case: each target with its rules, and the newest alarms with their life."""
     number = case.strip()
-    targets = targets_of_case(*_of(*_read(ctx), number))
+    targets = targets_of_case(*_read(ctx).get(number, ((), ())))
     alarms, states = _alarms(ctx, number, wall_clock.now_ms() - days * DAY_MS)
     if not targets and not alarms:
         fail(f"no rule and no alarm of these {days} days is of case {number}; see: cases list")
@@ -98,21 +94,14 @@ def show_case(
     _print_alarms(ctx, alarms, states)
 
 
-def _read(ctx: typer.Context) -> _Found:
-    """Ends the program where the topic cannot be read."""
+def _read(ctx: typer.Context) -> dict[str, RulesOfCase]:
+    """By the number of their case. Ends the program where the topic cannot be read."""
     try:
-        return read_rules_and_proposals(ctx.obj.bus, CLIENT_ID, wall_clock.now_ms(), READ_S)
+        return by_case(
+            *read_rules_and_proposals(ctx.obj.bus, CLIENT_ID, wall_clock.now_ms(), READ_S)
+        )
     except (CatchUpTimeout, BusError) as error:
         fail(f"the watch list cannot be read: {error}")
-
-
-def _of(
-    rules: Sequence[WatchCommand], waiting: Sequence[WatchProposal], case: str
-) -> _Found:
-    return (
-        [one for one in rules if case and case_of(one) == case],
-        [one for one in waiting if case and case_of(one.text) == case],
-    )
 
 
 def _alarms(

@@ -47,7 +47,6 @@ class _RulesAndProposals:
             found.append(WaitingProposal(one, present))
         return found
 
-
     def in_force(self, now_ms: int) -> list[WatchCommand]:
         """Without those whose time is over."""
         every = (rule.command for rule in self.rules.rules.values())

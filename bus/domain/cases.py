@@ -6,7 +6,9 @@ that no rule names: it is nothing of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,9 +25,29 @@ class CaseTarget(msgspec.Struct, frozen=True, kw_only=True):
     waiting: list[WatchProposal]
 
 
+class RulesOfCase(NamedTuple):
+    """Those of one case that are in force, and that wait."""
+
+    in_force: list[WatchCommand]
+    waiting: list[WatchProposal]
+
+
 def case_of(rule: WatchCommand) -> str:
     """The number under which it was put; empty: none."""
     return rule.case.strip()
+
+
+def by_case(
+    rules: Iterable[WatchCommand], waiting: Iterable[WatchProposal]
+) -> dict[str, RulesOfCase]:
+    """Of those that name a case."""
+    found: dict[str, RulesOfCase] = defaultdict(lambda: RulesOfCase([], []))
+    for rule in rules:
+        found[case_of(rule)].in_force.append(rule)
+    for one in waiting:
+        found[case_of(one.text)].waiting.append(one)
+    found.pop("", None)
+    return dict(found)
 
 
 def targets_of_case(

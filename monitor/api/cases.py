@@ -6,11 +6,13 @@ are `/api/alarms?case=…`, what was asked under it `/api/questions?case=…`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Depends, HTTPException, Query, Response
 
+from bus.contracts.commands import WatchCommand
 from bus.domain.cases import CaseTarget
 from bus.runtime.wall_clock import now_ms
 from ingest.store.port import PageRequest
@@ -71,19 +73,23 @@ async def has_alarms(services: ConsoleServices, live: VisibleLive, case: str) ->
 
 
 def target_row(services: ConsoleServices, live: VisibleLive, target: CaseTarget) -> Row:
-    """One target; `state` of a rule: `in_force`, of one whose time begins later `future`, and
-    `changing` where another text of it waits."""
-    zone, at_ms = services.site.tz, now_ms()
-    waiting = {one.rule_id for one in target.waiting}
+    """One target; `state` of a rule: see `rule_states`."""
+    zone = services.site.tz
     return {
         "target": target.name,
         "rules": [
-            rule_row(one, zone) | {
-                "state": "changing" if one.rule_id in waiting
-                else "future" if one.valid_from_ms > at_ms else "in_force",
-            }
-            for one in target.rules
+            rule_row(one, zone) | {"state": state} for one, state in rule_states(target, now_ms())
         ],
         "waiting": [proposal_row(services, live, one) for one in target.waiting],
-    }  # fmt: skip
+    }
+
+
+def rule_states(target: CaseTarget, at_ms: int) -> Iterator[tuple[WatchCommand, str]]:
+    """Its rules with `in_force`, of one whose time begins later `future`, and `changing` where
+    another text of it waits."""
+    waiting = {one.rule_id for one in target.waiting}
+    for rule in target.rules:
+        is_future = rule.valid_from_ms > at_ms
+        state = "future" if is_future else "in_force"
+        yield rule, "changing" if rule.rule_id in waiting else state
 

@@ -6,14 +6,14 @@ its targets, each with its rules. Never: a number, target or count of what he do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from heapq import merge
 from itertools import groupby, islice
 
 import msgspec
 
 from bus.contracts.proposals import WatchProposal
-from bus.domain.cases import CaseTarget, case_of, targets_of_case
+from bus.domain.cases import CaseTarget, by_case, targets_of_case
 from bus.domain.rule_check import is_over
 from bus.domain.visibility import Viewer
 from monitor.live.case_index import CaseIndex
@@ -58,24 +58,23 @@ def case_page(
     if cursor and not cursor.startswith(_BEHIND):
         raise ValueError("none of this list")
     after = cursor.removeprefix(_BEHIND)
-    proposed = sorted(
-        case for case in (case_of(one.text) for one in waiting)
-        if case and case.startswith(begins) and case > after
-    )  # fmt: skip
-    every = merge(index.numbers(viewer, begins, after), proposed)
+    proposed = {case: own.waiting for case, own in by_case((), waiting).items()}
+    further = sorted(case for case in proposed if case.startswith(begins) and case > after)
+    every = merge(index.numbers(viewer, begins, after), further)
     found = [case for case, _ in islice(groupby(every), limit + 1)]
-    cases = [_summary(case, index, waiting, viewer) for case in found[:limit]]
+    cases = [_summary(case, index, proposed.get(case, ()), viewer) for case in found[:limit]]
     return CasePage(cases, f"{_BEHIND}{cases[-1].case}" if len(found) > limit else "")
 
 
 def _summary(
     case: str, index: CaseIndex, waiting: Sequence[WatchProposal], viewer: Viewer
 ) -> CaseSummary:
-    parts, own = index.of(viewer, case), _of_case(waiting, case)
+    """`waiting`: of this case."""
+    parts = index.of(viewer, case)
     targets = {name for part in parts for name in part.targets}
-    targets |= {one.text.target for one in own if one.text.target}
+    targets |= {one.text.target for one in waiting if one.text.target}
     rules = sum(len(part.rules) for part in parts)
-    return CaseSummary(case=case, targets=sorted(targets), rules=rules, waiting=len(own))
+    return CaseSummary(case=case, targets=sorted(targets), rules=rules, waiting=len(waiting))
 
 
 def open_case(
@@ -87,9 +86,6 @@ def open_case(
     ids = [rule_id for part in parts for rule_id in reversed(part.rules)]
     known = (rules.get(rule_id) for rule_id in ids[:MAX_RULES])
     in_force = [one for one in known if one is not None and not is_over(one, now_ms)]
-    targets = targets_of_case(in_force, _of_case(waiting, case))
+    proposed = by_case((), waiting).get(case)
+    targets = targets_of_case(in_force, proposed.waiting if proposed is not None else ())
     return OpenCase(targets=targets, more_rules=max(0, len(ids) - MAX_RULES))
-
-
-def _of_case(waiting: Iterable[WatchProposal], case: str) -> list[WatchProposal]:
-    return [one for one in waiting if case and case_of(one.text) == case]

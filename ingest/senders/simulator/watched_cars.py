@@ -1,7 +1,6 @@
 """The watched cars of the city: one stolen, one cloned, one of which a witness remembers a part of
 the plate, one that a witness describes, one that is misread, one that is looked for within an area,
-one along a street, one
-on a list; their rules and the alarms they must raise.
+one along a street, one on a list; their rules and the alarms they must raise.
 
 Expected alarms are computed here, not with `alarm.rules`: the ground truth must not use the code
 that it checks.

@@ -15,7 +15,7 @@ from bus.contracts.proposals import WatchProposal
 from bus.domain.cases import CaseTarget
 from bus.runtime.wall_clock import now_ms
 from monitor.accounts.roles import ConsoleOperation
-from monitor.api.cases import has_alarms
+from monitor.api.cases import has_alarms, rule_states
 from monitor.api.pool import QueryUnavailable
 from monitor.api.views import MAX_TEXT, clock
 from monitor.console.address import CASE_DAYS
@@ -201,11 +201,8 @@ class TargetList:
             with ui.element("h3"):
                 ui.label(target.name or t("cases.no_target"))
             with ui.element("ul"):
-                waiting = {one.rule_id for one in target.waiting}
-                for rule in target.rules:
-                    is_future = rule.valid_from_ms > now_ms()
-                    state = "changing" if rule.rule_id in waiting else "in_force"
-                    self._show_rule(rule, "future" if is_future else state)
+                for rule, state in rule_states(target, now_ms()):
+                    self._show_rule(rule, state)
                 known = {rule.rule_id for rule in target.rules}
                 for one in target.waiting:
                     if one.rule_id not in known:
