@@ -26,6 +26,7 @@ from bus.runtime.log_format import log_to_stderr
 from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.roles.table import ALARM_STREAMS, ROLES, STREAMS
+from deploy.secure.account_settings import as_role
 from deploy.settings.composed import Settings, edge_url
 from deploy.settings.sources import unknown
 from deploy.supervisor.state_file import supervised
@@ -50,7 +51,7 @@ def run(name: str, settings: Settings) -> int:
     for chatty in ("py4j", "pyspark", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings.site.data_path.mkdir(parents=True, exist_ok=True)
-    return STARTERS[name](settings)
+    return STARTERS[name](as_role(settings, name))
 
 
 def end_with_the_supervisor() -> None:
