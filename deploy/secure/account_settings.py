@@ -14,7 +14,7 @@ from typing import Any
 from bus.contracts.access import ACCOUNTS, STREAMS
 from deploy.errors import OperatorError
 from deploy.secure.broker_keys import as_broker
-from deploy.secure.layout import account_path, node_path
+from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_path
 from deploy.settings.composed import Settings, with_account
 from deploy.settings.sources import SettingsError
 
@@ -31,6 +31,12 @@ def as_account(settings: Settings, name: str) -> Settings:
     if folder is None:
         return settings
     return _laid_over(settings, folder, read_tables(account_path(folder, name)))
+
+
+def site_folder(settings: Settings) -> Path:
+    """Where the folder of this site is or will be."""
+    usual = settings.site.data_path / DEFAULT_FOLDER
+    return settings.security.folder_path(settings.site) or usual
 
 
 def as_role(settings: Settings, role: str) -> Settings:

@@ -61,12 +61,17 @@ def brokers_address(broker: Mapping[str, str]) -> str:
 
 
 def _secured(listeners: str) -> str:
+    """The same addresses; a listener for brokers where none is named."""
+    named = [one.strip() for one in listeners.split(",")]
+    has_brokers = any(one.startswith(f"{BROKERS}://") for one in named)
     found: list[str] = []
-    for one in listeners.split(","):
-        name, _, address = one.strip().partition("://")
+    for one in named:
+        name, _, address = one.partition("://")
         if name != PLAIN:
-            found.append(one.strip())
+            found.append(one)
             continue
-        host, _, port = address.rpartition(":")
-        found += [f"{CLIENTS}://{address}", f"{BROKERS}://{host}:{int(port) + BROKERS_PORT_STEP}"]
+        found.append(f"{CLIENTS}://{address}")
+        if not has_brokers:
+            host, _, port = address.rpartition(":")
+            found.append(f"{BROKERS}://{host}:{int(port) + BROKERS_PORT_STEP}")
     return ",".join(found)

@@ -1,4 +1,4 @@
-"""What lies where in the folder of a secured site.
+"""What lies where in the folder of a secured site, and how a broker says that it counts.
 
 In: the folder, names. Out: paths. Never: a file.
 """
@@ -9,6 +9,8 @@ from pathlib import Path
 
 DEFAULT_FOLDER = "secure"
 """In the data directory, where no setting names another place."""
+IN_FORCE = "access: in force"
+"""How the line of a broker begins that says that users, rights and topics are."""
 AUTHORITY_CERTIFICATE = Path("authority", "ca.pem")
 AUTHORITY_KEY = Path("authority", "ca.key")
 
