@@ -98,3 +98,18 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         """Refuse what Spark's connector could not be told; files are read by those who connect."""
         java_config(self.librdkafka, self.java, lambda _: PKCS8_BEGIN)
+
+
+class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether the site is secured, and what its processes are known by."""
+
+    # The folder that `./databus secure init` has made, in the data directory or anywhere; empty:
+    # the bus is open to whoever reaches it.
+    folder: str = ""
+    # What /metrics and status pages ask their readers for; empty: nobody is asked. An account's
+    # file holds it.
+    page_token: Secret = ""
+
+    def folder_path(self, site: SiteSettings) -> Path | None:
+        """The folder as an absolute path; None where the site is open."""
+        return site.data_path / self.folder if self.folder else None
