@@ -25,7 +25,7 @@ from bus.domain.feature_models import FeatureSettings
 from bus.domain.policy import PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.notify.settings import NoticeSettings
-from bus.settings import BusSettings, SiteSettings
+from bus.settings import BusSettings, SecuritySettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.settings.sources import (
     SettingEntry,
@@ -45,6 +45,7 @@ from spark_apps.settings import StreamsSettings
 SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "site": SiteSettings,
     "bus": BusSettings,
+    "security": SecuritySettings,
     "edge": EdgeSettings,
     "store": StoreSettings,
     "streams": StreamsSettings,
@@ -74,6 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     site: SiteSettings
     bus: BusSettings
+    security: SecuritySettings
     broker: dict[str, str]
     edge: EdgeSettings
     store: StoreSettings

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import inspect
 
 from broker.config.keys import BROKER_KEYS
-from broker.settings import PROCESS_KEYS
+from broker.settings import PROCESS_KEYS, SECRET_KEYS
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
 
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
@@ -50,7 +50,7 @@ def _masked(kind: inspect.Type, value: Any) -> Any:
 def _is_secret(key: str) -> bool:
     """As DescribeConfigs has it: a key that no table of ours describes may be a secret."""
     if key in PROCESS_KEYS:
-        return False
+        return key in SECRET_KEYS
     return key not in BROKER_KEYS or BROKER_KEYS[key].sensitive
 
 
