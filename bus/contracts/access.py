@@ -37,10 +37,12 @@ _ALL_TOPICS = tuple(t.TOPICS)
 class AccessRight:
     """What one account may do.
 
-    `reads` and `writes` are topics, and so are those of which it is shown that they are there
-    (`shows`), shown their configuration or let change it. A name of `groups` or `transactions` that
-    ends in `*` is the beginning of names. `cluster` are operations on the cluster as a whole. A
-    `superuser` may do everything, so that it can put right what the rules have closed.
+    Of topics it `reads` the records and the configuration, and `writes`; of those that it `shows`
+    it learns that they are there, and of those of `shows_configs` their configuration. `groups` are
+    those whose positions it commits; who reads may ask for those of all, as librdkafka asks for a
+    group named after each of its consumers. A name that ends in `*` is the beginning of names.
+    `cluster` are operations on the cluster as a whole. A `superuser` may
+    do everything, so that it can put right what the rules have closed.
     """
 
     what: str
@@ -50,7 +52,6 @@ class AccessRight:
     shows_configs: tuple[str, ...] = ()
     changes_configs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    shows_groups: tuple[str, ...] = ()
     transactions: tuple[str, ...] = ()
     cluster: tuple[Operation, ...] = ()
     on_bus: bool = True
@@ -72,7 +73,7 @@ ACCOUNTS: dict[str, AccessRight] = {
         ),
         writes=(t.EVENT_CANDIDATE, t.EVENT_INCIDENT, t.METER_LATENCY, t.METER_QUALITY,
                 t.QUARANTINE_RECORDS),
-        shows_configs=_RECORDS,
+        shows_configs=(t.CONTROL_WATCHLIST,),
         groups=("streams-*", "spark-kafka-*"),
     ),
     DISPATCHER: AccessRight(
@@ -86,6 +87,7 @@ ACCOUNTS: dict[str, AccessRight] = {
         shows_configs=_ALL_TOPICS,
         changes_configs=(t.CONTROL_WATCHLIST,),
         groups=(DISPATCHER, DECIDER),
+        cluster=(Operation.DESCRIBE_CONFIGS,),
     ),
     CONSOLE: AccessRight(
         "shows what comes, and sends what people ask for",
@@ -94,16 +96,15 @@ ACCOUNTS: dict[str, AccessRight] = {
         writes=(*t.REQUEST_TOPICS, t.CONTROL_REGISTER, t.CONTROL_ACCOUNTS),
         shows=(EVERY,),
         shows_configs=(EVERY,),
-        shows_groups=(EVERY,),
         cluster=(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
     ),
     WATCH: AccessRight(
         "judges who is away and what stands still",
-        reads=(*_RECORDS, t.EVENT_INCIDENT, t.EVENT_ACKNOWLEDGED, t.CONTROL_REGISTER),
+        reads=(*_RECORDS, t.EVENT_INCIDENT, t.EVENT_ACKNOWLEDGED, t.CONTROL_REGISTER,
+               t.STATE_LISTS),
         writes=(t.EVENT_INCIDENT,),
         shows=(EVERY,),
-        shows_groups=(EVERY,),
-        cluster=(Operation.DESCRIBE,),
+        cluster=(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
     ),
     MIRROR: AccessRight(
         "copies everything from one site to the other",
@@ -152,12 +153,13 @@ def all_acls() -> list[AclBinding]:
 def _allowed(right: AccessRight) -> Iterator[tuple[int, str, int, int]]:
     granted = (
         (Resource.TOPIC, right.reads, Operation.READ),
+        (Resource.TOPIC, right.reads, Operation.DESCRIBE_CONFIGS),
         (Resource.TOPIC, right.writes, Operation.WRITE),
         (Resource.TOPIC, right.shows, Operation.DESCRIBE),
         (Resource.TOPIC, right.shows_configs, Operation.DESCRIBE_CONFIGS),
         (Resource.TOPIC, right.changes_configs, Operation.ALTER_CONFIGS),
         (Resource.GROUP, right.groups, Operation.READ),
-        (Resource.GROUP, right.shows_groups, Operation.DESCRIBE),
+        (Resource.GROUP, (EVERY,) if right.reads else (), Operation.DESCRIBE),
         (Resource.TRANSACTIONAL_ID, right.transactions, Operation.WRITE),
     )
     for kind, names, operation in granted:

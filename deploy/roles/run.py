@@ -57,7 +57,10 @@ def run(name: str, settings: Settings) -> int:
 
 
 def _topics_in_the_background(settings: Settings) -> None:
-    """The first role to start makes the topics; roles that need them wait for them."""
+    """The first role to start makes the topics; roles that need them wait for them. In a secured
+    site its brokers do, so that no role needs the right to."""
+    if settings.security.folder:
+        return
     from deploy.topics import make_topics
 
     def make() -> None:
