@@ -102,13 +102,13 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What closes a site: its certificates and accounts, and who may read its pages."""
+    """Whether the site is secured, and what its processes are known by."""
 
-    # The folder of a secured site's certificates and accounts, in the data directory or anywhere;
-    # empty: the bus is open.
+    # The folder that `./databus secure init` has made, in the data directory or anywhere; empty:
+    # the bus is open to whoever reaches it.
     folder: str = ""
-    # What /metrics and status pages ask for, as `Authorization: Bearer TOKEN`; empty: nobody is
-    # asked.
+    # What /metrics and status pages ask their readers for, as `Authorization: Bearer TOKEN`; empty:
+    # nobody is asked. An account's file holds it.
     page_token: Secret = ""
 
     def __post_init__(self) -> None:
@@ -117,3 +117,7 @@ class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             check_page_token(self.page_token)
         except ValueError as error:
             raise ValueError(f"page_token: {error}") from None
+
+    def folder_path(self, site: SiteSettings) -> Path | None:
+        """The folder as an absolute path; None where the site is open."""
+        return site.data_path / self.folder if self.folder else None

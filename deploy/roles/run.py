@@ -11,9 +11,10 @@ import contextlib
 import ctypes
 import logging
 import os
-import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,19 +27,21 @@ from bus.runtime import tasks
 from bus.runtime.log_format import log_to_stderr
 from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
-from deploy.roles.table import ALARM_STREAMS, ROLES, STREAMS
+from deploy.roles.table import ALARM_STREAMS, ROLES, STREAMS, environment
+from deploy.secure.account_settings import as_role
 from deploy.settings.composed import Settings, edge_url
 from deploy.settings.sources import unknown
+from deploy.supervisor.process_end import end_with_the_supervisor
 from deploy.supervisor.state_file import supervised
 from monitor.settings import ConsoleSettings
 
 if TYPE_CHECKING:
     from spark_apps.settings import JobSettings
 
+ACCESS_PAUSE_S = 1.0
 ARCHIVE_TIMEOUT_S = 25.0  # takes 6 s; the supervisor gives this role 45 s to stop in all
 M_ARENA_MAX = -8  # of glibc's malloc.h
 M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES = -3, 1 << 16
-PR_SET_PDEATHSIG = 1  # Linux: tell a process when its parent dies
 log = logging.getLogger(__name__)
 
 
@@ -51,22 +54,15 @@ def run(name: str, settings: Settings) -> int:
     for chatty in ("py4j", "pyspark", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings.site.data_path.mkdir(parents=True, exist_ok=True)
-    return STARTERS[name](settings)
-
-
-def end_with_the_supervisor() -> None:
-    """Ask the kernel for SIGTERM when the supervisor dies, even by kill -9: no orphans."""
-    supervisor = os.environ.get("DATABUS_SUPERVISOR")
-    if supervisor is None or not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(supervisor):
-        raise SystemExit("the supervisor that started this process is gone")
+    return STARTERS[name](as_role(settings, name))
 
 
 def _topics_in_the_background(settings: Settings) -> None:
-    """The first role to start makes the topics; roles that need them wait for them."""
-    from deploy.roles.prepare import make_topics
+    """The first role to start makes the topics; roles that need them wait for them. In a secured
+    site its brokers do, so that no role needs the right to."""
+    if settings.security.folder:
+        return
+    from deploy.topics import make_topics
 
     def make() -> None:
         try:
@@ -90,6 +86,8 @@ def _put_back_restored(settings: Settings) -> None:
 def _broker(settings: Settings) -> int:
     from broker.server.process import run
 
+    if settings.security.folder:
+        threading.Thread(target=_apply_access, args=(settings,), name="access", daemon=True).start()
     return run(broker_properties(settings), data_dir=str(settings.site.data_path / "broker"))
 
 
@@ -97,6 +95,14 @@ def broker_properties(settings: Settings) -> dict[str, str]:
     """The broker's own table, and the token of its page, which stands on no command line."""
     token = settings.security.page_token
     return ({METRICS_TOKEN_KEY: token} if token else {}) | settings.broker
+
+
+def _apply_access(settings: Settings) -> None:
+    """Users, rights and topics, in a process of its own: the broker's loop has other work. It says
+    on the broker's output when all are in force, and is started again until they are."""
+    words = [sys.executable, "-m", "deploy", *settings.arguments, "secure", "apply"]
+    while subprocess.run(words, env=environment(), stdin=subprocess.DEVNULL).returncode:
+        time.sleep(ACCESS_PAUSE_S)
 
 
 def _edge(settings: Settings) -> int:
