@@ -45,7 +45,6 @@ from spark_apps.settings import StreamsSettings
 SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "site": SiteSettings,
     "bus": BusSettings,
-    "security": SecuritySettings,
     "edge": EdgeSettings,
     "store": StoreSettings,
     "streams": StreamsSettings,
@@ -77,7 +76,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     site: SiteSettings
     bus: BusSettings
-    security: SecuritySettings
     broker: dict[str, str]
     edge: EdgeSettings
     store: StoreSettings
