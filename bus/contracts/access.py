@@ -41,8 +41,9 @@ class AccessRight:
     it learns that they are there, and of those of `shows_configs` their configuration. `groups` are
     those whose positions it commits; who reads may ask for those of all, as librdkafka asks for a
     group named after each of its consumers. A name that ends in `*` is the beginning of names.
-    `cluster` are operations on the cluster as a whole. A `superuser` may
-    do everything, so that it can put right what the rules have closed.
+    `cluster` are operations on the cluster as a whole, `other_topics` those on topics that are none
+    of the product's. A `superuser` may do everything, so that it can put right what the rules have
+    closed.
     """
 
     what: str
@@ -54,6 +55,7 @@ class AccessRight:
     groups: tuple[str, ...] = ()
     transactions: tuple[str, ...] = ()
     cluster: tuple[Operation, ...] = ()
+    other_topics: tuple[Operation, ...] = ()
     on_bus: bool = True
     superuser: bool = False
 
@@ -61,7 +63,7 @@ class AccessRight:
 ACCOUNTS: dict[str, AccessRight] = {
     EDGE: AccessRight(
         "sends what devices report, and what it refused",
-        reads=(t.CONTROL_REGISTER, t.CONTROL_MIRROR_CONFIRMED),
+        reads=(t.CONTROL_MIRROR_CONFIRMED,),
         writes=_RECORDS,
         shows_configs=t.DATA_TOPICS,
     ),
@@ -93,10 +95,11 @@ ACCOUNTS: dict[str, AccessRight] = {
         "shows what comes, and sends what people ask for",
         reads=(*t.DATA_TOPICS, *_ALARMS, t.EVENT_COMMAND, *_TABLES, t.STATE_ALARM,
                t.CONTROL_WATCHLIST, t.CONTROL_ACCOUNTS, t.CONTROL_MIRROR_TAILS),
-        writes=(*t.REQUEST_TOPICS, t.CONTROL_REGISTER, t.CONTROL_ACCOUNTS),
+        writes=(*t.REQUEST_TOPICS, t.STATE_LISTS, t.CONTROL_REGISTER, t.CONTROL_ACCOUNTS),
         shows=(EVERY,),
         shows_configs=(EVERY,),
-        cluster=(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+        cluster=(Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+        other_topics=(Operation.ALTER, Operation.DELETE),
     ),
     WATCH: AccessRight(
         "judges who is away and what stands still",
@@ -123,9 +126,9 @@ ACCOUNTS: dict[str, AccessRight] = {
     BACKUP: AccessRight("saves rules, lists and register", reads=_TABLES),
     CITY: AccessRight(
         "the simulated cameras, and the lists that their city looks for",
-        reads=(t.EVENT_COMMAND, *_TABLES),
+        reads=(t.EVENT_COMMAND,),
         writes=(*t.DATA_TOPICS, t.METER_SENT, t.CONTROL_WATCHLIST, t.CONTROL_LISTS,
-                t.CONTROL_REGISTER, t.STATE_LISTS),
+                t.STATE_LISTS),
     ),
     OPERATOR: AccessRight("the command line of whoever runs the site", superuser=True),
     PROMETHEUS: AccessRight("reads pages of metrics, and nothing on the bus", on_bus=False),
@@ -139,10 +142,19 @@ def principal_of(account: str) -> str:
 
 def acls_of(account: str, right: AccessRight) -> list[AclBinding]:
     """The ACLs that give this account its rights, and no others."""
-    return [
-        AclBinding(kind, name, pattern, principal_of(account), "*", operation, Permission.ALLOW)
+    who, anywhere = principal_of(account), "*"
+    allowed = [
+        AclBinding(kind, name, pattern, who, anywhere, operation, Permission.ALLOW)
         for kind, name, pattern, operation in sorted(set(_allowed(right)))
     ]
+    denied = [
+        AclBinding(
+            Resource.TOPIC, name, Pattern.LITERAL, who, anywhere, operation, Permission.DENY
+        )
+        for name in t.TOPICS
+        for operation in right.other_topics
+    ]
+    return allowed + denied
 
 
 def all_acls() -> list[AclBinding]:
@@ -167,5 +179,7 @@ def _allowed(right: AccessRight) -> Iterator[tuple[int, str, int, int]]:
             is_beginning = name.endswith("*") and name != EVERY
             pattern = Pattern.PREFIXED if is_beginning else Pattern.LITERAL
             yield kind, name[:-1] if is_beginning else name, pattern, operation
+    for operation in right.other_topics:
+        yield Resource.TOPIC, EVERY, Pattern.LITERAL, operation
     for operation in right.cluster:
         yield Resource.CLUSTER, CLUSTER_NAME, Pattern.LITERAL, operation
