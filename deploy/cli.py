@@ -67,9 +67,9 @@ def read_settings(
     flags = [*(assign or []), *([f"site.data_dir={data_dir}"] if data_dir else [])]
     ctx.obj = settings_module.load(config, flags)
     if ctx.obj.security.folder and ctx.invoked_subcommand not in WITHOUT_ACCOUNT:
-        from deploy.secure.account_settings import OPERATOR, as_account
+        from deploy.secure.account_settings import as_command
 
-        ctx.obj = as_account(ctx.obj, OPERATOR)
+        ctx.obj = as_command(ctx.obj, ctx.invoked_subcommand or "")
 
 
 def mount_commands(root: typer.Typer, wanted: Callable[[CommandRow], bool]) -> None:

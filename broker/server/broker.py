@@ -302,7 +302,9 @@ class Broker:
         self._metrics_server = await self.network.listen(
             self.settings.metrics_host,
             self.settings.metrics_port,
-            lambda: MetricsConnection(self.metrics.text),
+            lambda: MetricsConnection(
+                self.metrics.text, page_token=self.settings.metrics_token
+            ),
         )
         self.metrics_port = self._metrics_server.port
 

@@ -37,10 +37,13 @@ _ALL_TOPICS = tuple(t.TOPICS)
 class AccessRight:
     """What one account may do.
 
-    `reads` and `writes` are topics, and so are those of which it is shown that they are there
-    (`shows`), shown their configuration or let change it. A name of `groups` or `transactions` that
-    ends in `*` is the beginning of names. `cluster` are operations on the cluster as a whole. A
-    `superuser` may do everything, so that it can put right what the rules have closed.
+    Of topics it `reads` the records and the configuration, and `writes`; of those that it `shows`
+    it learns that they are there, and of those of `shows_configs` their configuration. `groups` are
+    those whose positions it commits; who reads may ask for those of all, as librdkafka asks for a
+    group named after each of its consumers. A name that ends in `*` is the beginning of names.
+    `cluster` are operations on the cluster as a whole, `other_topics` those on topics that are none
+    of the product's. A `superuser` may do everything, so that it can put right what the rules have
+    closed.
     """
 
     what: str
@@ -50,9 +53,9 @@ class AccessRight:
     shows_configs: tuple[str, ...] = ()
     changes_configs: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
-    shows_groups: tuple[str, ...] = ()
     transactions: tuple[str, ...] = ()
     cluster: tuple[Operation, ...] = ()
+    other_topics: tuple[Operation, ...] = ()
     on_bus: bool = True
     superuser: bool = False
 
@@ -60,7 +63,7 @@ class AccessRight:
 ACCOUNTS: dict[str, AccessRight] = {
     EDGE: AccessRight(
         "sends what devices report, and what it refused",
-        reads=(t.CONTROL_REGISTER, t.CONTROL_MIRROR_CONFIRMED),
+        reads=(t.CONTROL_MIRROR_CONFIRMED,),
         writes=_RECORDS,
         shows_configs=t.DATA_TOPICS,
     ),
@@ -72,7 +75,7 @@ ACCOUNTS: dict[str, AccessRight] = {
         ),
         writes=(t.EVENT_CANDIDATE, t.EVENT_INCIDENT, t.METER_LATENCY, t.METER_QUALITY,
                 t.QUARANTINE_RECORDS),
-        shows_configs=_RECORDS,
+        shows_configs=(t.CONTROL_WATCHLIST,),
         groups=("streams-*", "spark-kafka-*"),
     ),
     DISPATCHER: AccessRight(
@@ -86,24 +89,25 @@ ACCOUNTS: dict[str, AccessRight] = {
         shows_configs=_ALL_TOPICS,
         changes_configs=(t.CONTROL_WATCHLIST,),
         groups=(DISPATCHER, DECIDER),
+        cluster=(Operation.DESCRIBE_CONFIGS,),
     ),
     CONSOLE: AccessRight(
         "shows what comes, and sends what people ask for",
         reads=(*t.DATA_TOPICS, *_ALARMS, t.EVENT_COMMAND, *_TABLES, t.STATE_ALARM,
                t.CONTROL_WATCHLIST, t.CONTROL_ACCOUNTS, t.CONTROL_MIRROR_TAILS),
-        writes=(*t.REQUEST_TOPICS, t.CONTROL_REGISTER, t.CONTROL_ACCOUNTS),
+        writes=(*t.REQUEST_TOPICS, t.STATE_LISTS, t.CONTROL_REGISTER, t.CONTROL_ACCOUNTS),
         shows=(EVERY,),
         shows_configs=(EVERY,),
-        shows_groups=(EVERY,),
-        cluster=(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+        cluster=(Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+        other_topics=(Operation.ALTER, Operation.DELETE),
     ),
     WATCH: AccessRight(
         "judges who is away and what stands still",
-        reads=(*_RECORDS, t.EVENT_INCIDENT, t.EVENT_ACKNOWLEDGED, t.CONTROL_REGISTER),
+        reads=(*_RECORDS, t.EVENT_INCIDENT, t.EVENT_ACKNOWLEDGED, t.CONTROL_REGISTER,
+               t.STATE_LISTS),
         writes=(t.EVENT_INCIDENT,),
         shows=(EVERY,),
-        shows_groups=(EVERY,),
-        cluster=(Operation.DESCRIBE,),
+        cluster=(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
     ),
     MIRROR: AccessRight(
         "copies everything from one site to the other",
@@ -122,9 +126,9 @@ ACCOUNTS: dict[str, AccessRight] = {
     BACKUP: AccessRight("saves rules, lists and register", reads=_TABLES),
     CITY: AccessRight(
         "the simulated cameras, and the lists that their city looks for",
-        reads=(t.EVENT_COMMAND, *_TABLES),
+        reads=(t.EVENT_COMMAND,),
         writes=(*t.DATA_TOPICS, t.METER_SENT, t.CONTROL_WATCHLIST, t.CONTROL_LISTS,
-                t.CONTROL_REGISTER, t.STATE_LISTS),
+                t.STATE_LISTS),
     ),
     OPERATOR: AccessRight("the command line of whoever runs the site", superuser=True),
     PROMETHEUS: AccessRight("reads pages of metrics, and nothing on the bus", on_bus=False),
@@ -138,10 +142,19 @@ def principal_of(account: str) -> str:
 
 def acls_of(account: str, right: AccessRight) -> list[AclBinding]:
     """The ACLs that give this account its rights, and no others."""
-    return [
-        AclBinding(kind, name, pattern, principal_of(account), "*", operation, Permission.ALLOW)
+    who, anywhere = principal_of(account), "*"
+    allowed = [
+        AclBinding(kind, name, pattern, who, anywhere, operation, Permission.ALLOW)
         for kind, name, pattern, operation in sorted(set(_allowed(right)))
     ]
+    denied = [
+        AclBinding(
+            Resource.TOPIC, name, Pattern.LITERAL, who, anywhere, operation, Permission.DENY
+        )
+        for name in t.TOPICS
+        for operation in right.other_topics
+    ]
+    return allowed + denied
 
 
 def all_acls() -> list[AclBinding]:
@@ -152,12 +165,13 @@ def all_acls() -> list[AclBinding]:
 def _allowed(right: AccessRight) -> Iterator[tuple[int, str, int, int]]:
     granted = (
         (Resource.TOPIC, right.reads, Operation.READ),
+        (Resource.TOPIC, right.reads, Operation.DESCRIBE_CONFIGS),
         (Resource.TOPIC, right.writes, Operation.WRITE),
         (Resource.TOPIC, right.shows, Operation.DESCRIBE),
         (Resource.TOPIC, right.shows_configs, Operation.DESCRIBE_CONFIGS),
         (Resource.TOPIC, right.changes_configs, Operation.ALTER_CONFIGS),
         (Resource.GROUP, right.groups, Operation.READ),
-        (Resource.GROUP, right.shows_groups, Operation.DESCRIBE),
+        (Resource.GROUP, (EVERY,) if right.reads else (), Operation.DESCRIBE),
         (Resource.TRANSACTIONAL_ID, right.transactions, Operation.WRITE),
     )
     for kind, names, operation in granted:
@@ -165,5 +179,7 @@ def _allowed(right: AccessRight) -> Iterator[tuple[int, str, int, int]]:
             is_beginning = name.endswith("*") and name != EVERY
             pattern = Pattern.PREFIXED if is_beginning else Pattern.LITERAL
             yield kind, name[:-1] if is_beginning else name, pattern, operation
+    for operation in right.other_topics:
+        yield Resource.TOPIC, EVERY, Pattern.LITERAL, operation
     for operation in right.cluster:
         yield Resource.CLUSTER, CLUSTER_NAME, Pattern.LITERAL, operation

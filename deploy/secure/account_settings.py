@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bus.contracts.access import ACCOUNTS, STREAMS
+from bus.contracts.access import ACCOUNTS, BACKUP, OPERATOR, STREAMS
 from deploy.errors import OperatorError
 from deploy.secure.broker_keys import as_broker
-from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_path
+from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_path
 from deploy.settings.composed import Settings, with_account
 from deploy.settings.sources import SettingsError
 
-OPERATOR = "operator"
 OTHERS_MASK = 0o077
 """Of a file's mode: what group and others may do."""
 _ACCOUNTS_OF_ROLES = {"streams-watchlist": STREAMS}
+_ACCOUNTS_OF_COMMANDS = {"backup": BACKUP}
 
 
 def as_account(settings: Settings, name: str) -> Settings:
@@ -33,10 +33,26 @@ def as_account(settings: Settings, name: str) -> Settings:
     return _laid_over(settings, folder, read_tables(account_path(folder, name)))
 
 
+def as_command(settings: Settings, command: str) -> Settings:
+    """What a command of the command line is run with: the operator's account, mostly."""
+    return as_account(settings, _ACCOUNTS_OF_COMMANDS.get(command, OPERATOR))
+
+
 def site_folder(settings: Settings) -> Path:
     """Where the folder of this site is or will be."""
     usual = settings.site.data_path / DEFAULT_FOLDER
     return settings.security.folder_path(settings.site) or usual
+
+
+def check_nodes(settings: Settings, brokers: int) -> None:
+    """Raises OperatorError where the site's folder has certificates for fewer brokers."""
+    folder = site_folder(settings)
+    missing = [n for n in range(1, brokers + 1) if not node_path(folder, n).is_dir()]
+    if missing:
+        raise OperatorError(
+            f"{folder} has no certificate for {node_name(missing[0])}; make a folder for all in"
+            f" another place: ./databus --set security.folder=… secure init --brokers {brokers}"
+        )
 
 
 def as_role(settings: Settings, role: str) -> Settings:

@@ -70,6 +70,10 @@ def new_leaf(
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+            critical=False,
+        )
+        .add_extension(
             x509.SubjectAlternativeName([_place(one) for one in places]), critical=False
         )
     )
