@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from broker.security.delegation_tokens import DelegationTokens
 from bus.errors import CloseConnection
+from bus.security.gssapi_sasl import GSSAPI
 from bus.security.sasl_server import (
     PLAIN,
     SCRAM_BY_TITLE,
@@ -34,6 +35,8 @@ class LoginSettings:
     """Of the users of PLAIN."""
     lifetime_ms: int = 0
     """Of a session; 0: as long as its connection."""
+    gssapi: Callable[[], ServerExchange] | None = None
+    """Begins a login by Kerberos, where it is offered."""
 
 
 class Logins:
@@ -63,6 +66,8 @@ class Logins:
         """A handshake by a mechanism that the listener offers."""
         if mechanism == PLAIN:
             return PlainExchange(self._settings[listener].passwords)
+        if (begin := self._settings[listener].gssapi) is not None and mechanism == GSSAPI:
+            return begin()
         scram = SCRAM_BY_TITLE[mechanism]
         return ScramExchange(
             scram,

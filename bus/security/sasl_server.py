@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-PLAIN = "PLAIN"
+PLAIN, GSSAPI = "PLAIN", "GSSAPI"
 
 
 class ScramMechanism(IntEnum):
@@ -43,7 +43,7 @@ class ScramMechanism(IntEnum):
 
 
 SCRAM_BY_TITLE: Mapping[str, ScramMechanism] = {one.title: one for one in ScramMechanism}
-SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE)
+SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE, GSSAPI)
 
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
 """Bounds of a credential, Kafka's: below, passwords are guessed too fast; above, each login costs

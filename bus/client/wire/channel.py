@@ -21,7 +21,7 @@ from bus.client.wire.limits import MAX_PIPELINED, MAX_WAITING, ChannelLimits
 from bus.client.wire.peer_connection import PeerConnection
 from bus.client.wire.ports import Address, ChannelClock, Connector
 from bus.client.wire.request_timeouts import RequestTimeouts
-from bus.client.wire.sasl import SaslLogin
+from bus.client.wire.sasl import LoginRefused, SaslLogin
 from bus.protocol.wire import RequestMessage, ResponseT
 
 __all__ = ["Address", "ChannelLimits", "Connector", "PeerChannel", "PeerError", "PeerErrorKind"]
@@ -227,7 +227,11 @@ class PeerChannel:
 
     async def _dial(self, address: Address, link: PeerConnection) -> None:
         try:
+            if self._login is not None and self._login.is_slow:
+                link.log_in_with(await asyncio.to_thread(self._login.prepared, address.host))
             await self._network.connect(address.host, address.port, lambda: link)
+        except LoginRefused as error:
+            link.fail(PeerError(PeerErrorKind.NOT_LET_IN, error.detail))
         except ConnectionRefusedError:
             link.fail(
                 PeerError(PeerErrorKind.REFUSED, f"{self.name} at {address} refuses connections")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from bus.errors import ErrorCode
 from bus.protocol.wire import ProtocolError
@@ -32,16 +33,23 @@ class SaslLogin:
     user: str
     password: str = field(repr=False)
 
+    is_slow: ClassVar[bool] = False
+    """Whether `prepared` may wait for others; it is called off the loop then."""
+
+    def prepared(self, host: str) -> SaslLogin:
+        """For a connection to this host. Raises LoginRefused."""
+        return self
+
     def begin(self) -> SaslExchange:
         """The login of one connection."""
-        return SaslExchange(self)
+        return SaslExchange(_plain(self) if self.mechanism == PLAIN else _scram(self))
 
 
 class SaslExchange:
     """Tokens of one login, in turn."""
 
-    def __init__(self, login: SaslLogin) -> None:
-        self._tokens = _plain(login) if login.mechanism == PLAIN else _scram(login)
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
 
     def first(self) -> bytes:
         """What the client begins with. Raises LoginRefused."""

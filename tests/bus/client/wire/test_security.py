@@ -66,7 +66,8 @@ def test_files_are_read_and_those_that_cannot_be_are_named(tmp_path: Path):
     ("keys", "words"),
     [
         ({"security.protocol": "tls"}, "'tls' is none of"),
-        ({"security.protocol": "sasl_plaintext"}, "GSSAPI: our own client has PLAIN"),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "NTLM"}, "NTLM: our own client has PLAIN"),
+        ({"security.protocol": "sasl_plaintext", "sasl.kerberos.keytab": "k"}, "needs sasl.kerberos.principal"),
         ({"security.protocol": "sasl_ssl", **LOGIN, "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
         ({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}, "needs sasl.username"),
         ({"security.protocol": "ssl", "ssl.keystore.location": "k"}, "ssl.keystore.location"),
