@@ -20,6 +20,7 @@ from broker.config import (
     keys_replication,
     keys_security,
     keys_tls,
+    keys_tokens,
     keys_topic,
     keys_zookeeper,
 )
@@ -54,6 +55,7 @@ BROKER_KEYS: dict[str, ConfigKey] = {
         keys_controller,
         keys_security,
         keys_tls,
+        keys_tokens,
         keys_zookeeper,
     )
     for row in table.KEYS

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from broker.security.delegation_tokens import DelegationTokens
 from bus.errors import CloseConnection
 from bus.security.sasl_server import (
     PLAIN,
@@ -42,12 +43,14 @@ class Logins:
         self,
         settings: Mapping[str, LoginSettings],
         credential_of: Callable[[ScramMechanism, str], ScramCredential | None],
+        tokens: DelegationTokens,
         new_nonce: Callable[[], str],
         failed_delay_ms: int,
     ) -> None:
         """`failed_delay_ms`: how long a client that is not let in waits for its answer."""
         self._settings = settings
         self._credential_of = credential_of
+        self._tokens = tokens
         self._new_nonce = new_nonce
         self._secret = new_nonce().encode()
         self.failed_delay_ms = failed_delay_ms
@@ -62,7 +65,11 @@ class Logins:
             return PlainExchange(self._settings[listener].passwords)
         scram = SCRAM_BY_TITLE[mechanism]
         return ScramExchange(
-            scram, lambda user: self._credential_of(scram, user), self._new_nonce(), self._secret
+            scram,
+            lambda user: self._credential_of(scram, user),
+            self._new_nonce(),
+            self._secret,
+            lambda token_id, salt: self._tokens.credential(scram, token_id, salt),
         )
 
 
@@ -70,6 +77,8 @@ class ClosingExchange:
     """In the place of a handshake that renews a session by another mechanism than before."""
 
     user: str | None = None
+    has_token = False
+    ends_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """Raises CloseConnection, whatever the token: Kafka does not answer it either."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.settings import METRICS_TOKEN_KEY
 from bus.runtime import tasks
 from bus.runtime.log_format import log_to_stderr
 from bus.runtime.wall_clock import now_ms
@@ -87,7 +88,13 @@ def _broker(settings: Settings) -> int:
 
     if settings.security.folder:
         threading.Thread(target=_apply_access, args=(settings,), name="access", daemon=True).start()
-    return run(settings.broker, data_dir=str(settings.site.data_path / "broker"))
+    return run(broker_properties(settings), data_dir=str(settings.site.data_path / "broker"))
+
+
+def broker_properties(settings: Settings) -> dict[str, str]:
+    """The broker's own table, and the token of its page, which stands on no command line."""
+    token = settings.security.page_token
+    return ({METRICS_TOKEN_KEY: token} if token else {}) | settings.broker
 
 
 def _apply_access(settings: Settings) -> None:
@@ -103,8 +110,11 @@ def _edge(settings: Settings) -> int:
 
     _topics_in_the_background(settings)
     tasks.run(
-        serve(settings.site, settings.bus, settings.edge, settings.pictures, settings.retention)
-    )
+        serve(
+            settings.site, settings.bus, settings.edge, settings.pictures, settings.retention,
+            settings.security.page_token,
+        )
+    )  # fmt: skip
     return 0
 
 
@@ -127,6 +137,7 @@ def job_settings(settings: Settings, packages: Path) -> JobSettings:
         store=settings.store,
         streams=streams,
         retention=settings.retention,
+        page_token=settings.security.page_token,
     )
 
 
@@ -173,6 +184,7 @@ def _dispatcher(settings: Settings) -> int:
         serve(
             settings.site, settings.bus, settings.dispatcher, settings.notices,
             settings.retention, pictures, settings.policy, settings.features,
+            settings.security.page_token,
         )
     )  # fmt: skip
     return 0
@@ -219,6 +231,7 @@ def _console(settings: Settings) -> int:
             features=settings.features,
             find_faces=face_piece,
             alarms_a_minute=settings.notices.alarms_a_minute,
+            page_token=settings.security.page_token,
         )
     )
     return 0
@@ -285,7 +298,10 @@ def _mirror(settings: Settings) -> int:
     from dr_mirror.service.role import MirrorNotConfigured, serve
 
     try:
-        tasks.run(serve(settings.site, settings.mirror), loop_factory=uvloop.new_event_loop)
+        tasks.run(
+            serve(settings.site, settings.mirror, settings.security.page_token),
+            loop_factory=uvloop.new_event_loop,
+        )
     except MirrorNotConfigured as error:
         raise OperatorError(str(error)) from None
     return 0

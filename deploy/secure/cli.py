@@ -14,6 +14,7 @@ import typer
 
 from bus.cli.show import AsJson, print_json
 from deploy.errors import OperatorError
+from deploy.secure.check.cli import check_command
 from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
 from deploy.settings.composed import Settings
 
@@ -32,6 +33,7 @@ LEAST_PASSPHRASE = 12
 
 def mount(root: typer.Typer) -> None:
     """Add the commands of this package."""
+    app.command("check")(check_command)
     root.add_typer(app, name="secure")
 
 
