@@ -73,10 +73,10 @@ def test_what_a_killed_process_left_is_replaced_as_a_whole(tmp_path: Path) -> No
     """Killed by itself in the middle: the half is under another name, and the next one makes all."""
     program = (
         "import os, sys\nfrom pathlib import Path\nfrom deploy.secure import init as made\n"
-        "real, files = made._file, []\n"
+        "real, files = made.write_secret, []\n"
         "def file(path, data):\n    real(path, data)\n    files.append(path)\n"
         "    if len(files) == 5:\n        os.kill(os.getpid(), 9)\n"
-        "made._file = file\n"
+        "made.write_secret = file\n"
         "made.init(Path(sys.argv[1]), site='a', brokers=2, places=['localhost'], passphrase='x' * 12)\n"
     )
     folder = tmp_path / "secure"
