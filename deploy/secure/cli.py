@@ -19,7 +19,7 @@ from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
 from deploy.settings.composed import Settings
 
 if TYPE_CHECKING:
-    from deploy.secure.init import StandingFolder
+    from deploy.secure.init import SiteDirectory
 
 app = typer.Typer(
     help="A closed site: its certificates, its accounts, and who may do what.",
@@ -123,7 +123,7 @@ def _checked(passphrase: str) -> str:
 
 
 def _say(
-    found: StandingFolder, settings: Settings, *, made: bool, shown: str, as_json: bool
+    found: SiteDirectory, settings: Settings, *, made: bool, shown: str, as_json: bool
 ) -> None:
     if as_json:
         print_json(
