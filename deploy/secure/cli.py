@@ -18,7 +18,7 @@ from deploy.secure.rotate_cli import app as rotate_app
 from deploy.settings.composed import Settings
 
 if TYPE_CHECKING:
-    from deploy.secure.init import StandingFolder
+    from deploy.secure.init import SiteDirectory
 
 app = typer.Typer(
     help="A closed site: its certificates, its accounts, and who may do what.",
@@ -82,7 +82,7 @@ def apply_command(ctx: typer.Context) -> None:
 
 
 def _say(
-    found: StandingFolder, settings: Settings, *, made: bool, shown: str, as_json: bool
+    found: SiteDirectory, settings: Settings, *, made: bool, shown: str, as_json: bool
 ) -> None:
     if as_json:
         print_json(

@@ -18,7 +18,7 @@ from bus.contracts.access import ACCOUNTS, principal_of
 from bus.files.durable_file import sync_folder
 from bus.files.lock_file import hold_lock_file
 from deploy.errors import OperatorError
-from deploy.secure.authority import SignedKey, new_authority, new_leaf
+from deploy.secure.authority import TlsIdentity, new_authority, new_leaf
 from deploy.secure.layout import (
     AUTHORITY_CERTIFICATE,
     AUTHORITY_KEY,
@@ -40,7 +40,7 @@ _FOLDER_MODE = 0o700
 
 
 @dataclass(frozen=True, slots=True)
-class StandingFolder:
+class SiteDirectory:
     """What a folder holds, in names."""
 
     folder: Path
@@ -54,7 +54,7 @@ def new_passphrase() -> str:
     return secrets.token_urlsafe(PASSPHRASE_BYTES)
 
 
-def standing(folder: Path) -> StandingFolder | None:
+def standing(folder: Path) -> SiteDirectory | None:
     """What stands there; None where there is no such folder. Raises OperatorError where it is
     something else."""
     if not folder.exists():
@@ -67,12 +67,12 @@ def standing(folder: Path) -> StandingFolder | None:
     nodes = sorted(path.name for path in (folder / "nodes").iterdir())
     accounts = sorted(path.stem for path in (folder / "accounts").iterdir())
     has_key = (folder / AUTHORITY_KEY).is_file()
-    return StandingFolder(folder, tuple(nodes), tuple(accounts), has_key)
+    return SiteDirectory(folder, tuple(nodes), tuple(accounts), has_key)
 
 
 def init(
     folder: Path, *, site: str, brokers: int, places: Sequence[str], passphrase: str
-) -> StandingFolder:
+) -> SiteDirectory:
     """Make the folder. Raises OperatorError where one stands there, another process makes one, or
     the disk refuses."""
     fresh = folder.with_name(f"{folder.name}.new")
@@ -146,7 +146,7 @@ def _make(
 
 
 def _node(
-    folder: Path, number: int, signed: SignedKey, superusers: Sequence[str], page_token: str
+    folder: Path, number: int, signed: TlsIdentity, superusers: Sequence[str], page_token: str
 ) -> None:
     home = node_path(folder, number)
     _folder(home)

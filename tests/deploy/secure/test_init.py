@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from bus.contracts.access import ACCOUNTS
 from bus.files.lock_file import hold_lock_file
