@@ -17,6 +17,7 @@ from broker.config import (
     keys_groups,
     keys_log,
     keys_network,
+    keys_oauth,
     keys_replication,
     keys_security,
     keys_tls,
@@ -53,6 +54,7 @@ BROKER_KEYS: dict[str, ConfigKey] = {
         keys_groups,
         keys_controller,
         keys_security,
+        keys_oauth,
         keys_tls,
         keys_zookeeper,
     )

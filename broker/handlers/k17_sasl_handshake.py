@@ -12,9 +12,11 @@ Versions: 0-1.
 
 from __future__ import annotations
 
+import math
+
 from broker.handlers.context import RequestContext
 from broker.handlers.failed_login import refuse_login
-from broker.security.logins import LEAST_RENEWAL_S, ClosingExchange, LoginSettings
+from broker.security.logins import LEAST_RENEWAL_S, ClosingExchange
 from broker.security.session import AuthenticationState
 from bus.errors import ErrorCode
 from bus.protocol.generated.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -28,7 +30,7 @@ def handle(
     """Begin the exchange of this mechanism."""
     session, logins = context.session, context.services.logins
     settings = logins.of(session.listener)
-    if settings is None or not _is_due(settings, context):
+    if settings is None or not _is_due(context):
         return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
     offered = list(settings.mechanisms)
     if context.api_version < FIRST_VERSION_WITH_REQUESTS:
@@ -51,9 +53,10 @@ def handle(
     return SaslHandshakeResponse(mechanisms=offered)
 
 
-def _is_due(settings: LoginSettings, context: RequestContext) -> bool:
+def _is_due(context: RequestContext) -> bool:
     session = context.session
     if session.state is AuthenticationState.HANDSHAKE:
         return True
     now = context.services.clock.monotonic()
-    return bool(settings.lifetime_ms) and now - session.renewed_at >= LEAST_RENEWAL_S
+    has_end = session.expires_at < math.inf
+    return has_end and now - session.renewed_at >= LEAST_RENEWAL_S

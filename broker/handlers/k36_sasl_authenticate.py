@@ -1,9 +1,10 @@
 """SaslAuthenticate (36).
 
 Behaviour: one token of the mechanism that SaslHandshake chose, answered with the server's. With
-the last one the client is authenticated, for `connections.max.reauth.ms` if that is set. A client
-that could not prove who it is, or that wants to be another one when it renews its session, gets
-SASL_AUTHENTICATION_FAILED after the delay for failed logins, and its connection is closed.
+the last one the client is authenticated, for `connections.max.reauth.ms` if that is set, and no
+longer than a token of OAUTHBEARER is good. A client that could not prove who it is, or that wants
+to be another one when it renews its session, gets SASL_AUTHENTICATION_FAILED after the delay for
+failed logins, and its connection is closed.
 
 Versions: 0-2. 1 says how long the session lasts.
 """
@@ -36,7 +37,7 @@ def handle(
     try:
         token = exchange.answer(bytes(request.auth_bytes))
         if exchange.user is not None:
-            return _succeed(Principal("User", exchange.user), token, context)
+            return _succeed(Principal("User", exchange.user), exchange.expires_ms, token, context)
     except NotAuthenticated as error:
         response = SaslAuthenticateResponse(
             ErrorCode.SASL_AUTHENTICATION_FAILED, error.text or _invalid(session)
@@ -55,7 +56,7 @@ def _invalid(session: Session) -> str:
 
 
 def _succeed(
-    principal: Principal, token: bytes, context: RequestContext
+    principal: Principal, expires_ms: int | None, token: bytes, context: RequestContext
 ) -> SaslAuthenticateResponse:
     """Raises NotAuthenticated for another principal than before."""
     session, services = context.session, context.services
@@ -69,9 +70,10 @@ def _succeed(
     session.on_authenticated(principal)
     context.connection.on_authenticated()
     settings = services.logins.of(session.listener)
-    lifetime_ms = 0 if settings is None else settings.lifetime_ms
-    if lifetime_ms:
-        session.expires_at = services.clock.monotonic() + lifetime_ms / 1000
+    clock = services.clock
+    lifetime_ms = None if settings is None else settings.session_ms(expires_ms, clock.now_ms())
+    if lifetime_ms is not None:
+        session.expires_at = clock.monotonic() + lifetime_ms / 1000
     return SaslAuthenticateResponse(
-        error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
+        error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms or 0
     )

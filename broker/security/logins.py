@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from broker.security.token_keys import TokenSettings
 from bus.errors import CloseConnection
+from bus.security.oauth_bearer import BearerToken, OAuthBearerExchange
 from bus.security.sasl_server import (
+    OAUTHBEARER,
     PLAIN,
     SCRAM_BY_TITLE,
     PlainExchange,
@@ -32,7 +35,15 @@ class LoginSettings:
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of the users of PLAIN."""
     lifetime_ms: int = 0
-    """Of a session; 0: as long as its connection."""
+    """Of a session; 0: as long as its connection, or as what its client logs in with."""
+    tokens: TokenSettings | None = None
+    """Of OAUTHBEARER, where the listener offers it."""
+
+    def session_ms(self, expires_ms: int | None, now_ms: int) -> int | None:
+        """How long the session of a client lasts whose credential ends at `expires_ms` (Unix
+        time); None: without an end."""
+        ends = [] if expires_ms is None else [max(expires_ms - now_ms, 0)]
+        return min([*ends, self.lifetime_ms] if self.lifetime_ms else ends, default=None)
 
 
 class Logins:
@@ -44,12 +55,15 @@ class Logins:
         credential_of: Callable[[ScramMechanism, str], ScramCredential | None],
         new_nonce: Callable[[], str],
         failed_delay_ms: int,
+        judge_token: Callable[[str, str], BearerToken],
     ) -> None:
-        """`failed_delay_ms`: how long a client that is not let in waits for its answer."""
+        """`failed_delay_ms`: how long a client that is not let in waits for its answer.
+        `judge_token`: whose token it is at a listener; raises TokenRefused."""
         self._settings = settings
         self._credential_of = credential_of
         self._new_nonce = new_nonce
         self._secret = new_nonce().encode()
+        self._judge_token = judge_token
         self.failed_delay_ms = failed_delay_ms
 
     def of(self, listener: str) -> LoginSettings | None:
@@ -60,6 +74,8 @@ class Logins:
         """A handshake by a mechanism that the listener offers."""
         if mechanism == PLAIN:
             return PlainExchange(self._settings[listener].passwords)
+        if mechanism == OAUTHBEARER:
+            return OAuthBearerExchange(lambda token: self._judge_token(listener, token))
         scram = SCRAM_BY_TITLE[mechanism]
         return ScramExchange(
             scram, lambda user: self._credential_of(scram, user), self._new_nonce(), self._secret
@@ -70,6 +86,7 @@ class ClosingExchange:
     """In the place of a handshake that renews a session by another mechanism than before."""
 
     user: str | None = None
+    expires_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """Raises CloseConnection, whatever the token: Kafka does not answer it either."""

@@ -287,6 +287,7 @@ def _services(
             lambda mechanism, user: scram_credential(metadata.image, mechanism, user),
             lambda: runtime.clock.secret_bytes(NONCE_BYTES).hex(),
             runtime.config["connection.failed.authentication.delay.ms"],
+            runtime.judge_token,
         ),
         client_quotas=make_client_quotas(
             runtime.config, runtime.roles, runtime.metrics, runtime.clock.monotonic

@@ -43,7 +43,8 @@ class ScramMechanism(IntEnum):
 
 
 SCRAM_BY_TITLE: Mapping[str, ScramMechanism] = {one.title: one for one in ScramMechanism}
-SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE)
+OAUTHBEARER = "OAUTHBEARER"
+SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE, OAUTHBEARER)
 
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
 """Bounds of a credential, Kafka's: below, passwords are guessed too fast; above, each login costs
@@ -76,6 +77,10 @@ class ServerExchange(Protocol):
     def user(self) -> str | None:
         """Who the client has proved to be; None before the end."""
 
+    @property
+    def expires_ms(self) -> int | None:
+        """When what the client has proved it with ends, in Unix time; None: never."""
+
     def answer(self, token: bytes) -> bytes:
         """The server's token after this one of the client. Raises NotAuthenticated."""
 
@@ -86,6 +91,7 @@ class PlainExchange:
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
         self.user: str | None = None
+        self.expires_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """An empty token if the password is the user's. Raises NotAuthenticated."""
@@ -155,6 +161,7 @@ class ScramExchange:
         self._secret = secret
         self._expected: _ExpectedProof | None = None
         self.user: str | None = None
+        self.expires_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """The server's first or final message. Raises NotAuthenticated."""
