@@ -131,13 +131,15 @@ def signed_with_secret(header: Mapping[str, Any], claims: object, secret: bytes)
 class TokenService:
     """The issuer over HTTPS: `/keys` and `/token` (client credentials).
 
-    `is_down`: every answer is an error of the server. `body`: instead of the keys. `asked` counts
-    by path."""
+    `is_down`: every answer is an error of the server. `body`: instead of the keys. `goes_on`: while
+    it is not set, nothing is answered (for a minute at most). `asked` counts by path."""
 
     def __init__(self, issuer: TokenIssuer, tls: TlsFiles) -> None:
         self.issuer = issuer
         self.is_down = False
         self.body: bytes | None = None
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         self.lifetime_s = HOUR_S
         self.asked: dict[str, int] = {"/keys": 0, "/token": 0}
         self.scopes: list[str] = []
@@ -151,6 +153,7 @@ class TokenService:
 
             def do_GET(self) -> None:
                 service.asked[self.path] = service.asked.get(self.path, 0) + 1
+                service.goes_on.wait(60)
                 if service.is_down or self.path != "/keys":
                     self._answer(503, b"down")
                 else:
@@ -158,6 +161,7 @@ class TokenService:
 
             def do_POST(self) -> None:
                 service.asked[self.path] = service.asked.get(self.path, 0) + 1
+                service.goes_on.wait(60)
                 form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
                 expected = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
                 if service.is_down:
@@ -199,6 +203,7 @@ class TokenService:
         return f"https://127.0.0.1:{self._server.server_address[1]}{path}"
 
     def stop(self) -> None:
+        self.goes_on.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(60)

@@ -1,24 +1,44 @@
-"""Logins by tokens beside Apache Kafka 4.4: the same bytes get the same answers from both.
+"""Logins by tokens beside Apache Kafka 4.4: the same bytes get the same answers from both, and the
+same clients get in or are told the same.
 
 Both servers have one listener, SASL_PLAINTEXT, offer OAUTHBEARER and PLAIN, and read the keys of
-one issuer from a file. `STRICTER` are the tokens that Kafka takes and we do not.
+one issuer from a file. `ONLY_KAFKA_TAKES` and `OTHERWISE` are what differs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AsyncTokenProvider
+from aiokafka.errors import KafkaError as AsyncKafkaError
+from confluent_kafka import KafkaError, Producer
+from kafka import KafkaProducer
+from kafka.errors import KafkaError as PythonKafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from bus.security.oauth_bearer import ClientFirstMessage
 from bus.security.sasl_server import OAUTHBEARER, PLAIN
 from deploy.errors import Unavailable
 from deploy.servers.databus import start_broker
-from deploy.servers.kafka import start_kafka
-from tests.conformance.test_logins import NamedServer, Wire, plain, tell
+from deploy.servers.kafka import run_tool, start_kafka
+from tests.conformance.test_logins import (
+    DEADLINE_S,
+    LET_IN,
+    NamedServer,
+    Wire,
+    _silent,
+    plain,
+    tell,
+)
+from tests.rotation import drawn
 from tests.token_issuer import (
     AUDIENCE,
     HOUR_S,
@@ -277,3 +297,118 @@ def test_a_session_is_renewed_by_the_same_user_only(servers: Servers) -> None:
     }  # fmt: skip
     said = [{name: story(one) for name, story in stories.items()} for one in servers[:2]]
     assert said[0] == said[1]
+
+
+# -- clients ------------------------------------------------------------------------
+
+
+def attempts(issuer: TokenIssuer) -> dict[str, str]:
+    """Tokens of clients; all end later than now, as clients send no others."""
+    now = int(time.time())
+    return {
+        "good": issuer.token(),
+        "of another audience": issuer.token(aud="other"),
+        "of a swapped key": issuer.token(key=FOREIGN),
+        "an hour too early": issuer.token(iat=now + HOUR_S, nbf=now + HOUR_S, exp=now + 2 * HOUR_S),
+    }
+
+
+def by_librdkafka(server: NamedServer, token: str, folder: Path) -> str:
+    errors: list[KafkaError] = []
+    producer = Producer({
+        "bootstrap.servers": server.address, "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": OAUTHBEARER, "oauth_cb": lambda _: (token, time.time() + HOUR_S),
+        "error_cb": errors.append, "logger": _silent(),
+    })  # fmt: skip
+    until = time.monotonic() + DEADLINE_S
+    while time.monotonic() < until:
+        with suppress(Exception):
+            producer.list_topics(timeout=0.5)
+            return LET_IN
+        producer.poll(0)
+        refused = [one for one in errors if one.code() == KafkaError._AUTHENTICATION]
+        if refused:
+            return str(refused[0].str()).partition(": ")[2].partition(" (after")[0]
+    return "no answer"
+
+
+def by_kafka_python(server: NamedServer, token: str, folder: Path) -> str:
+    class Given(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return token
+
+    try:
+        producer = KafkaProducer(
+            bootstrap_servers=server.address, security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=Given(),
+            bootstrap_timeout_ms=3000,
+        )  # fmt: skip
+    except PythonKafkaError as error:
+        return type(error).__name__
+    with closing(producer):
+        return LET_IN
+
+
+def by_aiokafka(server: NamedServer, token: str, folder: Path) -> str:
+    """It takes the server's reason for the end of the login, and goes on with its next request:
+    Kafka answers that with an error before it hangs up, we hang up."""
+    class Given(AsyncTokenProvider):  # type: ignore[misc]
+        async def token(self) -> str:
+            return token
+
+    async def tried() -> str:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=server.address, security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=Given(),
+        )  # fmt: skip
+        try:
+            await producer.start()
+        except AsyncKafkaError:
+            return "not let in"
+        finally:
+            await producer.stop()
+        return LET_IN if producer.client.cluster.brokers() else "not let in"
+
+    return asyncio.run(asyncio.wait_for(tried(), DEADLINE_S))
+
+
+def by_java(server: NamedServer, token: str, folder: Path) -> str:
+    """Its own handler reads the token from a file."""
+    package = "org.apache.kafka.common.security.oauthbearer"
+    held, file = folder / "token", folder / "java.properties"
+    held.write_text(token, "ascii")
+    keys = {
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": OAUTHBEARER,
+        "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+        "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": held.as_uri(),
+    }  # fmt: skip
+    file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()), "utf-8")
+    allowed = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
+    done = run_tool(
+        "kafka-topics",
+        ["--bootstrap-server", server.address, "--command-config", str(file), "--list"],
+        folder=folder, options=[f"{allowed}.urls={held.as_uri()}", f"{allowed}.files={held}"],
+    )  # fmt: skip
+    if done.returncode == 0:
+        return LET_IN
+    said = (done.stdout + done.stderr).decode()
+    reasons = [line.partition("Exception: ")[2] for line in said.splitlines() if "Exception:" in line]
+    return reasons[-1] if reasons else said
+
+
+CLIENTS = {
+    "librdkafka": by_librdkafka, "kafka-python": by_kafka_python, "aiokafka": by_aiokafka,
+    "java": by_java,
+}  # fmt: skip
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("client", drawn("clients with tokens", list(CLIENTS)))
+def test_a_client_gets_in_or_is_told_what_it_is_told_by_kafka(
+    servers: Servers, client: str, tmp_path: Path
+) -> None:
+    for name, token in attempts(servers.issuer).items():
+        told = [CLIENTS[client](server, token, tmp_path) for server in servers[:2]]
+        assert told[0] == told[1], name
+        assert (told[0] == LET_IN) is (name == "good"), (name, told)
