@@ -6,6 +6,7 @@ Tokens are signed here by hand, so that what the product checks them with is not
 from __future__ import annotations
 
 import base64
+import functools
 import hmac
 import json
 import ssl
@@ -128,6 +129,11 @@ def signed_with_secret(header: Mapping[str, Any], claims: object, secret: bytes)
     return f"{begun}.{base64url(hmac.digest(secret, begun.encode(), 'sha256'))}"
 
 
+@functools.cache
+def _certificate(tls: TlsFiles) -> tuple[Path, Path]:
+    return tls.signed("tokens", "subjectAltName=IP:127.0.0.1,DNS:localhost")
+
+
 class TokenService:
     """The issuer over HTTPS: `/keys` and `/token` (client credentials).
 
@@ -143,7 +149,7 @@ class TokenService:
         self.lifetime_s = HOUR_S
         self.asked: dict[str, int] = {"/keys": 0, "/token": 0}
         self.scopes: list[str] = []
-        certificate, key = tls.signed("tokens", "subjectAltName=IP:127.0.0.1,DNS:localhost")
+        certificate, key = _certificate(tls)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         service = self

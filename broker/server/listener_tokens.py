@@ -117,11 +117,12 @@ class ListenerTokens:
             )
         try:
             parts = urlsplit(text)
+            has_port = parts.port != 0  # raises ValueError for one that there cannot be
         except ValueError:
             raise self.error(JWKS_URL, f"it is no URL; {wanted}") from None
         if parts.username is not None or parts.password is not None:
             raise self.error(JWKS_URL, "it must not have a user or a password in it")
-        if parts.scheme == "https" and parts.hostname:
+        if parts.scheme == "https" and parts.hostname and has_port:
             return text
         if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
             return unquote(parts.path)

@@ -74,5 +74,7 @@ async def _call(
             return bytes(body)
     except TimeoutError:
         raise HttpsCallError(f"there was no whole answer within {timeout_s:g} seconds") from None
+    except ExceptionGroup as errors:  # of the attempts to connect
+        raise HttpsCallError(f"no connection: {errors.exceptions[0]}") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise HttpsCallError(str(error) or type(error).__name__) from None

@@ -98,6 +98,7 @@ PACKAGE = "org.apache.kafka.common.security.oauthbearer"
         ({URL: "/keys"}, "no URL that is served"),
         ({URL: "file://elsewhere/keys"}, "no URL that is served"),
         ({URL: "https://[x"}, "it is no URL"),
+        ({URL: "https://tokens:99999/keys"}, "it is no URL"),
         ({URL: "https://u:planted-secret@tokens/keys"}, "must not have a user"),
         ({HANDLER: f"{PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"},
          "is not served: tokens count here by the signature"),
