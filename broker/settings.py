@@ -11,14 +11,22 @@ from collections.abc import Mapping
 
 import msgspec
 
+from bus.security.page_token import check_page_token
+
 METRICS_HOST_KEY = "metrics.host"
 METRICS_PORT_KEY = "metrics.port"
+METRICS_TOKEN_KEY = "metrics.token"
 SITE_NUMBER_KEY = "site.number"
 CLUSTER_ID_KEY = "cluster.id"
 PROCESS_LOG_DIR_KEY = "process.log.dir"
 PROCESS_KEYS = frozenset(
-    {METRICS_HOST_KEY, METRICS_PORT_KEY, SITE_NUMBER_KEY, CLUSTER_ID_KEY, PROCESS_LOG_DIR_KEY}
-)
+    {
+        METRICS_HOST_KEY, METRICS_PORT_KEY, METRICS_TOKEN_KEY, SITE_NUMBER_KEY, CLUSTER_ID_KEY,
+        PROCESS_LOG_DIR_KEY,
+    }
+)  # fmt: skip
+SECRET_KEYS = frozenset({METRICS_TOKEN_KEY})
+"""Those whose values are shown nowhere."""
 LARGEST_SITE = 255
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 
@@ -26,15 +34,17 @@ _CLUSTER_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What only this product has.
 
-    `metrics_port` 0 takes a free port, -1 opens none. `site_number` stands in bits 48-55 of every
-    producer id, so that a mirrored batch never meets a local producer's. `cluster_id` is what new
-    log directories are formatted with, the same on every node of a cluster; a directory of another
-    cluster is then refused. `process_log_dir` is where server.log, controller.log and the others
-    go; by default beside the first log directory, its name with `-log` behind it.
+    `metrics_port` 0 takes a free port, -1 opens none. `metrics_token` is what its page asks for;
+    empty: nothing. `site_number` stands in bits 48-55 of every producer id, so that a mirrored
+    batch never meets a local producer's. `cluster_id` is what new log directories are formatted
+    with, the same on every node of a cluster; a directory of another cluster is then refused.
+    `process_log_dir` is where server.log, controller.log and the others go; by default beside the
+    first log directory, its name with `-log` behind it.
     """
 
     metrics_host: str = "127.0.0.1"
     metrics_port: int = 9094
+    metrics_token: str = ""
     site_number: int = 0
     cluster_id: str = ""
     process_log_dir: str = ""
@@ -60,6 +70,7 @@ def split(properties: Mapping[str, str]) -> tuple[dict[str, str], ProcessSetting
     return kafka, ProcessSettings(
         metrics_host=host,
         metrics_port=port,
+        metrics_token=_token(kafka),
         site_number=site,
         cluster_id=cluster_id,
         process_log_dir=kafka.pop(PROCESS_LOG_DIR_KEY, ""),
@@ -75,3 +86,12 @@ def _number(kafka: dict[str, str], key: str, default: int, low: int, high: int) 
     if not low <= value <= high:
         raise SettingError(f"{key} must be in {low}..{high}, not {value}")
     return value
+
+
+def _token(kafka: dict[str, str]) -> str:
+    token = kafka.pop(METRICS_TOKEN_KEY, "")
+    try:
+        check_page_token(token)
+    except ValueError as error:
+        raise SettingError(f"{METRICS_TOKEN_KEY}: {error}") from None
+    return token

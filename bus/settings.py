@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from bus.security.java_config import PKCS8_BEGIN, java_config
+from bus.security.page_token import check_page_token
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 """A TCP port to listen on."""
@@ -98,3 +99,25 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         """Refuse what Spark's connector could not be told; files are read by those who connect."""
         java_config(self.librdkafka, self.java, lambda _: PKCS8_BEGIN)
+
+
+class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether the site is secured, and what its processes are known by."""
+
+    # The folder that `./databus secure init` has made, in the data directory or anywhere; empty:
+    # the bus is open to whoever reaches it.
+    folder: str = ""
+    # What /metrics and status pages ask their readers for, as `Authorization: Bearer TOKEN`; empty:
+    # nobody is asked. An account's file holds it.
+    page_token: Secret = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a token that no header can carry."""
+        try:
+            check_page_token(self.page_token)
+        except ValueError as error:
+            raise ValueError(f"page_token: {error}") from None
+
+    def folder_path(self, site: SiteSettings) -> Path | None:
+        """The folder as an absolute path; None where the site is open."""
+        return site.data_path / self.folder if self.folder else None

@@ -30,6 +30,9 @@ this order.
 ANYWHERE = ("--data-dir", "--set")
 """Global options that may also stand behind the command."""
 
+WITHOUT_ACCOUNT = frozenset({"secure", "demo", "run", "setup", "test", "package", "config"})
+"""Commands that speak with no bus, or take an account of their own."""
+
 app = typer.Typer(
     name="databus",
     add_completion=False,
@@ -63,6 +66,10 @@ def read_settings(
 
     flags = [*(assign or []), *([f"site.data_dir={data_dir}"] if data_dir else [])]
     ctx.obj = settings_module.load(config, flags)
+    if ctx.obj.security.folder and ctx.invoked_subcommand not in WITHOUT_ACCOUNT:
+        from deploy.secure.account_settings import as_command
+
+        ctx.obj = as_command(ctx.obj, ctx.invoked_subcommand or "")
 
 
 def mount_commands(root: typer.Typer, wanted: Callable[[CommandRow], bool]) -> None:

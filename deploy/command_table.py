@@ -97,6 +97,11 @@ COMMANDS = (
         "The settings in force by section, after file, variables and flags; `***` is a secret.",
     ),
     CommandRow(
+        "secure",
+        "deploy.secure.cli",
+        "A closed site: its certificates, its accounts, and who may do what.",
+    ),
+    CommandRow(
         "screenshots",
         "deploy.documentation.cli",
         "Take the pictures of the console that README shows, from a demo that runs.",

@@ -70,6 +70,8 @@ class MirrorSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     # edges that have both sites, http://host:8650: what they keep is shown, and what they have sent
     # again after a forced switch is taken off what is missing
     edge_urls: tuple[EdgeUrl, ...] = ()
+    # one of their reader_tokens, or their token of pages; empty: [security] page_token
+    edge_token: Secret = ""
     # which pictures of records come to the other site: none, hits (of alarms only), all
     pictures: PicturePolicy = PicturePolicy.NONE
     source_pictures_url: PicturesUrl = ""  # an edge of site A that serves its pictures

@@ -49,6 +49,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     # An edge there, http://host:8650, which says what the second site has; empty: its brokers are
     # asked.
     second_site_url: str = ""
+    # One of that edge's `reader_tokens`, or its token of pages; empty: [security] page_token.
+    second_site_token: Secret = ""
     # Of what is kept, beside spool_max_bytes; beyond, the oldest go and are counted.
     kept_max_bytes: Positive = 2048 * MIB
     # After so long without progress the second site is asked whether it has taken over; 0: never,

@@ -62,12 +62,13 @@ async def serve(
     features: FeatureSettings = FeatureSettings(),
     find_faces: FindFaces | None = None,
     alarms_a_minute: int = ALARMS_A_MINUTE,
+    page_token: str = "",
 ) -> None:
     """Run the console until the process is asked to stop. Broker and stores may come and go."""
     services = build_services(
         site, bus, console, open_records, open_alarms, read_picture, preview_rule, read_processes,
         read_watch, read_incidents, open_lists, import_list, policy, features,
-        find_faces, alarms_a_minute,
+        find_faces, alarms_a_minute, page_token,
     )  # fmt: skip
     _open_accounts(services)
     app = create_app(services)

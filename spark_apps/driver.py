@@ -82,7 +82,10 @@ class Driver:
         streams = self._settings.streams
         self._metrics.bound(streams.max_offsets_per_batch, streams.max_batch_bytes)
         port = streams.page_port(self._names)
-        page = MetricsServer(streams.metrics_host, port, self._metrics.registry)
+        page = MetricsServer(
+            streams.metrics_host, port, self._metrics.registry,
+            page_token=self._settings.page_token,
+        )  # fmt: skip
         try:
             session.streams.addListener(ProgressListener(self._metrics))
             queries = self._start(session, context)

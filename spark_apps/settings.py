@@ -20,6 +20,7 @@ from bus.settings import (
     PageOfMetrics,
     Positive,
     Seconds,
+    Secret,
     Share,
     SiteSettings,
 )
@@ -101,6 +102,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     store: StoreSettings = StoreSettings()
     streams: StreamsSettings = StreamsSettings()
     retention: RetentionSettings = RetentionSettings()
+    page_token: Secret = ""  # what the driver's page of metrics asks for; empty: nothing
 
 
 def read_settings(path: Path) -> JobSettings:

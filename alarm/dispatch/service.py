@@ -39,8 +39,11 @@ class AlarmDispatcher:
         pictures: AlarmPictures | None = None,
         policy: PolicySettings = PolicySettings(),
         features: FeatureSettings = FeatureSettings(),
+        page_token: str = "",
     ) -> None:
-        """Without `pictures` alarms keep the addresses of the originals only."""
+        """Without `pictures` alarms keep the addresses of the originals only; without `page_token`
+        everybody may read the page of metrics."""
+        self._page_token = page_token
         self._stopping = threading.Event()
         self._settings = settings
         self._metrics = DispatcherMetrics()
@@ -66,7 +69,10 @@ class AlarmDispatcher:
     async def run(self) -> None:
         """Runs until stopped. Raises when the bus fails permanently, for a restart."""
         settings = self._settings
-        page = MetricsServer(settings.metrics_host, settings.metrics_port, self._metrics.registry)
+        page = MetricsServer(
+            settings.metrics_host, settings.metrics_port, self._metrics.registry,
+            page_token=self._page_token,
+        )  # fmt: skip
         try:
             async with asyncio.TaskGroup() as tasks:
                 # Watched: the group reports a failure only when its other tasks have ended.
@@ -87,9 +93,12 @@ async def serve(
     pictures: AlarmPictures,
     policy: PolicySettings,
     features: FeatureSettings,
+    page_token: str = "",
 ) -> None:
     """Runs until SIGTERM or Ctrl-C."""
-    dispatcher = AlarmDispatcher(site, bus, settings, notices, keep, pictures, policy, features)
+    dispatcher = AlarmDispatcher(
+        site, bus, settings, notices, keep, pictures, policy, features, page_token
+    )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, dispatcher.stop)

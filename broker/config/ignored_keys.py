@@ -41,7 +41,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "listeners open when the broker is ready": ("early.start.listeners",),
     "a failed directory is reported until the controller has it": ("log.dir.failure.timeout.ms",),
-    "the rate of new connections is limited by address only": ("max.connection.creation.rate",),
     "a class of Java cannot be loaded": (
         "alter.config.policy.class.name",
         "client.quota.callback.class",

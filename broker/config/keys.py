@@ -21,6 +21,7 @@ from broker.config import (
     keys_replication,
     keys_security,
     keys_tls,
+    keys_tokens,
     keys_topic,
     keys_zookeeper,
 )
@@ -56,6 +57,7 @@ BROKER_KEYS: dict[str, ConfigKey] = {
         keys_security,
         keys_oauth,
         keys_tls,
+        keys_tokens,
         keys_zookeeper,
     )
     for row in table.KEYS

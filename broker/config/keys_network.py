@@ -112,7 +112,8 @@ KEYS: tuple[ConfigKey, ...] = (
         dynamic=CLUSTER_WIDE,
         check=by_address),
     key("max.connection.creation.rate", INT, MAX_INT,
-        "The most new connections per second.",
+        "The most new connections per second, of each listener and of all of this process "
+        "together; more wait. The inter-broker listener obeys its own bound only.",
         dynamic=CLUSTER_WIDE,
         check=at_least(0)),
     key("request.timeout.ms", INT, 30_000,

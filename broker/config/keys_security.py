@@ -34,7 +34,7 @@ KEYS: tuple[ConfigKey, ...] = (
 
 _LISTENER_KEYS = frozenset(
     {row.name for row in KEYS}
-    | {"connections.max.reauth.ms"}
+    | {"connections.max.reauth.ms", "max.connection.creation.rate"}
     | keys_tls.NAMES
 ) - {"sasl.mechanism.inter.broker.protocol", "sasl.mechanism.controller.protocol"}
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from broker.clock.port import Clock, TaskHandle
 from broker.config.views import BrokerConfig
-from broker.controller.decisions import brokers, elections
+from broker.controller.decisions import brokers, delegation_tokens, elections
 from broker.controller.decisions.brokers import BrokerChangeResult, Registration, RegistrationResult
 from broker.controller.decisions.decision import Decide, Decision
 from broker.controller.decisions.heartbeat import (
@@ -33,6 +33,7 @@ from broker.controller.probe import is_reachable
 from broker.metadata.image import BrokerImage, MetadataImage
 from bus.client.wire.ports import Connector
 from bus.errors import BusError, ErrorCode
+from bus.protocol.generated.metadata_records import DelegationTokenRecord
 
 Reply = TypeVar("Reply")
 
@@ -80,6 +81,7 @@ class ActiveController:
         self._probes: dict[int, TaskHandle] = {}
         self._balance_at = 0.0
         self._unclean_at = 0.0
+        self._tokens_at = 0.0
         self._seen_configs: object = None
 
     @property
@@ -99,6 +101,7 @@ class ActiveController:
         self._heartbeats.begin(self._controller.image, now)
         self._balance_at = now + self._balance_interval_s
         self._unclean_at = now + self._unclean_interval_s
+        self._tokens_at = now + self._tokens_interval_s
         self._seen_configs = None
         self._tick_task = self._clock.spawn(self._run(), name="active-controller")
 
@@ -210,6 +213,10 @@ class ActiveController:
     def _unclean_interval_s(self) -> float:
         return float(self._config()["unclean.leader.election.interval.ms"] / 1000)
 
+    @property
+    def _tokens_interval_s(self) -> float:
+        return float(self._config()["delegation.token.expiry.check.interval.ms"] / 1000)
+
     async def _run(self) -> None:
         last = self._clock.monotonic()
         while True:
@@ -222,6 +229,7 @@ class ActiveController:
                 self._fence_expired(now)
             self._balance(now)
             self._elect_uncleanly(now)
+            self._remove_expired_tokens(now)
 
     def _fence_expired(self, now: float) -> None:
         for broker_id, epoch in self._heartbeats.expired(now):
@@ -255,6 +263,22 @@ class ActiveController:
     def _elected(self, more: bool) -> None:
         if more:
             self._unclean_at = self._clock.monotonic()
+
+    def _remove_expired_tokens(self, now: float) -> None:
+        if now < self._tokens_at:
+            return
+        self._tokens_at = now + self._tokens_interval_s
+        if self._config()["delegation.token.secret.key"]:
+            now_ms = self._clock.now_ms()
+            self._write_unattended(
+                lambda image: delegation_tokens.remove_expired(image, now_ms), self._removed
+            )
+
+    def _removed(self, tokens: tuple[DelegationTokenRecord, ...]) -> None:
+        for one in tokens:
+            log.info("the delegation token %s of %s has expired", one.token_id, one.owner)
+        if len(tokens) >= delegation_tokens.MOST_EXPIRED:
+            self._tokens_at = self._clock.monotonic()
 
     # -- fencing ------------------------------------------------------------------------
 

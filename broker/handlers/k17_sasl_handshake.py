@@ -12,7 +12,7 @@ Versions: 0-1.
 
 from __future__ import annotations
 
-import math
+from math import isfinite
 
 from broker.handlers.context import RequestContext
 from broker.handlers.failed_login import refuse_login
@@ -58,5 +58,4 @@ def _is_due(context: RequestContext) -> bool:
     if session.state is AuthenticationState.HANDSHAKE:
         return True
     now = context.services.clock.monotonic()
-    has_end = session.expires_at < math.inf
-    return has_end and now - session.renewed_at >= LEAST_RENEWAL_S
+    return isfinite(session.expires_at) and now - session.renewed_at >= LEAST_RENEWAL_S

@@ -2,14 +2,17 @@
 
 Behaviour: one token of the mechanism that SaslHandshake chose, answered with the server's. With
 the last one the client is authenticated, for `connections.max.reauth.ms` if that is set, and no
-longer than a token of OAUTHBEARER is good. A client that could not prove who it is, or that wants
-to be another one when it renews its session, gets SASL_AUTHENTICATION_FAILED after the delay for
-failed logins, and its connection is closed.
+longer than what it has logged in with: a delegation token, whose owner it is then, or a token of
+OAUTHBEARER. A client that could not prove who it is, or that wants to be another one when it renews
+its session, gets SASL_AUTHENTICATION_FAILED after the delay for failed logins, and its connection
+is closed.
 
 Versions: 0-2. 1 says how long the session lasts.
 """
 
 from __future__ import annotations
+
+import math
 
 from broker.handlers.context import RequestContext
 from broker.handlers.failed_login import refuse_login
@@ -37,7 +40,8 @@ def handle(
     try:
         token = exchange.answer(bytes(request.auth_bytes))
         if exchange.user is not None:
-            return _succeed(Principal("User", exchange.user), exchange.expires_ms, token, context)
+            principal = Principal("User", exchange.user, exchange.has_token)
+            return _succeed(principal, exchange.ends_at_ms, token, context)
     except NotAuthenticated as error:
         response = SaslAuthenticateResponse(
             ErrorCode.SASL_AUTHENTICATION_FAILED, error.text or _invalid(session)
@@ -56,9 +60,10 @@ def _invalid(session: Session) -> str:
 
 
 def _succeed(
-    principal: Principal, expires_ms: int | None, token: bytes, context: RequestContext
+    principal: Principal, ends_at_ms: int | None, token: bytes, context: RequestContext
 ) -> SaslAuthenticateResponse:
-    """Raises NotAuthenticated for another principal than before."""
+    """`ends_at_ms`: of what the client has logged in with, None: without an end. Raises
+    NotAuthenticated for another principal than before."""
     session, services = context.session, context.services
     before = session.principal
     if session.is_known and principal != before:
@@ -70,10 +75,14 @@ def _succeed(
     session.on_authenticated(principal)
     context.connection.on_authenticated()
     settings = services.logins.of(session.listener)
-    clock = services.clock
-    lifetime_ms = None if settings is None else settings.session_ms(expires_ms, clock.now_ms())
-    if lifetime_ms is not None:
-        session.expires_at = clock.monotonic() + lifetime_ms / 1000
+    lifetimes_ms = [settings.lifetime_ms] if settings is not None and settings.lifetime_ms else []
+    if ends_at_ms is not None:
+        lifetimes_ms.append(max(ends_at_ms - services.clock.now_ms(), 0))
+    if not lifetimes_ms:
+        session.expires_at = math.inf
+        return SaslAuthenticateResponse(error_message="", auth_bytes=token)
+    lifetime_ms = min(lifetimes_ms)
+    session.expires_at = services.clock.monotonic() + lifetime_ms / 1000
     return SaslAuthenticateResponse(
-        error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms or 0
+        error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms
     )

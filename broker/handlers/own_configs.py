@@ -8,7 +8,10 @@ request, cannot tell one broker's configuration from another's. Errors are in Ka
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from broker.config.key import ConfigError
+from broker.config.keys import parse
 from broker.config.views import BrokerConfig
 from broker.controller.decisions.config_values import broker_values, check_alterations
 from broker.controller.decisions.configs import ConfigResult, InForce, ResourceAlteration
@@ -27,6 +30,7 @@ THREADS = (
     "num.replica.fetchers",
 )
 CLEANER_THREADS = "log.cleaner.threads"
+CREATION_RATE = "max.connection.creation.rate"
 
 
 def refused_here(
@@ -77,13 +81,21 @@ def _own_fault(resource: ResourceAlteration, services: Services, in_force: InFor
             "requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or "
             f"log.dir. Missing entries : {', '.join(foreign)}"
         )
-    fault = _thread_fault(services.metadata.config, wanted)
+    fault = _thread_fault(services.metadata.config, wanted) or _creation_fault(changed)
     if fault is None:
         return None
     return (
         f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} for configuration "
         f"Invalid dynamic configuration"
     )
+
+
+def _creation_fault(changed: Mapping[str, str | None]) -> str | None:
+    for key, text in changed.items():
+        is_rate = key == CREATION_RATE or key.endswith(f".{CREATION_RATE}")
+        if is_rate and text is not None and parse(CREATION_RATE, text) == 0:
+            return f"Invalid {CREATION_RATE} 0"
+    return None
 
 
 def _thread_fault(now: BrokerConfig, wanted: BrokerConfig) -> str | None:

@@ -21,6 +21,7 @@ from broker.security.resource_operations import (
     ALTER_TOPIC_CONFIGS,
     CLUSTER_ACTION,
     CREATE_CLUSTER,
+    CREATE_TOKENS,
     CREATE_TOPIC,
     DELETE_CLUSTER,
     DELETE_GROUP,
@@ -29,6 +30,8 @@ from broker.security.resource_operations import (
     DESCRIBE_CLUSTER_CONFIGS,
     DESCRIBE_GROUP,
     DESCRIBE_GROUP_CONFIGS,
+    DESCRIBE_TOKEN,
+    DESCRIBE_TOKENS,
     DESCRIBE_TOPIC,
     DESCRIBE_TOPIC_CONFIGS,
     IDEMPOTENT_WRITE,
@@ -132,6 +135,17 @@ SERVED: Mapping[int, Served] = {
     35: Served("k35_describe_log_dirs", DATA, (DESCRIBE_CLUSTER,)),
     36: Served("k36_sasl_authenticate", NO_PLANE, (), listeners=_ANY_LISTENER),
     37: Served("k37_create_partitions", CONTROL, (ALTER_TOPIC,), forwarded=True),
+    38: Served(
+        "k38_create_delegation_token", CONTROL, (CREATE_TOKENS,),
+        forwarded=True, decides_forwarding=True,
+    ),
+    39: Served(
+        "k39_renew_delegation_token", CONTROL, (), forwarded=True, decides_forwarding=True
+    ),
+    40: Served(
+        "k40_expire_delegation_token", CONTROL, (), forwarded=True, decides_forwarding=True
+    ),
+    41: Served("k41_describe_delegation_token", NO_PLANE, (DESCRIBE_TOKEN, DESCRIBE_TOKENS)),
     42: Served("k42_delete_groups", COORDINATORS, (DELETE_GROUP,)),
     43: Served("k43_elect_leaders", CONTROL, (ALTER_CLUSTER,), forwarded=True),
     44: Served(

@@ -28,6 +28,7 @@ from broker.metadata.image import MetadataImage
 from broker.quotas.client_quotas import ClientQuotas
 from broker.replica.manager import ReplicaManager
 from broker.security.authorizer import Authorizer
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.logins import Logins
 from broker.security.session import Session
 from bus.errors import ErrorCode
@@ -184,6 +185,7 @@ class Services:
     topic_creation: TopicCreation
     authorizer: Authorizer
     logins: Logins
+    tokens: DelegationTokens
     client_quotas: ClientQuotas
 
     def only(self, needs: Plane) -> Services:

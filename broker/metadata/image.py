@@ -202,8 +202,8 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 class MetadataImage:
     """Everything up to and including the record at `offset` of `__cluster_metadata-0`.
 
-    `scram`, `delegation_tokens` and `transaction` are kept as the records they came in: nothing
-    here uses them yet, and a snapshot must carry them on.
+    `scram`, `delegation_tokens` and `transaction` are kept as the records they came in, as a
+    snapshot must carry them on.
     """
 
     cluster_id: str = ""

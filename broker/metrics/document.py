@@ -12,7 +12,8 @@ _HEAD = """# Metrics of a broker
 Made from `broker/metrics/catalogue.py` by `python -m broker.metrics.document`; do not edit.
 
 Every broker shows its metrics at `http://HOST:PORT/metrics` (`metrics.port` in `[broker]`;
-`./databus status` prints where). The names are those that dashboards for Apache Kafka expect of
+`./databus status` prints where); where `[security] page_token` is set, who reads sends it
+([pages](security.md#pages)). The names are those that dashboards for Apache Kafka expect of
 Prometheus' JMX exporter. Counters only grow: `rate(NAME[1m])` is the number per second. A summary
 has `NAME_count`, `NAME_sum` and quantiles over the newest 1024 values. One that has not happened
 yet may be missing from the page.

@@ -62,6 +62,10 @@ before they are closed. One more is closed at once."""
 REFUSED_MUTE_MS = 1_000
 """Muted for longer than kept: nothing of such a connection is served in its last moment."""
 
+MAX_ARRIVALS = 1_000
+"""Connections of one listener that wait until they may be taken, each with `SMALL_READ_BYTES` of
+its client. One more is closed at once."""
+
 MAX_LOGIN_S = 30.0
 """The longest time from the accepted connection to the end of its client's handshake of TLS and of
 its login: a client that answers at once needs a few round trips, and the time for its password's

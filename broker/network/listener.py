@@ -13,6 +13,7 @@ from functools import partial
 
 from broker.clock.port import TimerHandle
 from broker.metrics.registry import Meter
+from broker.network.arrivals import Arrivals, CreationBounds
 from broker.network.client_log import ClientLog
 from broker.network.connection import Connection
 from broker.network.frames import FrameDecoder
@@ -72,12 +73,14 @@ class Listener:
         protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
         is_for_brokers: bool = False,
         connection_rates: ConnectionRates | None = None,
+        creation_bounds: CreationBounds | None = None,
         tls: TlsServer | None = None,
         handshakes: tuple[Meter, Meter] | None = None,
     ) -> None:
         """`name` and `protocol` are what sessions begin with. `is_for_brokers`: only brokers and
         controllers connect here, so their requests wait for no client's turn, and their responses
         are counted apart. Without `connection_rates` addresses connect as often as they like.
+        Without `creation_bounds` all together do.
         `handshakes` counts those of TLS that succeeded and that failed."""
         shared = shared or SharedResources(monotonic, call_later)
         self._name, self._protocol = name, protocol
@@ -108,6 +111,13 @@ class Listener:
         self._tls: ListenerTls | None = None
         if tls is not None:
             self._tls = ListenerTls(tls, self, *(handshakes or (Meter(), Meter())))
+        self._arrivals: Arrivals | None = None
+        self._creation_bounds = creation_bounds
+        if creation_bounds is not None:
+            self._arrivals = Arrivals(
+                lambda: creation_bounds.wait_ms(name, self._now_ms()), self._new_protocol,
+                call_later, lambda text: self.log_client("listener %s: %s", name, text),
+            )  # fmt: skip
 
     async def start(
         self, host: str, port: int, *, held: bool = False, buffers: SocketBuffers | None = None
@@ -127,6 +137,8 @@ class Listener:
         """Stop accepting, and close every connection after its written responses."""
         if self._server is not None:
             await self._server.close()
+        if self._arrivals is not None:
+            self._arrivals.stop()
         for connection in [*self._connections, *self._refused]:
             connection.close()
 
@@ -182,8 +194,14 @@ class Listener:
         return len(late)
 
     def _accepted(self) -> asyncio.BaseProtocol:
+        return self._new_protocol() if self._arrivals is None else self._arrivals.accept()
+
+    def _new_protocol(self) -> asyncio.BufferedProtocol:
         connection = Connection(self)
         return connection if self._tls is None else self._tls.wrap(connection)
+
+    def _now_ms(self) -> int:
+        return int(self.monotonic() * 1000)
 
     # -- the connections' side ------------------------------------------------------
 
@@ -227,9 +245,11 @@ class Listener:
         rates = self._connection_rates
         if rates is None:
             return False
-        wait_ms = rates.wait_ms(connection.host, int(self.monotonic() * 1000))
+        wait_ms = rates.wait_ms(connection.host, self._now_ms())
         if not wait_ms:
             return False
+        if self._creation_bounds is not None:
+            self._creation_bounds.take_back(self._name, self._now_ms())
         self._client_log.warning("refusing %s: it connects too often", connection.host)
         if self._tls is None and len(self._refused) < MAX_REFUSED_CONNECTIONS:
             self._refused[connection] = None

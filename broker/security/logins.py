@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.token_keys import TokenSettings
 from bus.errors import CloseConnection
 from bus.security.oauth_bearer import BearerToken, OAuthBearerExchange
@@ -36,14 +37,8 @@ class LoginSettings:
     """Of the users of PLAIN."""
     lifetime_ms: int = 0
     """Of a session; 0: as long as its connection, or as what its client logs in with."""
-    tokens: TokenSettings | None = None
+    bearer_tokens: TokenSettings | None = None
     """Of OAUTHBEARER, where the listener offers it."""
-
-    def session_ms(self, expires_ms: int | None, now_ms: int) -> int | None:
-        """How long the session of a client lasts whose credential ends at `expires_ms` (Unix
-        time); None: without an end."""
-        ends = [] if expires_ms is None else [max(expires_ms - now_ms, 0)]
-        return min([*ends, self.lifetime_ms] if self.lifetime_ms else ends, default=None)
 
 
 class Logins:
@@ -53,6 +48,7 @@ class Logins:
         self,
         settings: Mapping[str, LoginSettings],
         credential_of: Callable[[ScramMechanism, str], ScramCredential | None],
+        tokens: DelegationTokens,
         new_nonce: Callable[[], str],
         failed_delay_ms: int,
         judge_token: Callable[[str, str], BearerToken],
@@ -61,6 +57,7 @@ class Logins:
         `judge_token`: whose token it is at a listener; raises TokenRefused."""
         self._settings = settings
         self._credential_of = credential_of
+        self._tokens = tokens
         self._new_nonce = new_nonce
         self._secret = new_nonce().encode()
         self._judge_token = judge_token
@@ -78,7 +75,11 @@ class Logins:
             return OAuthBearerExchange(lambda token: self._judge_token(listener, token))
         scram = SCRAM_BY_TITLE[mechanism]
         return ScramExchange(
-            scram, lambda user: self._credential_of(scram, user), self._new_nonce(), self._secret
+            scram,
+            lambda user: self._credential_of(scram, user),
+            self._new_nonce(),
+            self._secret,
+            lambda token_id, salt: self._tokens.credential(scram, token_id, salt),
         )
 
 
@@ -86,7 +87,8 @@ class ClosingExchange:
     """In the place of a handshake that renews a session by another mechanism than before."""
 
     user: str | None = None
-    expires_ms: int | None = None
+    has_token = False
+    ends_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """Raises CloseConnection, whatever the token: Kafka does not answer it either."""

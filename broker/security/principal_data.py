@@ -18,7 +18,9 @@ VERSION = Struct(">h")
 def encode_principal(principal: Principal) -> bytes:
     """Kafka's DefaultPrincipalData, preceded by its version, as in an Envelope."""
     chunks: list[Buffer] = [VERSION.pack(0)]
-    data = DefaultPrincipalData(type=principal.kind, name=principal.name)
+    data = DefaultPrincipalData(
+        type=principal.kind, name=principal.name, token_authenticated=principal.has_token
+    )
     DEFAULT_PRINCIPAL_DATA_ENCODERS[0](data, chunks.append)
     return b"".join(chunks)
 
@@ -28,4 +30,4 @@ def decode_principal(data: bytes) -> Principal:
     if len(data) < VERSION.size or VERSION.unpack_from(data)[0] != 0:
         raise ProtocolError("a principal of a version that is not known here")
     found, _ = DEFAULT_PRINCIPAL_DATA_DECODERS[0](data, VERSION.size)
-    return Principal(found.type, found.name)
+    return Principal(found.type, found.name, found.token_authenticated)

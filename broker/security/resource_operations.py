@@ -38,3 +38,8 @@ ALTER_CLUSTER_CONFIGS = ResourceOperation(Operation.ALTER_CONFIGS, Resource.CLUS
 CLUSTER_ACTION = ResourceOperation(Operation.CLUSTER_ACTION, Resource.CLUSTER)
 """What a broker or a controller does for the cluster."""
 IDEMPOTENT_WRITE = ResourceOperation(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
+
+CREATE_TOKENS = ResourceOperation(Operation.CREATE_TOKENS, Resource.USER)
+"""To make a delegation token that another one owns."""
+DESCRIBE_TOKENS = ResourceOperation(Operation.DESCRIBE_TOKENS, Resource.USER)
+DESCRIBE_TOKEN = ResourceOperation(Operation.DESCRIBE, Resource.DELEGATION_TOKEN)

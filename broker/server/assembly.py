@@ -46,6 +46,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_rates import ConnectionRates
 from broker.replica.manager import ReplicaManager
 from broker.replica.port import ClusterAccess
+from broker.security.delegation_tokens import DelegationTokens
 from broker.security.logins import Logins
 from broker.server.authorization import make_authorizer
 from broker.server.client_quotas import make_client_quotas, make_connection_rates
@@ -261,6 +262,11 @@ def _services(
     dispatchers: dict[ListenerType, Dispatcher],
 ) -> Services:
     """What the handlers of all listeners see."""
+    tokens = DelegationTokens(
+        runtime.config["delegation.token.secret.key"] or "",
+        lambda: metadata.image.delegation_tokens,
+        runtime.clock.now_ms,
+    )
     return Services(
         node_id=runtime.config.node_id,
         clock=runtime.clock,
@@ -285,10 +291,12 @@ def _services(
         logins=Logins(
             runtime.roles.logins,
             lambda mechanism, user: scram_credential(metadata.image, mechanism, user),
+            tokens,
             lambda: runtime.clock.secret_bytes(NONCE_BYTES).hex(),
             runtime.config["connection.failed.authentication.delay.ms"],
             runtime.judge_token,
         ),
+        tokens=tokens,
         client_quotas=make_client_quotas(
             runtime.config, runtime.roles, runtime.metrics, runtime.clock.monotonic
         ),

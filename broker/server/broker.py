@@ -47,6 +47,7 @@ from broker.server.assembly import (
 from broker.server.client_quotas import is_among_brokers
 from broker.server.cluster_metrics import BrokerState, ClusterMetrics
 from broker.server.control_plane import ControlPlane, ControlPlaneDeps, Runtime, StartError
+from broker.server.creation_limits import CreationLimits, protected_listeners
 from broker.server.listeners import ListenerAddress, advertised
 from broker.server.process_tls import ProcessTls
 from broker.server.process_tokens import ProcessTokens
@@ -108,6 +109,7 @@ class Broker:
         self._dispatches: dict[Listener, Dispatch] = {}
         self._metrics_server: Server | None = None
         self._limits: tuple[BrokerConfig, ConnectionLimits] | None = None
+        self._creation: dict[bool, CreationLimits] = {}
         self._tasks: list[TaskHandle] = []
         self._logs: LogManager | None = None
         self._logs_requests = False
@@ -276,6 +278,7 @@ class Broker:
                 if address.name in self.components.client_quotas.exempt_listeners
                 else self.components.connection_rates
             ),
+            creation_bounds=self._creation_limits(side),
             tls=self._tls.servers.get(address.name),
             handshakes=(
                 self.metrics.meter("socket-server-metrics", "tls-handshakes",
@@ -286,6 +289,21 @@ class Broker:
         )  # fmt: skip
         self._dispatches[listener] = dispatch
         return listener
+
+    def _creation_limits(self, side: ListenerType) -> CreationLimits:
+        """Of the controller's listeners, or of those of clients and brokers: each kind for itself,
+        as in Kafka."""
+        is_controllers = side is ListenerType.CONTROLLER
+        if is_controllers not in self._creation:
+            roles = self.roles
+            throttled = self.metrics.meter("quota", "throttled", resource="ConnectionCreation")
+            self._creation[is_controllers] = CreationLimits(
+                self._newest_config,
+                roles.controller_listeners if is_controllers else roles.broker_listeners,
+                () if is_controllers else protected_listeners(self.config, roles),
+                throttled.mark,
+            )
+        return self._creation[is_controllers]
 
     def _connection_limits(self) -> ConnectionLimits:
         """Computed once per configuration: thousands of connections may arrive in a second."""
@@ -310,7 +328,9 @@ class Broker:
         self._metrics_server = await self.network.listen(
             self.settings.metrics_host,
             self.settings.metrics_port,
-            lambda: MetricsConnection(self.metrics.text),
+            lambda: MetricsConnection(
+                self.metrics.text, page_token=self.settings.metrics_token
+            ),
         )
         self.metrics_port = self._metrics_server.port
 

@@ -42,14 +42,14 @@ class ProcessTokens:
         self._clock, self._disk = clock, disk
         self._keys: dict[str, ListenerTokenKeys] = {}
         for listener, login in logins.items():
-            if login.tokens is None:
+            if login.bearer_tokens is None:
                 continue
             if tls is None or https is None:
                 raise ConfigError(JWKS_URL, "there is no TLS here")
             from broker.server.listener_token_keys import ListenerTokenKeys
 
             self._keys[listener] = ListenerTokenKeys(
-                config, listener, login.tokens, tls, https, clock
+                config, listener, login.bearer_tokens, tls, https, clock
             )
 
     @property

@@ -1,7 +1,8 @@
 """`acl`: list, add, remove the rules of who may do what on the bus; explain which of them decides.
 
 A resource is one word: `topic:data.vehicle`, `topic:data.*` (all whose names begin so), `topic:*`,
-`group:streams`, `transactional-id:x`, `cluster`. Formats: docs/acls.md.
+`group:streams`, `transactional-id:x`, `cluster`, `user:alice`, `delegation-token:ID`. Formats:
+docs/acls.md.
 """
 
 from __future__ import annotations
@@ -42,10 +43,15 @@ _KINDS = {
     "group": Resource.GROUP,
     "transactional-id": Resource.TRANSACTIONAL_ID,
     "cluster": Resource.CLUSTER,
+    "user": Resource.USER,
+    "delegation-token": Resource.DELEGATION_TOKEN,
 }
 _WORDS: dict[int, str] = {kind: word for word, kind in _KINDS.items()}
 COLUMNS = ["principal", "may", "operation", "resource", "host"]
-RESOURCE_HELP = "topic:NAME, topic:BEGINNING*, topic:*, group:…, transactional-id:…, cluster."
+RESOURCE_HELP = (
+    "topic:NAME, topic:BEGINNING*, topic:*, group:…, transactional-id:…, cluster, user:NAME, "
+    "delegation-token:ID."
+)
 
 PrincipalArgument = Annotated[
     str, typer.Argument(metavar="PRINCIPAL", help="alice or User:alice; User:* is everybody.")
@@ -190,6 +196,8 @@ def _resource(word: str) -> tuple[Resource, str, Pattern]:
         raise typer.BadParameter(f"{word!r}: write {RESOURCE_HELP}", param_hint="RESOURCE")
     if kind is Resource.CLUSTER:
         return kind, CLUSTER_NAME, Pattern.LITERAL
+    if kind is Resource.USER and name != ANY_NAME:
+        name = _principal(name)
     if name.endswith("*") and name != ANY_NAME:
         return kind, name[:-1], Pattern.PREFIXED
     return kind, name, Pattern.LITERAL

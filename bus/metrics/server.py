@@ -26,13 +26,16 @@ class MetricsServer:
     """One page. `port` is where it is; `NO_PORT` where it is not."""
 
     def __init__(
-        self, host: str, port: int, registry: CollectorRegistry, pages: JsonPages = NO_PAGES
-    ) -> None:
-        """`port` 0: any that is free; `NO_PORT`: none is wanted. `pages` are called in a thread."""
+        self, host: str, port: int, registry: CollectorRegistry, pages: JsonPages = NO_PAGES,
+        *, page_token: str = "",
+    ) -> None:  # fmt: skip
+        """`port` 0: any that is free; `NO_PORT`: none is wanted. `pages` are called in a thread.
+        Without `page_token` nobody is asked for one."""
         self.port = NO_PORT
         self._loop = asyncio.new_event_loop()
         self._render = partial(_text, registry)
         self._pages = pages
+        self._page_token = page_token
         self._ready = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(host, port), name="metrics", daemon=True
@@ -51,7 +54,11 @@ class MetricsServer:
         try:
             server = self._loop.run_until_complete(
                 self._loop.create_server(
-                    lambda: MetricsConnection(self._render, self._pages), host, port
+                    lambda: MetricsConnection(
+                        self._render, self._pages, page_token=self._page_token
+                    ),
+                    host,
+                    port,
                 )
             )
         except OSError as error:

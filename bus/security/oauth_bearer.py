@@ -99,7 +99,8 @@ class OAuthBearerExchange:
         self._reason: str | None = None
         self._refused_because = ""
         self.user: str | None = None
-        self.expires_ms: int | None = None
+        self.has_token = False
+        self.ends_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """Nothing if the token is good, else the reason, once. Raises NotAuthenticated."""
@@ -125,7 +126,7 @@ class OAuthBearerExchange:
                 f"({message.authorization_id}) that is different from the token's principal name "
                 f"({good.user})",
             )
-        self.user, self.expires_ms = good.user, good.expires_ms
+        self.user, self.ends_at_ms = good.user, good.expires_ms
         return b""
 
 

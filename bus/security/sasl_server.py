@@ -70,6 +70,16 @@ class ScramCredential:
     iterations: int
 
 
+@dataclass(frozen=True, slots=True)
+class TokenCredential:
+    """What a server keeps of a delegation token (KIP-48): whoever logs in with it is its owner."""
+
+    owner: str
+    ends_at_ms: int
+    """Of the token, in milliseconds since 1970."""
+    credential: ScramCredential
+
+
 class ServerExchange(Protocol):
     """One client's login."""
 
@@ -78,8 +88,13 @@ class ServerExchange(Protocol):
         """Who the client has proved to be; None before the end."""
 
     @property
-    def expires_ms(self) -> int | None:
-        """When what the client has proved it with ends, in Unix time; None: never."""
+    def has_token(self) -> bool:
+        """Whether the client has logged in with a delegation token, whose owner it is then."""
+
+    @property
+    def ends_at_ms(self) -> int | None:
+        """When that ends which the client has logged in with, in milliseconds since 1970; None: it
+        has no end."""
 
     def answer(self, token: bytes) -> bytes:
         """The server's token after this one of the client. Raises NotAuthenticated."""
@@ -91,7 +106,8 @@ class PlainExchange:
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
         self.user: str | None = None
-        self.expires_ms: int | None = None
+        self.has_token = False
+        self.ends_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """An empty token if the password is the user's. Raises NotAuthenticated."""
@@ -130,13 +146,26 @@ _NAME = r"(?:[^\x00,=]|=2C|=3D)+"
 _CLIENT_FIRST = re.compile(
     rf"n,(?:a=(?P<authorization>{_NAME}))?,"
     rf"(?P<bare>(?:m=[^\x00,]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)"
-    r"(?P<extensions>(?:,[A-Za-z]=[^\x00,]+)*))"
+    r"(?P<extensions>(?:,[A-Za-z]+=[^\x00,]+)*))"
 )
 _CLIENT_FINAL = re.compile(
     r"(?P<unproved>c=(?P<binding>[A-Za-z0-9/+=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)"
     r"(?:,[A-Za-z]=[^\x00,]+)*),p=(?P<proof>[A-Za-z0-9/+=]+)"
 )
+_TOKEN_EXTENSION = "tokenauth"
 _BINDING = base64.b64encode(b"n,,").decode()
+
+
+def _no_token(token_id: str, salt: bytes) -> TokenCredential | None:
+    """Of a server without delegation tokens."""
+    return None
+
+
+def _asks_for_token(extensions: str) -> bool:
+    """Whether the client says that its user is the id of a delegation token; `extensions` begin
+    with a comma each."""
+    said = dict(one.split("=", 1) for one in extensions.split(",")[1:])
+    return said.get(_TOKEN_EXTENSION, "").lower() == "true"
 
 
 class ScramExchange:
@@ -152,16 +181,20 @@ class ScramExchange:
         credential_of: Callable[[str], ScramCredential | None],
         nonce: str,
         secret: bytes,
+        token_of: Callable[[str, bytes], TokenCredential | None] = _no_token,
     ) -> None:
         """`nonce`: printable, new for each exchange. `secret`: of this process, for the salts of
-        users that do not exist."""
+        users that do not exist. `token_of`: by the id of a delegation token, and the salt to be
+        used."""
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._nonce = nonce
         self._secret = secret
+        self._token_of = token_of
         self._expected: _ExpectedProof | None = None
         self.user: str | None = None
-        self.expires_ms: int | None = None
+        self.has_token = False
+        self.ends_at_ms: int | None = None
 
     def answer(self, token: bytes) -> bytes:
         """The server's first or final message. Raises NotAuthenticated."""
@@ -179,9 +212,14 @@ class ScramExchange:
             raise NotAuthenticated("no first message of SCRAM")
         user = match["name"].replace("=2C", ",").replace("=3D", "=")
         asked = (match["authorization"] or "").replace("=2C", ",").replace("=3D", "=")
-        held = self._credential_of(user)
-        is_usable = held is not None and held.iterations >= LEAST_ITERATIONS
         of_nobody = self._of_nobody(user)  # made in any case: known users take as long
+        by_token = None
+        if _asks_for_token(match["extensions"]):
+            by_token = self._token_of(user, of_nobody.salt)
+            held = None if by_token is None else by_token.credential
+        else:
+            held = self._credential_of(user)
+        is_usable = held is not None and held.iterations >= LEAST_ITERATIONS
         credential = held if held is not None and is_usable else of_nobody
         nonce = match["nonce"] + self._nonce
         salt = base64.b64encode(credential.salt).decode()
@@ -189,7 +227,7 @@ class ScramExchange:
         binding = base64.b64encode(text[: match.start("bare")].encode()).decode()
         self._expected = _ExpectedProof(
             user, credential, nonce, binding, f"{match['bare']},{first}", is_usable,
-            asked not in ("", user),
+            asked not in ("", user), by_token,
         )  # fmt: skip
         return first.encode()
 
@@ -210,7 +248,11 @@ class ScramExchange:
             raise NotAuthenticated("the proof does not fit the credential")
         if expected.asks_for_another:
             raise NotAuthenticated(_OTHER_ID, _OTHER_ID)
-        self.user = expected.user
+        if expected.by_token is None:
+            self.user = expected.user
+        else:
+            self.user = expected.by_token.owner
+            self.has_token, self.ends_at_ms = True, expected.by_token.ends_at_ms
         signature = self._hmac(expected.credential.server_key, signed)
         return b"v=" + base64.b64encode(signature)
 
@@ -252,6 +294,7 @@ class _ExpectedProof:
     begun: str
     is_known: bool
     asks_for_another: bool
+    by_token: TokenCredential | None
 
 
 def credential_of_salted(

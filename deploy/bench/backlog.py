@@ -14,7 +14,7 @@ from bus.contracts.topics import TOPICS
 from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings, SiteSettings
 from deploy.errors import OperatorError
-from deploy.roles.prepare import make_topics
+from deploy.topics import make_topics
 from ingest.senders.simulator.day import day_records
 from ingest.senders.simulator.generator import GeneratedRecord
 from ingest.senders.simulator.settings import CitySettings

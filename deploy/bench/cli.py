@@ -27,7 +27,8 @@ def bench(
     repeat: Annotated[int, typer.Option(help="Runs per figure; the median counts.")] = 5,
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     only: Annotated[
-        str, typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `mirror`, `fuzzy`, `alarms`: …")
+        str,
+        typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `alarms`, `fuzzy`, `security`: …"),
     ] = "",
     size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
     days: Annotated[float, typer.Option(help="With `cleaner`: length of the month.")] = 30,
@@ -65,7 +66,7 @@ def bench(
     of its compacted topics, in virtual time. `bench plates` counts how a reader of plates errs, for
     the prices of fuzzy rules; with --write it replaces the tables. `bench fuzzy` says what such
     rules find and cost, `bench alarms` what matching costs, and how soon lists are in force and
-    alarms on screens.
+    alarms on screens. `bench security` compares what TLS, logins and ACLs cost.
     """
     from deploy.bench import run as work
 
@@ -79,6 +80,8 @@ def bench(
         raise typer.Exit(work.run_fuzzy(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["alarms"]:
         raise typer.Exit(work.run_alarms(only, repeat=repeat, write=write, as_json=as_json))
+    if figure == ["security"]:
+        raise typer.Exit(work.run_security(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["plates"]:
         raise typer.Exit(work.run_plates(plates, write=write, as_json=as_json))
     if profile:

@@ -26,8 +26,8 @@ from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt
 from deploy.bench.targets import broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
-from deploy.roles.prepare import make_topics
 from deploy.servers.process import free_port
+from deploy.topics import make_topics
 from monitor.accounts.one_time_links import issue_one_time_link
 
 NAMES = ("rules-page", "rules-api", "rules-others", "rules-console", "rules-dispatcher")

@@ -253,6 +253,33 @@ ALARMS = (
            title="evidence of 20 records with their pictures, asked of the console"),
 )  # fmt: skip
 
+SECURITY = (
+    Figure(name="security-produce", title="TLS: produce, 16 KiB batches, Kafka's own program",
+           unit="MB/s", must=1.0, aim=1.5, compared=True),
+    Figure(name="security-produce-cpu", title="the same: broker's CPU per MB", unit="ms",
+           must=1.0, aim=0.67, compared=True, less_is_better=True),
+    Figure(name="security-consume", title="TLS: consume, Kafka's own program", unit="MB/s",
+           must=0.8, aim=1.2, compared=True),
+    Figure(name="security-consume-cpu", title="the same: broker's CPU per MB", unit="ms",
+           must=1.25, aim=0.83, compared=True, less_is_better=True),
+    Figure(name="security-handshakes", title="TLS: new connections, each answered",
+           unit="a second", must=1.0, aim=1.5, compared=True),
+    *(
+        figure
+        for name, title in (
+            ("security-logins", "SCRAM log-ins beside 500 producers"),
+            ("security-logins-tls", "SCRAM log-ins over TLS beside 500 producers"),
+        )
+        for figure in (
+            Figure(name=name, title=title, unit="a second", must=1.0, aim=2.0, compared=True),
+            Figure(name=f"{name}-ack", title="the same: the producers' ack p99 beside that before",
+                   unit="×", must=1.5, aim=1.5, compared=False, less_is_better=True),
+        )
+    ),
+    Figure(name="security-acls", title="10,000 ACLs beside 10: broker's CPU per produce request",
+           unit="×", must=1.05, aim=1.01, compared=False, less_is_better=True),
+)  # fmt: skip
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -348,6 +375,7 @@ FIGURES: dict[str, Figure] = {
         *CLEANER,
         *FUZZY,
         *ALARMS,
+        *SECURITY,
         Figure(name="mirror-cpu", unit="records/s", must=2, aim=4, compared=True,
                title="mirror and MirrorMaker 2: records per CPU second, 1 M of 0.3 kB, zstd"),
         Figure(name="mirror-delay", unit="ms", must=0.5, aim=0.2, compared=True,

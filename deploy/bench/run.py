@@ -32,6 +32,7 @@ from deploy.bench.plates.reader import versions
 from deploy.bench.profile import measure as profile
 from deploy.bench.profile import tables as profile_tables
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
+from deploy.bench.security import measure as security
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
 from deploy.paths import BENCHMARKS, PROJECT_ROOT
@@ -54,6 +55,7 @@ def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int
     """Measure; every target has a folder and ports of its own."""
     apart = (
         alarms.PREFIX, cleaner.PREFIX, cluster.PREFIX, fuzzy.PREFIX, ingest.PREFIX, mirror.PREFIX,
+        security.PREFIX,
     )  # fmt: skip
     one_broker = [name for name in FIGURES if not name.startswith(apart)]
     for name in names:
@@ -127,6 +129,13 @@ def run_alarms(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
     """What alarms cost, and how soon what people ask for is in force."""
     names = alarms.chosen(only)
     found = alarms.measure(names, repeat, _say)
+    return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_security(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
+    """What TLS, logins and ACLs cost, beside Apache Kafka."""
+    names = security.chosen(only)
+    found = security.measure(names, repeat, _say)
     return _finish(found, names, write=write, as_json=as_json)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from deploy.cluster.layout import HOST, BrokerNode, ClusterPlan, ControllerKind, ZooKeeperNode
 from deploy.cluster.zookeeper import write_config
 from deploy.roles.table import ROLES, environment
+from deploy.secure.layout import IN_FORCE
 from deploy.settings.composed import Settings, with_changes
 from deploy.supervisor.child import Child, ServiceEndpoint
 
@@ -70,7 +71,7 @@ def _broker(
         environment=environment(),
         needs=needs,
         endpoint=ServiceEndpoint(HOST, node.port, PORT_OPTION),
-        ready_line=READY_LINE,
+        ready_line=IN_FORCE if settings.security.folder else READY_LINE,
         stop_timeout_s=ROLES["broker"].stop_timeout_s,
     )
 

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 from deploy.cluster.layout import HOST, ZooKeeperNode
-from deploy.roles.run import end_with_the_supervisor
 from deploy.servers.process import class_path
 from deploy.servers.zookeeper import MAIN, OPTIONS
 from deploy.setup.java import ensure_java
 from deploy.setup.server_jars import zookeeper_jars
+from deploy.supervisor.process_end import end_with_the_supervisor
 
 ENSEMBLE_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 TICK_MS = 1000  # sessions live between 2 and 20 ticks

@@ -88,6 +88,9 @@ def demo(
     planned: Annotated[
         bool, typer.Option("--planned", help="With --sites 2: A hands over and is not killed.")
     ] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="With logins, rights and TLS, after `secure init`.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Everything at once: the product, and a living city of cameras that sends to it.
@@ -100,6 +103,8 @@ def demo(
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
     chosen = {k: v for k, v in changes.items() if v is not None}
     settings = with_changes(ctx.obj, {**NO_POLICY_CHANGES, **chosen})
+    if secure or settings.security.folder:
+        settings = _secured(settings, sites, spark_workers, brokers or 1)
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     if sites > 1:
@@ -113,7 +118,7 @@ def demo(
         raise OperatorError("--planned is about a switch between two sites: --sites 2 --planned")
     if brokers is None and (kill_broker_at or controller is not ControllerKind.KRAFT):
         raise OperatorError("a cluster is needed for that; say how many: --brokers 3")
-    name = arrangement(brokers, controller, hbase=region_servers > 0)
+    name = arrangement(brokers, controller, hbase=region_servers > 0, secured=secure)
     settings = _with_data_in(settings, folder_of(settings.site.data_path, name))
     folder = settings.site.data_path
     wanted = None if brokers is None else plan(
@@ -125,6 +130,22 @@ def demo(
     raise typer.Exit(
         _one_site(settings, seconds, wanted, distributed, kill_at_s, as_json=as_json)
     )
+
+
+def _secured(settings: Settings, sites: int, spark_workers: int, brokers: int) -> Settings:
+    """The same with the site's folder, wherever the data of this arrangement lie, and as its
+    operator. Raises OperatorError where there is no such folder, or for what is not secured yet."""
+    from deploy.secure.account_settings import as_command, check_nodes, site_folder
+
+    if sites > 1 or spark_workers:
+        raise OperatorError(
+            "two sites and a Spark cluster are not secured by this version; leave out --sites and"
+            " --spark-workers, or --secure"
+        )
+    settings = with_changes(settings, {"security.folder": site_folder(settings)})
+    operators = as_command(settings, "demo")
+    check_nodes(settings, brokers)
+    return operators
 
 
 def _one_site(

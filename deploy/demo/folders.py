@@ -17,13 +17,17 @@ from deploy.cluster.layout import ControllerKind
 
 FOLDER = "demo"
 PLAIN = "single"
+SECURED = "secured"
 TWO_SITES = "sites-2"
 
 
-def arrangement(brokers: int | None, controller: ControllerKind, *, hbase: bool) -> str:
+def arrangement(
+    brokers: int | None, controller: ControllerKind, *, hbase: bool, secured: bool = False
+) -> str:
     """What a demo's bus and store are, as a folder's name. Spark's workers keep nothing."""
     words = [] if brokers is None else [f"{controller}-{brokers}"]
-    return "-".join([*words, "hbase"] if hbase else words) or PLAIN
+    words += [word for word, wanted in (("hbase", hbase), (SECURED, secured)) if wanted]
+    return "-".join(words) or PLAIN
 
 
 def folder_of(root: Path, wanted: str) -> Path:

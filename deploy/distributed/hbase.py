@@ -16,13 +16,13 @@ from pathlib import Path
 from deploy.cluster.layout import HOST, ZooKeeperNode
 from deploy.cluster.processes import zookeeper_process
 from deploy.distributed.layout import THRIFT_SERVERS, HbasePlan
-from deploy.roles.run import end_with_the_supervisor
 from deploy.roles.table import environment
 from deploy.servers.hbase import LOG4J, MASTER, OPTIONS, THRIFT, site_xml
 from deploy.servers.process import class_path
 from deploy.setup.java import ensure_java
 from deploy.setup.server_jars import hbase_jars
 from deploy.supervisor.child import Child, ServiceEndpoint
+from deploy.supervisor.process_end import end_with_the_supervisor
 
 REGION_SERVER = "org.apache.hadoop.hbase.regionserver.HRegionServer"
 ZOOKEEPER, THRIFT_NAME = "hbase-zookeeper", "hbase-thrift-"

@@ -15,11 +15,11 @@ from pathlib import Path
 from deploy.cluster.layout import HOST
 from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, SparkPlan
 from deploy.errors import Unavailable
-from deploy.roles.run import end_with_the_supervisor
 from deploy.roles.table import ROLES, driver_name, environment
 from deploy.settings.composed import Settings
 from deploy.setup.java import java_home
 from deploy.supervisor.child import Child, ServiceEndpoint
+from deploy.supervisor.process_end import end_with_the_supervisor
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"

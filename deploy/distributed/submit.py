@@ -18,9 +18,10 @@ from deploy.cluster.layout import HOST
 from deploy.distributed.layout import EXECUTOR_MEMORY
 from deploy.distributed.spark import spark_home
 from deploy.paths import PROJECT_ROOT
-from deploy.roles.run import end_with_the_supervisor, job_settings
+from deploy.roles.run import job_settings
 from deploy.roles.table import driver_name
 from deploy.settings.composed import Settings, load_arguments
+from deploy.supervisor.process_end import end_with_the_supervisor
 from spark_apps.session.session import java_options
 from spark_apps.settings import APART, JobSettings
 

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from deploy.distributed.layout import HbasePlan
 from deploy.errors import Unavailable
-from deploy.roles.run import end_with_the_supervisor
 from deploy.roles.table import environment
 from deploy.servers.hbase_shell import run_shell
 from deploy.settings.composed import Settings, load_arguments
 from deploy.setup.server_jars import hbase_shell_jars
 from deploy.supervisor.child import Child
+from deploy.supervisor.process_end import end_with_the_supervisor
 from ingest.store.hbase.tables import REGIONS
 from ingest.store.open import hbase_connection, hbase_statements
 from spark_apps.session.retry import retry

@@ -28,7 +28,8 @@ brokers' are in [metrics.md](metrics.md); edge and console show theirs on their 
 
 A process without HTTP of its own shows `/metrics` and `/healthz` on a port for that: 0 in the
 settings takes any that is free, -1 none. A port that is taken is said in the log, and the process
-goes on without the page. `metrics_host` is the address it listens on; who can reach it can read it.
+goes on without the page. `metrics_host` is the address it listens on; where `[security] page_token`
+is set, every page asks for it ([pages](security.md#pages)), else who can reach it can read it.
 
 Rules and alerts for Prometheus are in `deploy/prometheus/`, boards for Grafana in `deploy/grafana/`
 (import them; they ask which Prometheus to use). Spark's own metrics are at its UI's

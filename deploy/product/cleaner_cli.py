@@ -56,7 +56,7 @@ def status(
     from monitor.i18n import texts
 
     urls = metrics_urls(brokers or console_settings(ctx.obj).brokers)
-    cleaners = asyncio.run(read_cleaners(urls))
+    cleaners = asyncio.run(read_cleaners(urls, ctx.obj.security.page_token))
     with sync_client(ctx, CLIENT_ID) as cluster:
         sizes = {
             (one.broker, *place): replica.size_bytes

@@ -6,11 +6,11 @@ nothing.
 
 from __future__ import annotations
 
-import urllib.request
 from http.client import HTTPException
 
 import msgspec
 
+from bus.metrics.read_page import read_page
 from deploy.settings.composed import Settings, edge_url
 
 TIMEOUT_S = 3.0
@@ -27,9 +27,9 @@ def edge_unreported(settings: Settings) -> int | None:
 
 
 def _count(settings: Settings, name: str) -> int | None:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(f"{edge_url(settings)}/v1/status", timeout=TIMEOUT_S) as answer:
-            return int(msgspec.json.decode(answer.read())[name])
+        url = f"{edge_url(settings)}/v1/status"
+        page = read_page(url, TIMEOUT_S, settings.security.page_token)
+        return int(msgspec.json.decode(page)[name])
     except (OSError, ValueError, KeyError, HTTPException, msgspec.MsgspecError):
         return None

@@ -11,9 +11,10 @@ import contextlib
 import ctypes
 import logging
 import os
-import signal
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,23 +22,26 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.settings import METRICS_TOKEN_KEY
 from bus.runtime import tasks
 from bus.runtime.log_format import log_to_stderr
 from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
-from deploy.roles.table import ALARM_STREAMS, ROLES, STREAMS
+from deploy.roles.table import ALARM_STREAMS, ROLES, STREAMS, environment
+from deploy.secure.account_settings import as_role
 from deploy.settings.composed import Settings, edge_url
 from deploy.settings.sources import unknown
+from deploy.supervisor.process_end import end_with_the_supervisor
 from deploy.supervisor.state_file import supervised
 from monitor.settings import ConsoleSettings
 
 if TYPE_CHECKING:
     from spark_apps.settings import JobSettings
 
+ACCESS_PAUSE_S = 1.0
 ARCHIVE_TIMEOUT_S = 25.0  # takes 6 s; the supervisor gives this role 45 s to stop in all
 M_ARENA_MAX = -8  # of glibc's malloc.h
 M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES = -3, 1 << 16
-PR_SET_PDEATHSIG = 1  # Linux: tell a process when its parent dies
 log = logging.getLogger(__name__)
 
 
@@ -50,22 +54,15 @@ def run(name: str, settings: Settings) -> int:
     for chatty in ("py4j", "pyspark", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings.site.data_path.mkdir(parents=True, exist_ok=True)
-    return STARTERS[name](settings)
-
-
-def end_with_the_supervisor() -> None:
-    """Ask the kernel for SIGTERM when the supervisor dies, even by kill -9: no orphans."""
-    supervisor = os.environ.get("DATABUS_SUPERVISOR")
-    if supervisor is None or not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != int(supervisor):
-        raise SystemExit("the supervisor that started this process is gone")
+    return STARTERS[name](as_role(settings, name))
 
 
 def _topics_in_the_background(settings: Settings) -> None:
-    """The first role to start makes the topics; roles that need them wait for them."""
-    from deploy.roles.prepare import make_topics
+    """The first role to start makes the topics; roles that need them wait for them. In a secured
+    site its brokers do, so that no role needs the right to."""
+    if settings.security.folder:
+        return
+    from deploy.topics import make_topics
 
     def make() -> None:
         try:
@@ -89,7 +86,23 @@ def _put_back_restored(settings: Settings) -> None:
 def _broker(settings: Settings) -> int:
     from broker.server.process import run
 
-    return run(settings.broker, data_dir=str(settings.site.data_path / "broker"))
+    if settings.security.folder:
+        threading.Thread(target=_apply_access, args=(settings,), name="access", daemon=True).start()
+    return run(broker_properties(settings), data_dir=str(settings.site.data_path / "broker"))
+
+
+def broker_properties(settings: Settings) -> dict[str, str]:
+    """The broker's own table, and the token of its page, which stands on no command line."""
+    token = settings.security.page_token
+    return ({METRICS_TOKEN_KEY: token} if token else {}) | settings.broker
+
+
+def _apply_access(settings: Settings) -> None:
+    """Users, rights and topics, in a process of its own: the broker's loop has other work. It says
+    on the broker's output when all are in force, and is started again until they are."""
+    words = [sys.executable, "-m", "deploy", *settings.arguments, "secure", "apply"]
+    while subprocess.run(words, env=environment(), stdin=subprocess.DEVNULL).returncode:
+        time.sleep(ACCESS_PAUSE_S)
 
 
 def _edge(settings: Settings) -> int:
@@ -97,8 +110,11 @@ def _edge(settings: Settings) -> int:
 
     _topics_in_the_background(settings)
     tasks.run(
-        serve(settings.site, settings.bus, settings.edge, settings.pictures, settings.retention)
-    )
+        serve(
+            settings.site, settings.bus, settings.edge, settings.pictures, settings.retention,
+            settings.security.page_token,
+        )
+    )  # fmt: skip
     return 0
 
 
@@ -121,6 +137,7 @@ def job_settings(settings: Settings, packages: Path) -> JobSettings:
         store=settings.store,
         streams=streams,
         retention=settings.retention,
+        page_token=settings.security.page_token,
     )
 
 
@@ -167,6 +184,7 @@ def _dispatcher(settings: Settings) -> int:
         serve(
             settings.site, settings.bus, settings.dispatcher, settings.notices,
             settings.retention, pictures, settings.policy, settings.features,
+            settings.security.page_token,
         )
     )  # fmt: skip
     return 0
@@ -213,6 +231,7 @@ def _console(settings: Settings) -> int:
             features=settings.features,
             find_faces=face_piece,
             alarms_a_minute=settings.notices.alarms_a_minute,
+            page_token=settings.security.page_token,
         )
     )
     return 0
@@ -279,7 +298,10 @@ def _mirror(settings: Settings) -> int:
     from dr_mirror.service.role import MirrorNotConfigured, serve
 
     try:
-        tasks.run(serve(settings.site, settings.mirror), loop_factory=uvloop.new_event_loop)
+        tasks.run(
+            serve(settings.site, settings.mirror, settings.security.page_token),
+            loop_factory=uvloop.new_event_loop,
+        )
     except MirrorNotConfigured as error:
         raise OperatorError(str(error)) from None
     return 0

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deploy.paths import PROJECT_ROOT
+from deploy.secure.layout import IN_FORCE
 from deploy.settings.composed import Settings
 from deploy.supervisor.child import Child, ServiceEndpoint
 
 DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
+BROKER = "broker"
 STREAMS, ALARM_STREAMS = "streams", "streams-watchlist"
 MIRROR = "mirror"
 
@@ -126,6 +128,7 @@ def children(
     """
     wanted = {name for name in roles_of(settings, names) if name not in stands_for}
     inherited = environment()
+    is_secured = bool(settings.security.folder)
     return [
         *others,
         *(
@@ -135,14 +138,21 @@ def children(
                 environment=inherited,
                 needs=tuple(
                     name
-                    for need in role.needs
+                    for need in _needs(role, is_secured=is_secured)
                     for name in stands_for.get(need, (need,) if need in wanted else ())
                 ),
                 endpoint=role.endpoint(settings) if role.endpoint else None,
-                ready_line=role.ready_line,
+                ready_line=IN_FORCE if is_secured and role.name == BROKER else role.ready_line,
                 stop_timeout_s=role.stop_timeout_s,
             )
             for role in ROLES.values()
             if role.name in wanted
         ),
     ]
+
+
+def _needs(role: ServiceRole, *, is_secured: bool) -> tuple[str, ...]:
+    """In a secured site nobody is let in before users and rights are in force."""
+    if not is_secured or role.name == BROKER:
+        return role.needs
+    return tuple(dict.fromkeys((BROKER, *role.needs)))

@@ -118,4 +118,5 @@ def watch_ports(settings: Settings) -> WatchPorts:
         folders=[folder / name for name in FOLDERS],
         lists=ListRecordsReader(settings.bus, settings.watch.probe_timeout_s),
         mirror_url=mirror_url(settings, STATUS),
+        page_token=settings.security.page_token,
     )

@@ -25,7 +25,7 @@ from bus.domain.feature_models import FeatureSettings
 from bus.domain.policy import PolicySettings
 from bus.domain.retention import RetentionSettings
 from bus.notify.settings import NoticeSettings
-from bus.settings import BusSettings, SiteSettings
+from bus.settings import BusSettings, SecuritySettings, SiteSettings
 from deploy.paths import PROJECT_ROOT
 from deploy.settings.sources import (
     SettingEntry,
@@ -58,6 +58,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "policy": PolicySettings,
     "features": FeatureSettings,
     "mirror": MirrorSettings,
+    "security": SecuritySettings,
 }
 SECRET_MASK = "***"  # what `config` prints for a secret that is set; no value of any key
 SECTIONS = (
@@ -69,7 +70,8 @@ SECTIONS = (
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a process needs to know; packages are handed their part.
 
-    `arguments` are the command-line words that reproduce these settings in a child process.
+    `arguments` are the command-line words that reproduce these settings in a child process, but for
+    `account`: what the tables of a file that only this process reads have laid over them.
     """
 
     site: SiteSettings
@@ -88,7 +90,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     policy: PolicySettings
     features: FeatureSettings
     mirror: MirrorSettings
+    security: SecuritySettings
     arguments: tuple[str, ...] = ()
+    account: dict[str, dict[str, Any]] = {}
 
 
 def config_path(chosen: str | None, environment: Mapping[str, str] = os.environ) -> Path | None:
@@ -122,7 +126,31 @@ def load(
 def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """The same settings with some changed (`{"city.rate": 7.5}`), for children as well."""
     more = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
-    return load_arguments([*settings.arguments, *more])
+    changed = load_arguments([*settings.arguments, *more])
+    return with_account(changed, settings.account) if settings.account else changed
+
+
+def with_account(settings: Settings, tables: Mapping[str, Mapping[str, Any]]) -> Settings:
+    """The same settings in this process alone: of these sections the keys that are named, and of
+    a table among them the rows. Raises SettingsError for a section or a key that there is not."""
+    changed: dict[str, Any] = {}
+    for section, values in tables.items():
+        if section not in SECTIONS:
+            raise SettingsError(unknown("section", section, SECTIONS))
+        if section == "broker":
+            changed[section] = {**settings.broker, **values}
+            continue
+        before = msgspec.to_builtins(getattr(settings, section))
+        merged = {
+            key: {**before[key], **value} if isinstance(before.get(key), dict) else value
+            for key, value in values.items()
+        }
+        try:
+            changed[section] = msgspec.convert({**before, **merged}, SECTION_CLASSES[section])
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"[{section}]: {error}") from error
+    kept = {section: dict(values) for section, values in tables.items()}
+    return msgspec.structs.replace(settings, account=kept, **changed)
 
 
 def load_arguments(words: Sequence[str]) -> Settings:

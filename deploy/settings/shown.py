@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msgspec import inspect
-
 from broker.config.keys import BROKER_KEYS
-from broker.settings import PROCESS_KEYS
+from broker.settings import PROCESS_KEYS, SECRET_KEYS
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
+from deploy.settings.secret_fields import mapped, section_type
 
 _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
 
@@ -21,36 +20,25 @@ _URL_PASSWORD = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+@")
 def masked_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     """`as_tables` with `***` for each secret that is set, and for passwords within addresses."""
     tables = as_tables(settings)
-    masked: dict[str, dict[str, Any]] = {}
-    for section, cls in SECTION_CLASSES.items():
-        kinds = inspect.type_info(cls)
-        assert isinstance(kinds, inspect.StructType)
-        masked[section] = {
-            field.name: _masked(field.type, tables[section][field.name]) for field in kinds.fields
-        }
+    masked: dict[str, dict[str, Any]] = {
+        section: mapped(section_type(cls), tables[section], _mask, _without_password)
+        for section, cls in SECTION_CLASSES.items()
+    }
     masked["broker"] = {
-        key: SECRET_MASK if _is_secret(key) else _without_password(value)
+        key: SECRET_MASK if is_secret_key(key) else _without_password(value)
         for key, value in tables["broker"].items()
     }
     return masked
 
 
-def _masked(kind: inspect.Type, value: Any) -> Any:
-    match kind:
-        case inspect.Metadata(extra={"secret": True}):
-            return SECRET_MASK if value else value
-        case inspect.DictType(value_type=each):
-            return {name: _masked(each, row) for name, row in value.items()}
-        case inspect.StrType():
-            return _without_password(value)
-        case _:
-            return value
+def _mask(secret: str) -> str:
+    return SECRET_MASK if secret else secret
 
 
-def _is_secret(key: str) -> bool:
+def is_secret_key(key: str) -> bool:
     """As DescribeConfigs has it: a key that no table of ours describes may be a secret."""
     if key in PROCESS_KEYS:
-        return False
+        return key in SECRET_KEYS
     return key not in BROKER_KEYS or BROKER_KEYS[key].sensitive
 
 

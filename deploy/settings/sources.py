@@ -127,14 +127,16 @@ def from_environment(environment: Mapping[str, str], sections: Sequence[str]) ->
 
 
 def from_flags(flags: Sequence[str]) -> list[SettingEntry]:
-    """`--set edge.port=8650`."""
+    """`--set edge.port=8650`. What is said of a flag names its key alone: the value may be a
+    secret."""
     entries = []
     for flag in flags:
         name, equals, value = flag.partition("=")
         section, dot, key = name.strip().partition(".")
         if not equals or not dot or not key:
-            raise SettingsError(f"--set {flag}: write it as section.key=value")
-        entries.append(SettingEntry(section, key, value, f"--set {flag}", True))
+            given = name if equals else "…"
+            raise SettingsError(f"--set {given}: write it as section.key=value")
+        entries.append(SettingEntry(section, key, value, f"--set {name}", True))
     return entries
 
 

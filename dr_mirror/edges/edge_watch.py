@@ -21,7 +21,8 @@ EVERY_S = 2.0
 class EdgeWatch:
     """Invariant: one status for each address, in the order of the settings."""
 
-    def __init__(self, urls: tuple[str, ...]) -> None:
+    def __init__(self, urls: tuple[str, ...], token: str = "") -> None:
+        self._token = token
         self._statuses = {url: EdgeStatus(url=url, problem="not asked yet") for url in urls}
 
     @property
@@ -33,7 +34,7 @@ class EdgeWatch:
         """Ask all, again and again; for ever."""
         if not self._statuses:
             return
-        async with EdgeClient() as client:
+        async with EdgeClient(self._token) as client:
             while True:
                 await asyncio.gather(*(self._ask(client, url) for url in self._statuses))
                 await asyncio.sleep(EVERY_S)

@@ -24,18 +24,19 @@ log = logging.getLogger(__name__)
 EVERY_S = 2.0
 
 
-async def refine_always(folder: Path, urls: tuple[str, ...]) -> None:
+async def refine_always(folder: Path, urls: tuple[str, ...], token: str = "") -> None:
     """The report of the newest site epoch, for ever."""
     while urls:
         newest = await asyncio.to_thread(newest_report, folder)
         if newest is not None:
-            await refine(newest, urls)
+            await refine(newest, urls, token)
         await asyncio.sleep(EVERY_S)
 
 
-async def refine(report: ReportFile, urls: tuple[str, ...]) -> list[str]:
-    """Ask the edges that have not told yet; the addresses of those that still have not. Nobody is
-    asked where there is no forced switch, or where the former primary has returned."""
+async def refine(report: ReportFile, urls: tuple[str, ...], token: str = "") -> list[str]:
+    """Ask the edges that have not told yet, with the token of their pages; the addresses of those
+    that still have not. Nobody is asked where there is no forced switch, or where the former
+    primary has returned."""
     try:
         statements = await asyncio.to_thread(report.read)
         forced = next((one for one in statements if one.kind == FORCED), None)
@@ -45,7 +46,7 @@ async def refine(report: ReportFile, urls: tuple[str, ...]) -> list[str]:
         left = [url for url in urls if url not in refined]
         if not left:
             return []
-        async with EdgeClient() as client:
+        async with EdgeClient(token) as client:
             answers = await asyncio.gather(
                 *(_refine(client, url, forced, report) for url in left)
             )

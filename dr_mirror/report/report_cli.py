@@ -90,7 +90,8 @@ def report(
     known now: edges that have moved are asked what they sent again."""
     language = ctx.obj.site.language
     newest = newest_of(ctx.obj.site)
-    left = asyncio.run(refine(newest, ctx.obj.mirror.edge_urls))
+    mirror, page_token = ctx.obj.mirror, ctx.obj.security.page_token
+    left = asyncio.run(refine(newest, mirror.edge_urls, mirror.edge_token or page_token))
     statements = statements_of(newest, language)
     missing = switch_loss(statements)
     cameras = _cameras(console, user, statements, language) if console else None

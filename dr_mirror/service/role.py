@@ -93,8 +93,9 @@ class StatusPage:
         return msgspec.json.encode(self._report).decode()
 
 
-async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
-    """Run until SIGTERM or Ctrl-C. Raises MirrorNotConfigured."""
+async def serve(site: SiteSettings, settings: MirrorSettings, page_token: str = "") -> None:
+    """Run until SIGTERM or Ctrl-C; `page_token` is what its pages ask for. Raises
+    MirrorNotConfigured."""
     if settings.unset_servers:
         raise MirrorNotConfigured(settings.unset_servers)
     for name in ("source_librdkafka", "target_librdkafka"):
@@ -110,9 +111,10 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
     status_page = StatusPage(metrics)
     page = MetricsServer(
         settings.metrics_host, settings.metrics_port, metrics.registry,
-        {b"/status": status_page.json},
+        {b"/status": status_page.json}, page_token=page_token,
     )  # fmt: skip
-    edges = EdgeWatch(settings.edge_urls)
+    edge_token = settings.edge_token or page_token
+    edges = EdgeWatch(settings.edge_urls, edge_token)
     work = partial(_copy_always, site, settings, status_page, edges)
     main = loop.create_task(
         _work_by_turns(settings, status_page, work) if settings.standby else work(), name="mirror"
@@ -120,7 +122,7 @@ async def serve(site: SiteSettings, settings: MirrorSettings) -> None:
     # Apart from copying, which waits for both clusters: edges are asked while one is dead.
     asking = [
         spawn(edges.run(), name="edges"),
-        spawn(refine_always(reports_folder(site), settings.edge_urls), name="reports"),
+        spawn(refine_always(reports_folder(site), settings.edge_urls, edge_token), name="reports"),
     ]
     ended = loop.create_task(stopping.wait(), name="stop")
     try:

@@ -21,6 +21,7 @@ from ingest.edge.forwarder import SpoolForwarder
 from ingest.edge.protocol import EdgeProtocol
 from ingest.edge.routes import create_app
 from ingest.edge.sites.epoch_confirmer import EpochConfirmer
+from ingest.edge.sites.other_site import SecondEdge
 from ingest.edge.sites.second_site import SecondSite
 from ingest.edge.sites.site_route import SiteRoute
 from ingest.pictures.open import open_pictures
@@ -42,6 +43,7 @@ async def open_edge(
     edge: EdgeSettings,
     pictures: PictureSettings,
     keep: RetentionSettings = RetentionSettings(),
+    page_token: str = "",
 ) -> AsyncIterator[Edge]:
     """Everything behind the routes, closed in the reverse order."""
     folder = edge.spool_dir(site)
@@ -60,11 +62,10 @@ async def open_edge(
         write_timeout_ms=pictures.write_timeout_ms,
         waiting_max_bytes=pictures.waiting_max_bytes,
     )
-    forwarder = SpoolForwarder(spool, route, edge.max_in_flight_records, edge.second_site_url)
+    second_edge = SecondEdge(edge.second_site_url, edge.second_site_token or page_token)
+    forwarder = SpoolForwarder(spool, route, edge.max_in_flight_records, second_edge)
     arrivals = ArrivalMeter(spool, route, site.name)
-    second_site = SecondSite(
-        spool, route, url=edge.second_site_url, move_after_s=edge.move_after_s
-    )
+    second_site = SecondSite(spool, route, second_edge, move_after_s=edge.move_after_s)
     confirmer = EpochConfirmer(route)
     picture_retention = PictureRetention(store, keep.pictures_days, site.tz)
     forwarder.start()
@@ -74,7 +75,7 @@ async def open_edge(
         confirmer.start()
     picture_retention.start()
     try:
-        yield Edge(site, edge, spool, forwarder, picture_writer, route, arrivals)
+        yield Edge(site, edge, spool, forwarder, picture_writer, route, arrivals, page_token)
     finally:
         if route.has_second:
             await asyncio.to_thread(confirmer.stop)
@@ -92,9 +93,11 @@ async def serve(
     edge: EdgeSettings,
     pictures: PictureSettings,
     keep: RetentionSettings = RetentionSettings(),
+    page_token: str = "",
 ) -> None:
-    """Serve until SIGTERM or SIGINT; logs one line when ready."""
-    async with open_edge(site, bus, edge, pictures, keep) as opened:
+    """Serve until SIGTERM or SIGINT; logs one line when ready. `page_token` is what its own pages
+    ask for."""
+    async with open_edge(site, bus, edge, pictures, keep, page_token) as opened:
         config = uvicorn.Config(
             create_app(opened),
             host=edge.host,

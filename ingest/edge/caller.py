@@ -6,19 +6,25 @@ Never: trusting what a body says about its sender.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from bus.security.page_token import bearer_token, is_one_of
+
+PAGE_READER = "page reader"
+"""Who came with the token of the pages."""
+
 
 class EdgePermission(Enum):
-    """What a route does. Probing (health, the edge's totals) is open to everybody; copying pictures
-    in, under names that others gave them, to mirrors with a token only."""
+    """What a route does. Probing (whether the edge lives) is open to everybody; its pages (metrics,
+    totals, what it sent again) where no token of pages is set; copying pictures in, under names
+    that others gave them, to mirrors with a token only."""
 
     SEND = "send"
     READ = "read"
     COPY = "copy"
+    PAGE = "page"
     PROBE = "probe"
 
 
@@ -38,22 +44,27 @@ def authenticate(
     senders: Mapping[str, str],
     readers: Mapping[str, str],
     mirrors: Mapping[str, str],
+    page_token: str = "",
 ) -> Caller:
     """The owner of the bearer token that came, or the address itself.
 
     Without tokens of senders everybody may send; without those of readers, too, everybody may read
-    as well. Mirrors read what they copy.
+    as well; without one of pages everybody sees them. Mirrors read what they copy. Readers and
+    mirrors see the pages.
     """
     permissions = {EdgePermission.PROBE}
+    if not page_token:
+        permissions.add(EdgePermission.PAGE)
     if not senders:
         permissions.add(EdgePermission.SEND)
     if not senders and not readers:
         permissions.add(EdgePermission.READ)
-    token, name = _bearer_token(headers.get("authorization", "")), ""
+    token, name = bearer_token(headers.get("authorization", "")), ""
     for tokens, given in (
         (senders, (EdgePermission.SEND,)),
-        (readers, (EdgePermission.READ,)),
-        (mirrors, (EdgePermission.READ, EdgePermission.COPY)),
+        (readers, (EdgePermission.READ, EdgePermission.PAGE)),
+        (mirrors, (EdgePermission.READ, EdgePermission.COPY, EdgePermission.PAGE)),
+        ({PAGE_READER: page_token}, (EdgePermission.PAGE,)),
     ):
         owner = _owner(token, tokens)
         if owner:
@@ -67,15 +78,6 @@ def authorise(caller: Caller, permission: EdgePermission) -> bool:
     return permission in caller.permissions
 
 
-def _bearer_token(header: str) -> str:
-    scheme, _, given = header.partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else ""
-
-
 def _owner(token: str, tokens: Mapping[str, str]) -> str:
-    """The name behind a token; compared in constant time. An empty token has no owner."""
-    given = token.encode()
-    for name, known in tokens.items():
-        if given and hmac.compare_digest(known.encode(), given):
-            return name
-    return ""
+    """The name behind a token. An empty token has no owner."""
+    return next((name for name, known in tokens.items() if is_one_of(token, (known,))), "")

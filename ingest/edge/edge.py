@@ -47,8 +47,10 @@ class Edge:
         picture_writer: PictureWriter,
         route: SiteRoute,
         arrivals: ArrivalMeter,
+        page_token: str = "",
     ) -> None:
         self.site, self.settings, self.route = site, settings, route
+        self.page_token = page_token
         self.spool, self.forwarder, self.picture_writer = spool, forwarder, picture_writer
         self.meters = Meters(spool, forwarder, picture_writer, route, arrivals)
         self.refusals = RefusalRecorder(spool, site.name, self.meters.registry)

@@ -21,7 +21,7 @@ from bus.contracts.headers import Reason
 from bus.contracts.sent_again import SentAgain
 from bus.errors import BusError, ErrorCode
 from bus.runtime import wall_clock
-from ingest.edge.sites.other_site import ask_ends
+from ingest.edge.sites.other_site import NO_EDGE, SecondEdge, ask_ends
 from ingest.edge.sites.sent_again_file import write_sent_again
 from ingest.edge.sites.site_route import Site, SiteRoute
 from ingest.spool import Delivered, Queued, RetainedReader, Spool, SpoolEntry
@@ -42,12 +42,12 @@ class SpoolForwarder:
     """The shell around one spool and a succession of producers; one thread."""
 
     def __init__(
-        self, spool: Spool, route: SiteRoute, max_in_flight: int, second_site_url: str = ""
+        self, spool: Spool, route: SiteRoute, max_in_flight: int, second_edge: SecondEdge = NO_EDGE
     ) -> None:
         self._spool = spool
         self._route = route
         self._max_in_flight = max_in_flight
-        self._second_site_url = second_site_url
+        self._second_edge = second_edge
         self._handed_end: int | None = None  # behind what a producer of this process was handed
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="forwarder", daemon=True)
@@ -106,7 +106,7 @@ class SpoolForwarder:
 
     def _move(self, to: Site) -> None:
         """Send what that site lacks of what is kept; from then on everything goes there."""
-        ends = ask_ends(self._route, to, self._second_site_url)
+        ends = ask_ends(self._route, to, self._second_edge)
         log.warning("the site %s has said what it holds of %d partitions", to, len(ends.partitions))
         retained = self._spool.retained_reader(ends.ends)
         session = ProducerSession(retained, self._producer(to), self._max_in_flight)

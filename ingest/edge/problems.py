@@ -11,6 +11,7 @@ import msgspec
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
+from bus.security.page_token import REFUSED, REFUSED_ZH, SCHEME
 from ingest.edge.batch_parser import UnknownType
 from ingest.edge.caller import Caller, EdgePermission
 from ingest.edge.request import BadEncoding, ForeignForm, TooLarge, UnknownEncoding
@@ -62,11 +63,13 @@ def denied(caller: Caller, permission: EdgePermission) -> Response:
     elif permission is EdgePermission.COPY:
         text = "a bearer token of [edge] mirror_tokens is needed"
         text_zh = "需要镜像令牌（[edge] mirror_tokens）。"
+    elif permission is EdgePermission.PAGE:
+        text, text_zh = f"{REFUSED}, or of [edge] reader_tokens", REFUSED_ZH
     else:
         text = "a bearer token of [edge] reader_tokens is needed; the console shows pictures too"
         text_zh = "需要读取令牌（[edge] reader_tokens）；也可在控制台查看图片。"
     response = problem(401, "denied", text, text_zh)
-    response.headers["WWW-Authenticate"] = "Bearer"
+    response.headers["WWW-Authenticate"] = SCHEME
     return response
 
 

@@ -47,11 +47,11 @@ ROUTES: tuple[tuple[str, str, _Handler, EdgePermission], ...] = (
     ("GET", "/pictures/{name:path}", picture_routes.get_picture, EdgePermission.READ),
     ("PUT", "/pictures/{name:path}", picture_routes.copy_picture, EdgePermission.COPY),
     ("GET", "/healthz", state_routes.healthz, EdgePermission.PROBE),
-    ("GET", "/metrics", state_routes.metrics, EdgePermission.PROBE),
-    ("GET", "/v1/status", state_routes.status, EdgePermission.PROBE),
+    ("GET", "/metrics", state_routes.metrics, EdgePermission.PAGE),
+    ("GET", "/v1/status", state_routes.status, EdgePermission.PAGE),
     ("GET", SENDERS_PATH, state_routes.senders, EdgePermission.READ),
-    ("GET", "/v1/mirrored-ends", site_routes.mirrored_ends, EdgePermission.PROBE),
-    ("GET", "/v1/sent-again", site_routes.sent_again, EdgePermission.PROBE),
+    ("GET", "/v1/mirrored-ends", site_routes.mirrored_ends, EdgePermission.PAGE),
+    ("GET", "/v1/sent-again", site_routes.sent_again, EdgePermission.PAGE),
 )
 
 
@@ -87,7 +87,7 @@ def _authorized(
     edge: Edge, handler: _Handler, permission: EdgePermission
 ) -> Callable[[Request], Awaitable[Response]]:
     settings = edge.settings
-    tokens = settings.tokens, settings.reader_tokens, settings.mirror_tokens
+    tokens = settings.tokens, settings.reader_tokens, settings.mirror_tokens, edge.page_token
 
     async def authorized(request: Request) -> Response:
         address = request.client.host if request.client else ""

@@ -100,7 +100,10 @@ def create_api(services: ConsoleServices, ended: SessionEnded = lambda _: None) 
     ):
         app.include_router(routes)
     _register_error_handlers(app)
-    app.add_middleware(AuthMiddleware, sessions=services.sessions, passwords=services.passwords)
+    app.add_middleware(
+        AuthMiddleware, sessions=services.sessions, passwords=services.passwords,
+        page_token=services.page_token,
+    )  # fmt: skip
     app.add_middleware(  # added later = further out: the guard finds the cookie read
         SessionCookie,
         secret_key=services.secret,

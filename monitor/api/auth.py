@@ -23,14 +23,19 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bus.security.page_token import REFUSED, SCHEME, bearer_token, is_one_of
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.login_limiter import Attempt, LoginLimiter, LoginSender, TooManyAttempts
-from monitor.accounts.roles import ConsolePrincipal
+from monitor.accounts.roles import AccountRole, ConsolePrincipal
 from monitor.accounts.sessions import SessionStore
 from monitor.accounts.store import AccountStore
 
 OPEN_PATHS = frozenset({"/healthz", "/login", "/auth/login"})
 OPEN_PREFIXES = ("/auth/once/",)
+METRICS_PATH = "/metrics"
+PAGE_READER = ConsolePrincipal(name="page reader", roles=frozenset({AccountRole.VIEWER}))
+"""Who came with the token of the pages: a viewer without a unit, of the page of metrics alone."""
+METRICS_REFUSED = f"{REFUSED}, or log in with an account of the console"
 # A script asks here, not a person: 401 instead of the way to the log-in page.
 _MACHINE_PREFIXES = ("/api/", "/metrics", "/pictures/", "/assets/", "/_nicegui", "/openapi.json")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -140,8 +145,12 @@ class PasswordCheck:
 class AuthMiddleware:
     """Raw ASGI, because a `BaseHTTPMiddleware` would let the websocket pass."""
 
-    def __init__(self, app: ASGIApp, sessions: SessionStore, passwords: PasswordCheck) -> None:
+    def __init__(
+        self, app: ASGIApp, sessions: SessionStore, passwords: PasswordCheck, page_token: str = ""
+    ) -> None:
+        """Whoever sends `page_token` reads the page of metrics, and nothing else."""
         self._app = app
+        self._page_token = page_token
         self._sessions = sessions
         self._passwords = passwords
 
@@ -177,7 +186,12 @@ class AuthMiddleware:
         session_id = connection.session.get("sid", "")
         if session_id and (found := self._sessions.principal(session_id)):
             return found
-        credentials = _basic(connection.headers.get("authorization", ""))
+        authorization = connection.headers.get("authorization", "")
+        if connection.scope["path"] == METRICS_PATH and is_one_of(
+            bearer_token(authorization), (self._page_token,)
+        ):
+            return PAGE_READER
+        credentials = _basic(authorization)
         if credentials is None:
             return None
         return await self._passwords.principal(*credentials, LoginSender(address_of(connection)))
@@ -208,6 +222,8 @@ def _login_required(scope: Scope) -> Response:
     path: str = scope["path"]
     if scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD"):
         return JSONResponse({"error": "log in first"}, 401)
+    if path == METRICS_PATH:
+        return JSONResponse({"error": METRICS_REFUSED}, 401, {"WWW-Authenticate": SCHEME})
     if is_for_machines(path):
         return JSONResponse({"error": "log in first"}, 401)
     query = scope.get("query_string", b"").decode("latin-1")

@@ -11,6 +11,7 @@ import msgspec
 from fastapi import APIRouter, Depends, Response
 
 from bus.contracts.mirror_status import MirrorReport
+from bus.security.page_token import bearer_headers
 from monitor.accounts.roles import ConsoleOperation
 from monitor.api.access import allow, json_response
 from monitor.api.services import ConsoleServices
@@ -31,12 +32,12 @@ class MirrorUnavailable(Exception):
         self.is_configured = is_configured
 
 
-async def mirror_report(url: str) -> MirrorReport:
-    """Ask the mirror at `url`. Raises MirrorUnavailable."""
+async def mirror_report(url: str, token: str = "") -> MirrorReport:
+    """Ask the mirror at `url`; `token` is what its pages ask for. Raises MirrorUnavailable."""
     if not url:
         raise MirrorUnavailable("console.mirror is empty", is_configured=False)
     try:
-        async with http_client(TIMEOUT_S) as client:
+        async with http_client(TIMEOUT_S, headers=bearer_headers(token)) as client:
             reply = await client.get(url.rstrip("/") + STATUS_PATH)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise MirrorUnavailable(f"{url}: {type(error).__name__}: {error}".rstrip(": ")) from None
@@ -59,7 +60,8 @@ def mirror_routes(services: ConsoleServices) -> APIRouter:
     @router.get("/api/mirror", dependencies=[bus])
     async def mirror() -> Response:
         try:
-            return json_response(api_view(await mirror_report(services.console.mirror)))
+            report = await mirror_report(services.console.mirror, services.page_token)
+            return json_response(api_view(report))
         except MirrorUnavailable as error:
             status = 503 if error.is_configured else 404
             return json_response({"detail": str(error)}, status)

@@ -120,6 +120,8 @@ class ConsoleServices:
     read_incidents: ReadIncidents
     site_accounts: SiteAccounts | None
     secret: str
+    page_token: str = ""
+    """What pages ask for, the console's own of metrics and those that it reads; empty: nothing."""
     failures: RequestFailures = field(default_factory=RequestFailures)
     background: list[asyncio.Task[None]] = field(default_factory=list)
     """What runs beside the requests, for as long as the process does."""
@@ -169,6 +171,7 @@ def build_services(
     features: FeatureSettings = FeatureSettings(),
     find_faces: FindFaces | None = None,
     alarms_a_minute: int = ALARMS_A_MINUTE,
+    page_token: str = "",
 ) -> ConsoleServices:
     """Wire the parts; nothing is opened or started yet."""
     data_path = site.data_path
@@ -223,7 +226,9 @@ def build_services(
         latency_totals=LatencyTotals(),
         cluster=BusOverviewReader(bus, now_ms),
         topic_orders=TopicOrders(bus),
-        poller=ClusterPoller(bus, console.zookeeper, metrics_urls(console.brokers), now_ms),
+        poller=ClusterPoller(
+            bus, console.zookeeper, metrics_urls(console.brokers), now_ms, page_token
+        ),
         commands=CommandSender(bus, site.name),
         read_picture=read_picture,
         read_processes=read_processes,
@@ -231,6 +236,7 @@ def build_services(
         read_incidents=read_incidents,
         site_accounts=_site_accounts(bus, console, account_store),
         secret=secret,
+        page_token=page_token,
     )
 
 

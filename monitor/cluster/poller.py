@@ -19,6 +19,7 @@ from bus.client.admin.metadata_log import MetadataLogReader
 from bus.client.model import QuorumDescription
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
+from bus.security.page_token import bearer_headers
 from bus.settings import BusSettings
 from monitor.cluster.events import ClusterEvent
 from monitor.cluster.history import ClusterHistory
@@ -64,13 +65,16 @@ class ClusterPoller:
         zookeeper: str,
         metrics_urls: Mapping[int, str],
         now_ms: Callable[[], int],
+        page_token: str = "",
     ) -> None:
+        """`page_token` is what the pages at `metrics_urls` ask for."""
         self.history = ClusterHistory()
         self.traffic = BrokerTraffic()
         self.unavailable = ""
         self.watched: Callable[[], bool] = lambda: False
         self.on_poll: OnPoll = lambda now, new: None
         self._metrics_urls = dict(metrics_urls)
+        self._page_headers = bearer_headers(page_token)
         self._now_ms = now_ms
         self._nodes = SyncClient.of(
             bus, CLIENT_ID,
@@ -121,7 +125,7 @@ class ClusterPoller:
         """The brokers' own pages; one that does not answer has no rates, and that is all."""
         if not self._metrics_urls or not self.watched():
             return
-        async with http_client(METRICS_TIMEOUT_S) as client:
+        async with http_client(METRICS_TIMEOUT_S, headers=self._page_headers) as client:
             for broker_id, url in sorted(self._metrics_urls.items()):
                 page = await page_of(client, url)
                 try:

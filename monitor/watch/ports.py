@@ -45,6 +45,7 @@ class WatchPorts:
     folders: Sequence[Path]  # whose disks are watched
     lists: ListRecords
     mirror_url: str = ""  # where the mirror shows its status; empty: there is none
+    page_token: str = ""  # what pages ask for, ours and those of our neighbours; empty: nothing
 
     @property
     def all_stages(self) -> list[StageTopics]:

@@ -118,10 +118,13 @@ class WatchProbes:
         self._probe("lists", ports.lists.read, self._judge.on_lists, interval_s=LISTS_S)
         self._probe("space", partial(used_space, ports.folders), self._judge.on_space)
         for name, url in ports.edge_status_urls.items():
-            ask_edge = partial(ask_spool, url, settings.probe_timeout_s, settings.edge_token)
+            token = settings.edge_token or ports.page_token
+            ask_edge = partial(ask_spool, url, settings.probe_timeout_s, token)
             self._probe(f"spool {name}", ask_edge, partial(self._on_spool, name))
         if ports.mirror_url:
-            ask = partial(ask_mirror, ports.mirror_url, settings.probe_timeout_s)
+            ask = partial(
+                ask_mirror, ports.mirror_url, settings.probe_timeout_s, ports.page_token
+            )
             self._probe_part("mirror", ask, self._judge.on_mirror)
         self._probe_minutes()
 

@@ -21,6 +21,7 @@ from bus.client.model import ClusterIdentity, TopicAndPartition, TopicPartition
 from bus.client.wire.ports import Address, addresses
 from bus.contracts.mirror_status import MirrorReport
 from bus.contracts.sender_faults import RefusedGroup
+from bus.metrics.read_page import read_page
 from bus.settings import BusSettings
 from ingest.store.port import Position, RecordReader
 from monitor.ports import ProcessStatus
@@ -178,15 +179,7 @@ class MinutesQuestion:
 
 def fetch(url: str, timeout_s: float, token: str = "") -> bytes:
     """The body of a GET. Raises `OSError` for anything but a 2xx; asks no proxy."""
-    # Imported here: six megabytes, and what is watched by addresses of its own needs none of it.
-    import urllib.request
-
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(url, headers=headers)
-    with opener.open(request, timeout=timeout_s) as reply:
-        body: bytes = reply.read(MAX_REPLY_BYTES)
-        return body
+    return read_page(url, timeout_s, token, MAX_REPLY_BYTES)
 
 
 class EdgeRetention(msgspec.Struct, frozen=True):
@@ -217,10 +210,10 @@ def ask_spool(url: str, timeout_s: float, token: str = "") -> EdgeSpool:
     return msgspec.json.decode(fetch(url, timeout_s, token), type=EdgeSpool)
 
 
-def ask_mirror(url: str, timeout_s: float) -> MirrorReport | None:
+def ask_mirror(url: str, timeout_s: float, token: str = "") -> MirrorReport | None:
     """What it says; None before it has spoken with both clusters. Raises `OSError` or
     `msgspec.MsgspecError`."""
-    return msgspec.json.decode(fetch(url, timeout_s), type=MirrorReport | None)
+    return msgspec.json.decode(fetch(url, timeout_s, token), type=MirrorReport | None)
 
 
 def with_suspended(found: Iterable[ProcessStatus]) -> list[ProcessStatus]:

@@ -94,7 +94,10 @@ class WatchService:
     async def run(self) -> None:
         """Until stopped."""
         settings = self._settings
-        page = MetricsServer(settings.metrics_host, settings.metrics_port, self._metrics.registry)
+        page = MetricsServer(
+            settings.metrics_host, settings.metrics_port, self._metrics.registry,
+            page_token=self._ports.page_token,
+        )  # fmt: skip
         self._resume()
         self._senders.start()
         self._register.start()

@@ -203,6 +203,12 @@ def requests(topic_id: bytes, group: str) -> Iterator[Sent]:
     yield ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {"users": [{"name": "nobody"}]}
     yield ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, {
         "deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []}
+    token = {"hmac": b"x" * 64}
+    yield ApiKey.CREATE_DELEGATION_TOKEN, 3, {"owner_principal_type": "User",
+                                              "owner_principal_name": "other", "renewers": []}
+    yield ApiKey.RENEW_DELEGATION_TOKEN, 2, token
+    yield ApiKey.EXPIRE_DELEGATION_TOKEN, 2, {**token, "expiry_time_period_ms": -1}
+    yield ApiKey.DESCRIBE_DELEGATION_TOKEN, 3, {"owners": None}
     yield ApiKey.DESCRIBE_QUORUM, 2, {"topics": [
         {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
     yield ApiKey.UPDATE_FEATURES, 1, {"validate_only": True, "feature_updates": [

@@ -99,7 +99,7 @@ class EdgeMachine:
             self._folder / "spool", max_bytes=SPOOL_BYTES, segment_bytes=4096,
             retained_max_bytes=SPOOL_BYTES,
         )  # fmt: skip
-        SecondSite(self._spool, self.route, url="", move_after_s=MOVE_AFTER_S).start()
+        SecondSite(self._spool, self.route, move_after_s=MOVE_AFTER_S).start()
         EpochConfirmer(self.route).start()
         SpoolForwarder(self._spool, self.route, MAX_IN_FLIGHT).start()
 

@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from broker.controller.decisions.delegation_tokens import AskedToken, TokenLifetimes, create_token
 from broker.handlers.registry import SERVED, is_served, version_range
 from broker.metadata.image import MetadataImage
 from broker.security.authorizer import Operation, Resource
 from broker.security.principal import Principal
 from broker.security.resource_operations import ResourceOperation
+from broker.security.security_protocol import SecurityProtocol
 from broker.security.session import Session
 from broker.server.broker import Broker
 from bus.errors import BusError, CloseConnection
@@ -35,6 +37,7 @@ TOPIC, GROUP = "kept", "watchers"
 ATTEMPTS = 60
 """Until an API has been asked with at least one topic, group or resource."""
 
+FOREVER_MS = 1 << 62
 TOPIC_FIELDS = ("name", "topic", "topic_name", "topics_names")
 GROUP_FIELDS = ("group_id", "group", "groups", "groups_names")
 
@@ -94,6 +97,14 @@ def name_what_exists(asked: object, dice: random.Random) -> None:
             name_what_exists(held, dice)
 
 
+def logged_in(host: str) -> Session:
+    """Without a login nobody may ask for tokens, whatever the ACLs say."""
+    session = Session(host, protocol=SecurityProtocol.SASL_PLAINTEXT)
+    session.on_mechanism_chosen()
+    session.on_authenticated(Principal("User", "stranger"))
+    return session
+
+
 class Stranger:
     """Sends requests from an address that no node has."""
 
@@ -111,7 +122,7 @@ class Stranger:
             frame = b"".join(encode_request(key, version, 1, "x", request))[4:]
         except (ValueError, TypeError):
             return  # a mixture that no client can encode
-        session = Session(f"10.1.{key // 256}.{key % 256}")
+        session = logged_in(f"10.1.{key // 256}.{key % 256}")
         connection = AbortedConnection(session, lambda: self.stumbled.append(APIS[key].name))
         for side in self._broker.roles.listener_types:
             if is_served(key, side):
@@ -119,6 +130,18 @@ class Stranger:
                     self._broker.components.dispatchers[side].dispatch(
                         memoryview(frame), connection, lambda _: None
                     )
+
+
+async def create_token_of_another(broker: Broker) -> None:
+    """Its owner is no user of this test; whether a stranger sees it is asked."""
+    owner = Principal("User", "another")
+    made: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    asked = AskedToken(owner, owner, (), -1)
+    broker.components.controller.write(
+        lambda _: create_token(asked, "an-id", TokenLifetimes(FOREVER_MS, FOREVER_MS), 0),
+        made.set_result,
+    )
+    await made
 
 
 async def create_topic(broker: Broker) -> None:
@@ -152,8 +175,8 @@ def test_each_api_asks_for_what_its_row_says_and_a_denied_client_changes_nothing
     """Denied, every API that is served here has asked for something, and nothing has happened."""
     requests = {codec.message.name: codec for codec in all_codecs()}
     world = SimWorld(seed)
-    mirror = {"mirror.listener.name": "MIRROR"}
-    cluster = SimCluster(world, 1 if controller == "alone" else 3, controller, mirror)
+    properties = {"mirror.listener.name": "MIRROR", "delegation.token.secret.key": "key"}
+    cluster = SimCluster(world, 1 if controller == "alone" else 3, controller, properties)
     authorizer = AskedAuthorizer(is_allowed)
     stumbled: list[str] = []
     served: set[int] = set()
@@ -165,6 +188,7 @@ def test_each_api_asks_for_what_its_row_says_and_a_denied_client_changes_nothing
         brokers = [broker for _, broker in cluster.serving()]
         active = next(one for one in brokers if one.components.controller.is_active)
         await create_topic(active)
+        await create_token_of_another(active)
         await asyncio.sleep(5)
         before = [state_of(one) for one in brokers]
         for one in brokers:

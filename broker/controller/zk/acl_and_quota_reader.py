@@ -1,10 +1,10 @@
-"""Reads quotas, credentials and ACLs from their znodes (Kafka 3.9)."""
+"""Reads quotas, credentials, ACLs and delegation tokens from their znodes (Kafka 3.9)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.controller.zk import acls, znodes
+from broker.controller.zk import acls, tokens, znodes
 from broker.controller.zk.port import ZooKeeperSession
 from broker.controller.zk.quotas import (
     CLIENTS,
@@ -22,6 +22,7 @@ from broker.controller.zk.state_reader import (
 )
 from broker.controller.zk.znodes import ConfigNode
 from broker.metadata.image import AclImage, QuotaEntity
+from bus.protocol.generated.metadata_records import DelegationTokenRecord
 
 NO_NODE = -1
 """The version of a node that does not exist."""
@@ -47,6 +48,15 @@ class FoundAcls:
     fault: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundToken:
+    """One delegation token; neither a token nor a fault: there is no node."""
+
+    token_id: str
+    token: DelegationTokenRecord | None = None
+    fault: str = ""
+
+
 async def read_acls_and_quotas(session: ZooKeeperSession, state: ZooKeeperMetadata) -> None:
     """Adds everything to the metadata; malformed nodes become faults."""
     for quotas in await read_all_quotas(session):
@@ -62,6 +72,9 @@ async def read_acls_and_quotas(session: ZooKeeperSession, state: ZooKeeperMetada
         state.acl_versions[acls.path_of(found.resource)] = found.version
         state.faults += [found.fault] if found.fault else []
         state.records += [acls.record_of(rule) for rule in found.rules]
+    for one in await read_all_tokens(session):
+        state.faults += [one.fault] if one.fault else []
+        state.records += [] if one.token is None else [one.token]
 
 
 async def read_all_quotas(session: ZooKeeperSession) -> list[FoundQuotas]:
@@ -116,3 +129,20 @@ async def read_acls(session: ZooKeeperSession, resource: acls.ResourceKey) -> Fo
         return FoundAcls(resource, found[1].version, acls.decode_rules(resource, found[0]))
     except znodes.ZnodeError as error:
         return FoundAcls(resource, found[1].version, fault=str(error))
+
+
+async def read_all_tokens(session: ZooKeeperSession) -> list[FoundToken]:
+    """`/delegation_token/tokens`."""
+    ids = await children_or_none(session, tokens.TOKENS)
+    return await in_chunks(ids, lambda token_id: read_token(session, token_id))
+
+
+async def read_token(session: ZooKeeperSession, token_id: str) -> FoundToken:
+    """One delegation token."""
+    found = await get_or_none(session, tokens.token_path(token_id))
+    if found is None:
+        return FoundToken(token_id)
+    try:
+        return FoundToken(token_id, tokens.decode_token(token_id, found[0]))
+    except znodes.ZnodeError as error:
+        return FoundToken(token_id, fault=str(error))

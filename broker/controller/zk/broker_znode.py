@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from broker.clock.port import Clock
-from broker.controller.zk import acls, admin_znodes, znodes
+from broker.controller.zk import acls, admin_znodes, tokens, znodes
 from broker.controller.zk.configs import (
     MAX_NOTIFICATIONS,
     NOTIFICATION_FOLDERS,
@@ -41,9 +41,14 @@ class DuplicateBroker(Exception):
     """Another broker with this id is alive; the text names the remedy."""
 
 
-async def ensure_paths(session: ZooKeeperSession, *, has_authorizer: bool = False) -> None:
-    """The nodes that every Kafka broker ensures at its start (G-33), and its authorizer's."""
-    for path in (*znodes.PERSISTENT, *(acls.PERSISTENT if has_authorizer else ())):
+async def ensure_paths(
+    session: ZooKeeperSession, *, has_authorizer: bool = False, has_tokens: bool = False
+) -> None:
+    """The nodes that every Kafka broker ensures at its start (G-33), its authorizer's and those of
+    delegation tokens."""
+    of_acls = acls.PERSISTENT if has_authorizer else ()
+    of_tokens = tokens.PERSISTENT if has_tokens else ()
+    for path in (*znodes.PERSISTENT, *of_acls, *of_tokens):
         await _create_if_absent(session, path)
     await _create_if_absent(session, znodes.FEATURE, znodes.encode_features({}))
 

@@ -1,4 +1,4 @@
-"""Plans the znode writes of changed configurations, quotas and ACLs.
+"""Plans the znode writes of changed configurations, quotas, ACLs and delegation tokens.
 
 In: the image after a decision, what the decision touched, the nodes as they were last read. Out:
 writes conditional on what was read (a manual change is never overwritten), and the notifications by
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from broker.controller.zk import acls, znodes
+from broker.controller.zk import acls, tokens, znodes
 from broker.controller.zk.port import Create, Delete, Operation, SetData
 from broker.controller.zk.quotas import CLIENTS, credential_texts, encode_node, entity_path
 from broker.controller.zk.znodes import ConfigNode
@@ -112,6 +112,24 @@ def add_acls(
             plan.operations.append(Delete(path, version))
             plan.acls[path] = None
         plan.notifications.append(acls.notification_of(resource))
+
+
+def add_tokens(
+    plan: ConfigPlan, before: MetadataImage, after: MetadataImage, token_ids: Iterable[str]
+) -> None:
+    """Written whatever they are now, as Kafka does: only who knows the secret key makes one."""
+    for token_id in token_ids:
+        path, token = tokens.token_path(token_id), after.delegation_tokens.get(token_id)
+        is_there = token_id in before.delegation_tokens
+        if token is None and not is_there:
+            continue
+        if token is None:
+            plan.operations.append(Delete(path))
+        elif is_there:
+            plan.operations.append(SetData(path, tokens.encode_token(token)))
+        else:
+            plan.operations.append(Create(path, tokens.encode_token(token)))
+        plan.notifications.append((tokens.CHANGE_PREFIX, token_id.encode()))
 
 
 def _write(

@@ -1,7 +1,8 @@
-"""Configurations of topics and brokers, quotas and ACLs, as the znodes hold them.
+"""Configurations of topics and brokers, quotas, ACLs and tokens, as the znodes hold them.
 
 Kafka's brokers read them from ZooKeeper themselves, not from the controller: all of them at their
-start, then what a notification names: those under `/config/changes`, and those of the authorizer.
+start, then what a notification names: those under `/config/changes`, those of the authorizer and of
+delegation tokens.
 The result is records for what differs from the image. A malformed node is logged and ignored; its
 known content stays in force. Writes nothing.
 """
@@ -12,13 +13,15 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from broker.controller.zk import acls, quotas, znodes
+from broker.controller.zk import acls, quotas, tokens, znodes
 from broker.controller.zk.acl_and_quota_reader import (
     NO_NODE,
     read_acls,
     read_all_acls,
     read_all_quotas,
+    read_all_tokens,
     read_quotas,
+    read_token,
 )
 from broker.controller.zk.port import ZooKeeperSession
 from broker.controller.zk.state_reader import (
@@ -38,7 +41,7 @@ longer reads everything anyway."""
 
 log = logging.getLogger("broker.controller.zk")
 
-NOTIFICATION_FOLDERS = (znodes.CONFIG_CHANGES, *acls.CHANGES.values())
+NOTIFICATION_FOLDERS = (znodes.CONFIG_CHANGES, *acls.CHANGES.values(), tokens.CHANGES)
 """The folders of notifications."""
 
 _KINDS = {"topics": ResourceType.TOPIC, "brokers": ResourceType.BROKER}
@@ -58,6 +61,7 @@ class NotifiedChanges:
 async def read_all_configs(session: ZooKeeperSession, image: MetadataImage) -> list[object]:
     """Records from the image to what the znodes hold."""
     records = await _read_all_acls_and_quotas(session, image)
+    records += await _read_all_tokens(session, image)
     found: set[ConfigKey] = set()
     for folder in _KINDS:
         names = await children_or_none(session, f"/config/{folder}")
@@ -97,6 +101,20 @@ async def _read_all_acls_and_quotas(
     return records
 
 
+async def _read_all_tokens(session: ZooKeeperSession, image: MetadataImage) -> list[object]:
+    records: list[object] = []
+    known = dict.fromkeys(image.delegation_tokens)
+    for found in await read_all_tokens(session):
+        known.pop(found.token_id, None)
+        if found.fault:
+            log.error("left alone: %s", found.fault)
+        else:
+            records += tokens.difference(image, found.token_id, found.token)
+    for token_id in known:
+        records += tokens.difference(image, token_id, None)
+    return records
+
+
 async def read_topic_configs(
     session: ZooKeeperSession, names: Iterable[str], image: MetadataImage
 ) -> list[object]:
@@ -116,6 +134,8 @@ async def read_notified_changes(
 ) -> NotifiedChanges:
     """The same for what a notification names; kinds that are not kept here (client metrics) lead to
     nothing. Raises `ZnodeError` and ZooKeeperError."""
+    if folder == tokens.CHANGES:
+        return await _read_token(session, data, image)
     if folder != znodes.CONFIG_CHANGES:
         resource = acls.resource_of_notification(folder, data)
         return (
@@ -139,6 +159,18 @@ async def read_notified_changes(
         {found.path: held},
         faults=found.node.faults,
     )
+
+
+async def _read_token(
+    session: ZooKeeperSession, data: bytes, image: MetadataImage
+) -> NotifiedChanges:
+    token_id = tokens.id_of_notification(data)
+    if token_id is None:
+        return NotifiedChanges()
+    found = await read_token(session, token_id)
+    if found.fault:
+        return NotifiedChanges(faults=(found.fault,))
+    return NotifiedChanges(tokens.difference(image, token_id, found.token))
 
 
 async def _read_rules(

@@ -23,6 +23,7 @@ from broker.controller.zk.config_plan import (
     KnownConfigNodes,
     add_acls,
     add_quotas,
+    add_tokens,
     plan_configs,
 )
 from broker.controller.zk.port import Check, Create, Operation, SetData
@@ -66,6 +67,7 @@ class _TouchedNodes:
     quotas: dict[QuotaEntity, None] = field(default_factory=dict)
     credentials: dict[tuple[int, str], None] = field(default_factory=dict)
     acls: dict[ResourceKey, None] = field(default_factory=dict)
+    tokens: dict[str, None] = field(default_factory=dict)
     deleted: dict[str, None] = field(default_factory=dict)
     producer_ids: Any = None
     features: bool = False
@@ -102,6 +104,7 @@ def plan(
     configs = plan_configs(after, touched.configs, touched.new_topics, nodes)
     add_quotas(configs, after, touched.quotas, nodes, touched.credentials)
     add_acls(configs, after, touched.acls, nodes)
+    add_tokens(configs, before, after, touched.tokens)
     operations = list(configs.operations)
     for topic in touched.assignments:
         operations += _assignment_operations(after.topics[topic], topic_versions.get(topic))
@@ -165,6 +168,8 @@ def _touch(
         case "RemoveAccessControlEntryRecord":
             if record.id in before.acls:
                 touched.acls[resource_of(before.acls[record.id])] = None
+        case "DelegationTokenRecord" | "RemoveDelegationTokenRecord":
+            touched.tokens[record.token_id] = None
         case "ProducerIdsRecord":
             touched.producer_ids = record
         case "FeatureLevelRecord":

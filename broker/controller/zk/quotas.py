@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from broker.controller.decisions.quotas import WHOLE_NUMBERS
 from broker.controller.zk import znodes
@@ -67,10 +67,7 @@ def entity_of(path: str) -> QuotaEntity | None:
 
 
 def _node(name: str | None) -> str:
-    """As Java's URLEncoder and Kafka's Sanitizer write it: a blank is %20."""
-    if name is None:
-        return znodes.DEFAULT_ENTITY
-    return quote(name, safe="").replace("~", "%7E")
+    return znodes.DEFAULT_ENTITY if name is None else znodes.sanitized(name)
 
 
 def _name(node: str) -> str | None:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from broker.metadata.image import Endpoint
 from broker.security.security_protocol import SecurityProtocol
@@ -131,6 +132,11 @@ def load(path: str, data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ZnodeError(f"{path} holds no JSON object: {data[:80]!r}")
     return value
+
+
+def sanitized(name: str) -> str:
+    """As Java's URLEncoder and Kafka's Sanitizer write it: a blank is %20."""
+    return quote(name, safe="").replace("~", "%7E")
 
 
 def malformed(path: str, data: bytes, error: Exception) -> ZnodeError:

@@ -48,9 +48,13 @@ class Startup:
         known = self._known_cluster_id()
         if known is not None:
             await self.retry(lambda: self._check_cluster(known))
-        has_authorizer = bool(self._runtime.config["authorizer.class.name"])
+        config = self._runtime.config
         await self.retry(
-            lambda: ensure_paths(self._session, has_authorizer=has_authorizer)
+            lambda: ensure_paths(
+                self._session,
+                has_authorizer=bool(config["authorizer.class.name"]),
+                has_tokens=bool(config["delegation.token.secret.key"]),
+            )
         )
         if known is not None:
             return known

@@ -9,9 +9,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 NOT_GENERATED = {
-    "CreateDelegationToken": "no delegation tokens",
-    "RenewDelegationToken": "no delegation tokens",
-    "ExpireDelegationToken": "no delegation tokens",
     "GetTelemetrySubscriptions": "no metrics of clients",
     "PushTelemetry": "no metrics of clients",
     "WriteTxnMarkers": "no transactions yet",

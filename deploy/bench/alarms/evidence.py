@@ -22,8 +22,8 @@ from bus.settings import BusSettings
 from deploy.bench.ingest.product import NO_POLICY_FLAGS
 from deploy.bench.targets import broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
-from deploy.roles.prepare import make_topics
 from deploy.servers.process import free_port
+from deploy.topics import make_topics
 from ingest.pictures.store import PictureStore
 from ingest.store.open import open_store
 from ingest.store.port import RecordRow, StoreBatch

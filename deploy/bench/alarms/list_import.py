@@ -28,8 +28,8 @@ from bus.settings import BusSettings
 from deploy.bench.targets import broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.roles.prepare import make_topics
 from deploy.servers.process import free_port
+from deploy.topics import make_topics
 
 IMPORT, BROKEN = "alarms-list-import", "alarms-list-broken"
 RECORDS, BYTES, CHANGE = "alarms-list-records", "alarms-list-mb", "alarms-list-line"

@@ -29,8 +29,8 @@ from bus.runtime.wall_clock import now_ms
 from bus.settings import BusSettings
 from deploy.bench.targets import broker_flags, role, wait_for_port
 from deploy.errors import OperatorError
-from deploy.roles.prepare import make_topics
 from deploy.servers.process import free_port
+from deploy.topics import make_topics
 from monitor.accounts.one_time_links import issue_one_time_link
 
 SCREEN, ANSWER_P50, ANSWER_P99 = "alarms-screen", "alarms-answer-p50", "alarms-answer-p99"

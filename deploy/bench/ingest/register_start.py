@@ -18,7 +18,7 @@ from bus.contracts.register_entry import RegisterEntry
 from bus.settings import BusSettings, SiteSettings
 from deploy.bench.targets import our_broker
 from deploy.errors import OperatorError
-from deploy.roles.prepare import make_topics
+from deploy.topics import make_topics
 
 DEVICES, PER_CHECKPOINT, DISTRICTS = 10_000, 4, 20
 EDITS = 1_000

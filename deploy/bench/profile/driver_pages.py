@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-import urllib.request
 from collections.abc import Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from bus.metrics.read_page import read_page
 from deploy.bench.ingest.product import Product
+from deploy.settings.composed import load
 
 STEPS = "databus_streams_step_seconds"
 CAPTURE, ALARM = "databus_streams_capture_seconds", "databus_dispatcher_alarm_seconds"
@@ -60,13 +61,9 @@ def means_ms(before: Counts, after: Counts) -> dict[str, float]:
 
 
 def _pages(product: Product) -> Iterator[str]:
+    token = load(flags=product.flags).security.page_token
     for log in sorted((product.folder / "log").glob("*.log")):
         addresses = _ADDRESS.findall(log.read_text("utf-8", "replace"))
         for address in addresses[-1:]:
             with contextlib.suppress(OSError):
-                yield _page(address)
-
-
-def _page(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=TIMEOUT_S) as answer:
-        return str(answer.read().decode())
+                yield read_page(address, TIMEOUT_S, token).decode()

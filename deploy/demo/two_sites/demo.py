@@ -21,6 +21,7 @@ from bus.contracts.mirror_status import MirrorStatus
 from bus.contracts.site_epoch import parse_site_epoch
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.runtime.wall_clock import now_ms
+from bus.security.page_token import bearer_headers
 from deploy.demo.one_site import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
 from deploy.demo.two_sites import report
 from deploy.demo.two_sites.balance import reconcile_sites
@@ -231,9 +232,11 @@ class TwoSitesRun:
         return status is not None and bool(status.partitions) and status.rpo_s == 0
 
     def _has_moved(self) -> bool:
-        url = f"http://127.0.0.1:{self._plan.cameras.edge.port}/v1/status"
+        cameras = self._plan.cameras
+        url = f"http://127.0.0.1:{cameras.edge.port}/v1/status"
+        headers = bearer_headers(cameras.security.page_token)
         try:
-            found = httpx.get(url, timeout=2.0).json().get("second_site", {})
+            found = httpx.get(url, headers=headers, timeout=2.0).json().get("second_site", {})
         except (httpx.HTTPError, ValueError):
             return False
         return found.get("active") == "second" and not found.get("moving_to")

@@ -19,7 +19,7 @@ from bus.client.kafka.mirrored_ends import CONFIRMED, NEWEST_RECORDS, cluster_id
 from bus.client.kafka.topic_follower import TopicFollower, refreshed_follower
 from bus.contracts.mirror import decode_confirmed
 from bus.errors import BusError
-from ingest.edge.sites.other_site import SENT_TO, ask_ends
+from ingest.edge.sites.other_site import NO_EDGE, SENT_TO, SecondEdge, ask_ends
 from ingest.edge.sites.site_route import HOME, SECOND, Site, SiteRoute
 from ingest.spool import Place, Spool
 
@@ -37,11 +37,13 @@ class SecondSite:
     """One thread. Invariant: `_consumer` reads of the site `_reading_at`, whose topics `_topics`
     follows."""
 
-    def __init__(self, spool: Spool, route: SiteRoute, *, url: str, move_after_s: float) -> None:
-        """`url` of an edge at the second site; `move_after_s` 0: moves only on orders."""
+    def __init__(
+        self, spool: Spool, route: SiteRoute, edge: SecondEdge = NO_EDGE, *, move_after_s: float
+    ) -> None:
+        """`edge` is one at the second site; `move_after_s` 0: moves only on orders."""
         self._spool = spool
         self._route = route
-        self._url = url
+        self._edge = edge
         self._move_after_s = move_after_s
         self._consumer: Consumer | None = None
         self._topics: TopicFollower | None = None
@@ -171,7 +173,7 @@ class SecondSite:
         if not waiting and self._answers(self._route.active):
             return  # nothing is refused there; only the mirror stands
         other = self._route.other
-        if ask_ends(self._route, other, self._url).is_taken_over(SENT_TO):
+        if ask_ends(self._route, other, self._edge).is_taken_over(SENT_TO):
             self._route.order(other, f"{self._route.active} takes nothing, {other} has taken over")
 
     def _answers(self, site: Site) -> bool:

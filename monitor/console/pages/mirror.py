@@ -102,7 +102,8 @@ class MirrorPage:
         t = self._view.t
         self._show_diverged()
         try:
-            report = await mirror_report(self._view.services.console.mirror)
+            services = self._view.services
+            report = await mirror_report(services.console.mirror, services.page_token)
         except MirrorUnavailable as error:
             if error.is_configured:
                 self._notice.show(t("mirror.unavailable"), str(error))

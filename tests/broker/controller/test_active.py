@@ -7,13 +7,17 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from broker.config.views import BrokerConfig
 from broker.controller.active import ActiveController
 from broker.controller.decisions import brokers
 from broker.controller.decisions.decision import Decision
+from broker.controller.decisions.delegation_tokens import AskedToken, TokenLifetimes, create_token
 from broker.controller.decisions.heartbeat import BrokerControlState, Heartbeat, HeartbeatReply
 from broker.metadata.image import NO_LEADER, Endpoint, MetadataImage
 from broker.metadata.versions import MIN_LEVEL
+from broker.security.principal import Principal
 from bus.errors import ErrorCode
 from tests.broker.controller.decisions.world import CLUSTER, FEATURES, ControlWorld
 from tests.simulation.clock import SimClock
@@ -289,3 +293,32 @@ def test_one_that_is_not_the_controller_changes_nothing() -> None:
         assert stage.fenced() == []
 
     stage.play(story)
+
+
+@pytest.mark.parametrize("secret_key", ["key", ""])
+def test_tokens_that_have_expired_go_at_the_interval_of_the_check_where_there_are_any(
+    secret_key: str,
+) -> None:
+    """At no request: the time of the whole cluster is that of its controller."""
+    stage = ActiveControllerStage()
+    stage.config = BrokerConfig({
+        "delegation.token.secret.key": secret_key,
+        "delegation.token.expiry.check.interval.ms": "20000",
+    })  # fmt: skip
+    who = Principal("User", "a")
+    left: list[set[str]] = []
+
+    async def story() -> None:
+        for token_id, most_ms in (("short", 5_000), ("long", 30_000)):
+            asked = AskedToken(who, who, (), most_ms)
+            lifetimes = TokenLifetimes(most_ms, most_ms)
+            now_ms = stage.clock.now_ms()
+            stage.world.decide(create_token(asked, token_id, lifetimes, now_ms))
+        for _ in range(3):
+            await stage.live(15, 1, 2, 3)
+            left.append(set(stage.world.image.delegation_tokens))
+
+    stage.play(story)
+    both, nothing = {"short", "long"}, set[str]()
+    expected = [both, {"long"}, nothing] if secret_key else [both, both, both]
+    assert left == expected

@@ -30,8 +30,10 @@ def test_a_row_names_the_permissions_that_its_handler_asks_for_and_no_other(key:
 
 
 def test_only_what_comes_before_a_client_can_say_who_it_is_is_for_everybody() -> None:
+    """And what is the matter of a token's owner and renewers, whom no ACL names."""
     assert [key for key, row in SERVED.items() if not row.asks] == [
         ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE,
+        ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
     ]  # fmt: skip
 
 
@@ -49,6 +51,11 @@ NAMES_THE_PRINCIPAL = {
     "k01_fetch": "whether a session has another one by now",
     "k29_describe_acls": "of an ACL",
     "k30_create_acls": "of an ACL",
+    "k38_create_delegation_token": "who owns the token",
+    "k39_renew_delegation_token": "whether it owns the token",
+    "k40_expire_delegation_token": "the same",
+    "k41_describe_delegation_token": "the same",
+    "token_requests": "how it has logged in",
     "k36_sasl_authenticate": "it must stay the same when a session is renewed",
 }
 
@@ -77,7 +84,7 @@ def test_the_walk_goes_through_other_files_and_through_what_is_only_passed_on() 
 @pytest.mark.parametrize("needs", [Plane(bits) for bits in range(8)])
 def test_a_plane_that_a_row_does_not_name_is_not_there_for_its_handler(needs: Plane) -> None:
     part: Any = object()
-    given = Services(1, *[part] * 10).only(needs)
+    given = Services(1, *[part] * 11).only(needs)
     for plane, names in PLANES.items():
         for name in names:
             if plane in needs:

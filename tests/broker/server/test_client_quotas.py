@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from broker.metadata.image import ResourceType
 from bus.errors import ErrorCode
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.metadata import MetadataRequest
@@ -194,3 +195,39 @@ def test_an_address_that_connects_too_often_is_refused_after_a_moment(connect: C
     assert admin.alter_quotas((entity, {"connection_creation_rate": None})) == [0]
     until("the quota is taken back", lambda: tuple(entity) not in admin.described_quotas())
     connect("c", 0, "127.0.0.3").call(ApiKey.METADATA, 12, {"topics": []})
+
+
+BOUND = "max.connection.creation.rate"
+SET, DELETE = 0, 1
+
+
+def bound_connections(admin: QuotaClient, broker: int, key: str, value: str | None) -> int:
+    """Of one broker, whose client it is, while it runs; the error code."""
+    change = {"name": key, "config_operation": DELETE if value is None else SET, "value": value}
+    answer = admin.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [
+        {"resource_type": ResourceType.BROKER, "resource_name": str(broker + 1), "configs": [change]},
+    ], "validate_only": False})  # fmt: skip
+    return answer.responses[0].error_code
+
+
+@pytest.mark.parametrize("key", [BOUND, f"listener.name.plaintext.{BOUND}"])
+def test_connections_beyond_a_brokers_bound_are_served_later(connect: Connect, key: str) -> None:
+    """Set and taken back while it runs; those that are open notice nothing, other brokers neither."""
+    admin = connect("admin")
+    assert bound_connections(admin, 0, key, "0") == ErrorCode.INVALID_REQUEST
+    assert bound_connections(admin, 0, key, "1") == 0
+
+    def serve_s(broker: int) -> float:
+        began = time.monotonic()
+        client = connect("late", broker)
+        client.call(ApiKey.METADATA, 12, {"topics": []})
+        return time.monotonic() - began
+
+    until("a connection has to wait", lambda: serve_s(0) >= 0.1)
+    waiting = connect("waiting")
+    waiting.send(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
+    for client in (admin, connect("other", 1)):
+        client.call(ApiKey.METADATA, 12, {"topics": []})
+    waiting.receive()
+    assert bound_connections(admin, 0, key, None) == 0
+    until("no connection has to wait", lambda: serve_s(0) < 0.1)

@@ -34,7 +34,7 @@ def settings(**changed: str | None) -> TokenSettings:
     listeners = with_protocols(
         parse_listeners(config["listeners"]), config["listener.security.protocol.map"]
     )
-    found = login_settings(config, listeners)["CLIENTS"].tokens
+    found = login_settings(config, listeners)["CLIENTS"].bearer_tokens
     assert found is not None
     return found
 

@@ -93,7 +93,7 @@ def test_what_a_message_cannot_carry_is_not_sent(make: Callable[[], ClientFirstM
 def test_a_good_token_is_all_that_a_login_needs() -> None:
     client, server = login(GOOD).begin(), OAuthBearerExchange(judge)
     answer = server.answer(client.first())
-    assert (answer, server.user, server.expires_ms) == (b"", "camera-7", 5_000)
+    assert (answer, server.user, server.ends_at_ms) == (b"", "camera-7", 5_000)
     assert client.answer(answer) is None
     with pytest.raises(NotAuthenticated, match="after the login"):
         server.answer(b"\x01")

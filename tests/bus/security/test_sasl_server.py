@@ -19,9 +19,11 @@ from bus.security.sasl_server import (
     ScramCredential,
     ScramExchange,
     ScramMechanism,
+    TokenCredential,
     credential_of_salted,
     salted,
 )
+from tests.token_clients import ScramClient
 
 SALT, NONCE, SECRET = b"0123456789abcdef", "5e4ve4" * 4, b"of this process"
 USERS = st.text("abcXYZ019,=-_ 密码", min_size=1).filter(lambda one: one == one.strip())
@@ -214,3 +216,62 @@ def test_passwords_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(NotAuthenticated):
             PlainExchange({"user": "pencil"}).answer(f"\0{user}\0wrong".encode())
     assert len(compared) == 2
+
+
+def by_token(token_id: str, salt: bytes) -> TokenCredential | None:
+    """There is one, whose password is `pencil`."""
+    if token_id != "id":
+        return None
+    mechanism = ScramMechanism.SCRAM_SHA_256
+    key = salted(mechanism, "pencil", salt, LEAST_ITERATIONS)
+    return TokenCredential(
+        "owner", 7, credential_of_salted(mechanism, salt, key, LEAST_ITERATIONS)
+    )
+
+
+def token_exchange() -> ScramExchange:
+    """The users are `user` and `id`, whose password as a user is none of the token's."""
+    mechanism = ScramMechanism.SCRAM_SHA_256
+    other = credential(mechanism, "another")
+    return ScramExchange(
+        mechanism, lambda user: other if user == "id" else None, NONCE, SECRET, by_token
+    )
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "extensions", "found"),
+    [
+        ("id", "pencil", ",tokenauth=true", "owner"),
+        ("id", "pencil", ",a=1,tokenauth=TRUE,more=x", "owner"),
+        ("id", "pencil", "", None),
+        ("id", "pencil", ",tokenauth=false", None),
+        ("id", "pencil", ",tokenauth=true,tokenauth=no", None),
+        ("id", "another", "", "id"),
+        ("id", "another", ",tokenauth=true", None),
+        ("nobody", "pencil", ",tokenauth=true", None),
+    ],
+)
+def test_with_a_token_its_owner_logs_in_until_it_ends(
+    user: str, password: str, extensions: str, found: str | None
+) -> None:
+    """Only where the client says that it has one: users and tokens are never taken for each other."""
+    server = token_exchange()
+    client = ScramClient(ScramMechanism.SCRAM_SHA_256, user, password, extensions)
+    final = client.final(server.answer(client.first()))
+    if found is None:
+        with pytest.raises(NotAuthenticated):
+            server.answer(final)
+        assert (server.user, server.has_token, server.ends_at_ms) == (None, False, None)
+        return
+    client.check(server.answer(final))
+    is_token = found == "owner"
+    assert (server.user, server.has_token) == (found, is_token)
+    assert server.ends_at_ms == (7 if is_token else None)
+
+
+def test_nobody_learns_whether_there_is_a_token() -> None:
+    """The first message is the same before it is made, while it is there and afterwards."""
+    first = b"n,,n=id,r=abc,tokenauth=true"
+    mechanism = ScramMechanism.SCRAM_SHA_256
+    without = ScramExchange(mechanism, lambda _: None, NONCE, SECRET)
+    assert token_exchange().answer(first) == without.answer(first)

@@ -74,6 +74,19 @@ def test_no_secret_is_printed(tmp_path: Path, as_json: bool) -> None:
         assert set(json.loads(done.stdout)) == {"broker", *SECTION_CLASSES}
 
 
+def test_no_secret_of_a_recipient_is_printed(tmp_path: Path) -> None:
+    """Regression: what lies in a table of tables was printed."""
+    path = tmp_path / "databus.toml"
+    secret = f"https://chat.example/{NOT_TO_BE_READ}"
+    path.write_text(
+        f'[notices.recipients.north]\nwebhook_url = "{secret}"\nwebhook_secret = "{NOT_TO_BE_READ}"\n'
+    )
+    shown = masked_tables(load(str(path), environment={}))
+    assert NOT_TO_BE_READ not in str(shown)
+    north = shown["notices"]["recipients"]["north"]
+    assert (north["webhook_url"], north["webhook_secret"], north["mail_to"]) == ("***", "***", ())
+
+
 def test_a_secret_that_is_not_set_is_shown_as_empty() -> None:
     """It shows an operator whether a secret is set; all other values are printed unchanged."""
     settings = load(environment={}, flags=["broker.metrics.port=-1", "broker.node.id=3"])

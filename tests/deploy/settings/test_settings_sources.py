@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.settings.composed import load
 from deploy.settings.sources import (
     SettingsError,
     from_environment,
@@ -115,3 +116,31 @@ def test_any_line_soup_is_read_or_refused_with_a_settings_error(dice):
             from_toml(Path("f"), text)
         except SettingsError:
             continue
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["security.page_token=hunter2 hunter2", "console.accounts_secret=hunter2", "edge.tokens=hunter2",
+     "bus.librdkafka.sasl.password=hunter2", "notices.webhook_secret=hunter2", "edge.toakens=hunter2",
+     'notices.recipients={"north": {"webhook_secret": "hunter2"}}', "broker.metrics.token=hunter2 hunter2"],
+)  # fmt: skip
+@pytest.mark.parametrize("way", ["flag", "file", "variable"])
+def test_what_is_said_of_a_setting_never_repeats_its_value(
+    flag: str, way: str, tmp_path: Path
+) -> None:
+    """Regression: the sentence of a flag had the whole flag, and logs keep such sentences."""
+    name, _, value = flag.partition("=")
+    section, _, key = name.partition(".")
+    path = tmp_path / "databus.toml"
+    path.write_text(f"[{section}]\n'{key}' = '''{value}'''\n" if way == "file" else "")
+    variable = f"DATABUS_{name.upper().replace('.', '_')}"
+    flags, environment = [flag] * (way == "flag"), {variable: value} if way == "variable" else {}
+    with pytest.raises(SettingsError) as refused:
+        load(str(path), flags, environment)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_flag_without_a_value_is_not_repeated_either():
+    with pytest.raises(SettingsError, match=r"section\.key=value") as refused:
+        from_flags(["edge.tokens.server-1 hunter2"])
+    assert "hunter2" not in str(refused.value)

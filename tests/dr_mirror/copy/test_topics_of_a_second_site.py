@@ -9,7 +9,7 @@ import pytest
 from bus.client.kafka.admin import Admin
 from bus.contracts.topics import CONTROL_WATCHLIST, DATA_VEHICLE, TOPICS
 from bus.settings import BusSettings
-from deploy.roles.prepare import make_topics
+from deploy.topics import make_topics
 from dr_mirror.settings import MirrorSettings
 from tests.dr_mirror.two_sites import start_site
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from bus.settings import BusSettings, SiteSettings
 from ingest.edge.app import open_edge
-from ingest.edge.routes import create_app
+from ingest.edge.caller import EdgePermission
+from ingest.edge.routes import ROUTES, create_app
 from ingest.settings import EdgeSettings, PictureSettings
 
 NO_BUS = BusSettings(bootstrap_servers="127.0.0.1:1")
@@ -97,3 +101,66 @@ async def test_tokens_of_senders_alone_shut_the_pictures(tmp_path: Path) -> None
     """The console shows them behind its own log-in."""
     settings = EdgeSettings(spool_min_free_bytes=0, tokens={"server-1": "secret of a sender"})
     assert (await answers(tmp_path, settings, {}))["picture"] == 401
+
+
+PAGE_TOKEN = "token-of-the-pages"
+PAGE = {"authorization": f"Bearer {PAGE_TOKEN}"}
+MIRROR = {"authorization": "Bearer secret of a mirror"}
+PAGES = [path for method, path, _, permission in ROUTES if permission is EdgePermission.PAGE]
+READ_ROUTES = [path.replace("{name:path}", "x.jpg") for method, path, _, _ in ROUTES if method == "GET"]
+
+
+@pytest.fixture
+async def closed_edge(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """One with every kind of token."""
+    settings = msgspec.structs.replace(TOKENS, mirror_tokens={"mirror": "secret of a mirror"})
+    site = SiteSettings(name="west", data_dir=str(tmp_path))
+    async with open_edge(
+        site, NO_BUS, settings, PictureSettings(), page_token=PAGE_TOKEN
+    ) as edge:
+        transport = httpx.ASGITransport(app=create_app(edge), client=("10.1.2.3", 1234))
+        async with httpx.AsyncClient(transport=transport, base_url="http://edge") as http:
+            yield http
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, WRONG, {"authorization": "Bearer "}, {"authorization": f"Basic {PAGE_TOKEN}"},
+     {"authorization": b"Bearer \xff\xfe"}, {"authorization": f"Bearer {PAGE_TOKEN * 5000}"}],
+    ids=range(6),
+)  # fmt: skip
+async def test_whatever_a_stranger_reads_asks_for_a_token(
+    closed_edge: httpx.AsyncClient, headers: dict[str, Any]
+) -> None:
+    """Of all routes that there are; that it lives is all that it says."""
+    assert set((await closed_edge.get("/healthz", headers=headers)).json()) == {"status"}
+    for path in set(READ_ROUTES) - {"/healthz"}:
+        reply = await closed_edge.get(path, headers=headers)
+        assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer"), path
+        assert reply.json()["error"] == "denied"
+        assert PAGE_TOKEN not in reply.text
+
+
+async def test_a_page_opens_for_its_token_and_for_readers_and_mirrors(
+    closed_edge: httpx.AsyncClient,
+) -> None:
+    """A sender's token is of a pole in the street; what is behind it is no state of the city."""
+    for path in PAGES:
+        for headers in (PAGE, READER, MIRROR):
+            status = (await closed_edge.get(path, headers=headers)).status_code
+            assert status in (200, 204, 503), path  # 503: there is no bus here
+        assert (await closed_edge.get(path, headers=SENDER)).status_code == 403, path
+
+
+async def test_the_token_of_pages_opens_nothing_else(closed_edge: httpx.AsyncClient) -> None:
+    """No address of a camera, no picture, no record: it stands in many files."""
+    for path in set(READ_ROUTES) - set(PAGES) - {"/healthz"}:
+        assert (await closed_edge.get(path, headers=PAGE)).status_code == 403, path
+    sent = await closed_edge.post("/v1/records/vehicle", json=RECORD, headers=PAGE)
+    assert sent.status_code == 403
+    await closed_edge.post("/v1/records/vehicle", json=RECORD, headers=SENDER)
+    seen = {
+        who: "10.0.0.1" in (await closed_edge.get("/metrics", headers=headers)).text
+        for who, headers in (("page", PAGE), ("reader", READER))
+    }
+    assert seen == {"page": False, "reader": True}

@@ -141,11 +141,11 @@ def test_every_route_names_its_operation() -> None:
         ("PUT", "/v1/pictures/{name}"): "send",
         ("GET", "/pictures/{name:path}"): "read",
         ("GET", "/healthz"): "probe",
-        ("GET", "/metrics"): "probe",
-        ("GET", "/v1/status"): "probe",
+        ("GET", "/metrics"): "page",
+        ("GET", "/v1/status"): "page",
         ("GET", "/v1/senders"): "read",
-        ("GET", "/v1/mirrored-ends"): "probe",
-        ("GET", "/v1/sent-again"): "probe",
+        ("GET", "/v1/mirrored-ends"): "page",
+        ("GET", "/v1/sent-again"): "page",
     }
 
 

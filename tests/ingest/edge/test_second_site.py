@@ -55,7 +55,7 @@ def test_what_a_topic_of_confirmations_says_first_after_it_was_made_anew_is_hear
     route.on_cluster_id(HOME, "A")
     route.on_cluster_id(SECOND, "B")
     spool = Spool(tmp_path / "spool", max_bytes=MANY, segment_bytes=1500, retained_max_bytes=MANY)
-    edge = SecondSite(spool, route, url="", move_after_s=0)
+    edge = SecondSite(spool, route, move_after_s=0)
     with closing(Admin(bus, client_id="test")) as admin:
         admin.ensure_topics([TOPICS[CONTROL_MIRROR_CONFIRMED]])
         confirm(bus, (0, 1), (0, 2), (0, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from starlette.routing import Mount, Route
 
 from monitor.accounts.roles import EVERYBODY, AccountRole, ConsoleOperation, ConsolePrincipal
 from monitor.accounts.store import AccountStore
+from monitor.api.app import create_api
 from monitor.api.auth import is_open
 from monitor.api.services import ConsoleServices
 from monitor.serve import create_app
@@ -82,6 +84,43 @@ async def test_no_route_of_the_whole_application_answers_a_stranger(whole: FastA
                 reply.status_code == 303 and reply.headers["location"].startswith("/login")
             )
             assert shut, f"{method} {path} answered {reply.status_code}"
+
+
+PAGE_TOKEN = "token-of-the-pages"
+
+
+async def test_the_token_of_pages_opens_the_metrics_and_nothing_else(
+    whole_services: ConsoleServices,
+) -> None:
+    """It stands in Prometheus' file. Routes are enumerated; HEAD and the rest of a path are no way round."""
+    app = create_api(replace(whole_services, page_token=PAGE_TOKEN))
+    async with client_of(app) as reader:
+        reader.headers["authorization"] = f"Bearer {PAGE_TOKEN}"
+        page = await reader.get("/metrics")
+        assert (page.status_code, "databus_console_reachable" in page.text) == (200, True)
+        for method, path in sorted((m, p) for m, p in routes(app) if p not in {*OPEN, "/metrics"}):
+            reply = await reader.request(method, filled_in(path))
+            assert reply.status_code in (303, 401), f"{method} {path}"
+        for path in ("/metrics/", "/metrics/x", "//metrics", "/metricsx"):
+            assert (await reader.get(path)).status_code in (303, 401), path
+
+
+WRONG_HEADERS: list[Any] = [
+    "", "Bearer", "Bearer ", "Bearer wrong", f"Basic {PAGE_TOKEN}", PAGE_TOKEN, b"Bearer \xff\xfe",
+    f"Bearer {PAGE_TOKEN * 5000}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("token", [PAGE_TOKEN, ""], ids=["with a token", "without"])
+async def test_the_metrics_of_the_console_are_never_open(
+    whole_services: ConsoleServices, token: str
+) -> None:
+    async with client_of(create_api(replace(whole_services, page_token=token))) as stranger:
+        for header in WRONG_HEADERS:
+            reply = await stranger.get("/metrics", headers={"authorization": header})
+            assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
+            assert "page_token" in reply.json()["error"]
+            assert PAGE_TOKEN not in reply.text
 
 
 async def test_a_path_nobody_declared_is_shut_too(whole: FastAPI) -> None:

@@ -18,7 +18,7 @@ from bus.client.kafka.admin import Admin
 from bus.client.kafka.producer import Producer
 from bus.contracts.topics import DATA_FACE, DAY_MS, STATE_WATCHLIST, TOPICS
 from bus.runtime.wall_clock import now_ms
-from bus.settings import BusSettings
+from bus.settings import BusSettings, SecuritySettings
 from deploy.product.cleaner_cli import mount
 from deploy.servers.databus import start_broker
 from monitor.cluster.cleaner_pages import read_cleaners
@@ -136,7 +136,7 @@ def test_every_kind_of_fault_has_a_sentence_that_says_what_to_do(language: str) 
 def command_line(bus: BusSettings, *words: str) -> Result:
     app = typer.Typer()
     mount(app)
-    settings = SimpleNamespace(bus=bus)
+    settings = SimpleNamespace(bus=bus, security=SecuritySettings())
     return CliRunner().invoke(app, ["cleaner", "status", *words], obj=settings)
 
 

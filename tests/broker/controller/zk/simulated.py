@@ -92,7 +92,7 @@ def run_story(story: Callable[[SimulatedBroker, SimulatedBroker], Awaitable[None
     async def whole() -> None:
         one, two = SimulatedBroker(world, ensemble, 1), SimulatedBroker(world, ensemble, 2)
         await asyncio.sleep(1.0)
-        await ensure_paths(one.session, has_authorizer=True)
+        await ensure_paths(one.session, has_authorizer=True, has_tokens=True)
         await get_or_create_cluster_id(one.session, "cluster")
         await settled()
         for party in (one, two):

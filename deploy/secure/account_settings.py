@@ -1,0 +1,116 @@
+"""The settings of one process of a secured site: those of all, and what its account's file says.
+
+In: settings, an account's name. Out: settings that only this process has. Never: a secret that
+leaves it: neither arguments nor environment of a child hold what is read here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bus.contracts.access import ACCOUNTS, BACKUP, OPERATOR, STREAMS
+from deploy.errors import OperatorError
+from deploy.secure.broker_keys import as_broker
+from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_path
+from deploy.settings.composed import Settings, with_account
+from deploy.settings.sources import SettingsError
+
+OTHERS_MASK = 0o077
+"""Of a file's mode: what group and others may do."""
+_ACCOUNTS_OF_ROLES = {"streams-watchlist": STREAMS}
+_ACCOUNTS_OF_COMMANDS = {"backup": BACKUP}
+
+
+def as_account(settings: Settings, name: str) -> Settings:
+    """The same settings with the tables of this account laid over; unchanged where the site is
+    open. Raises OperatorError where the account's file cannot be used."""
+    folder = settings.security.folder_path(settings.site)
+    if folder is None:
+        return settings
+    return _laid_over(settings, folder, read_tables(account_path(folder, name)))
+
+
+def as_command(settings: Settings, command: str) -> Settings:
+    """What a command of the command line is run with: the operator's account, mostly."""
+    return as_account(settings, _ACCOUNTS_OF_COMMANDS.get(command, OPERATOR))
+
+
+def site_folder(settings: Settings) -> Path:
+    """Where the folder of this site is or will be."""
+    usual = settings.site.data_path / DEFAULT_FOLDER
+    return settings.security.folder_path(settings.site) or usual
+
+
+def check_nodes(settings: Settings, brokers: int) -> None:
+    """Raises OperatorError where the site's folder has certificates for fewer brokers."""
+    folder = site_folder(settings)
+    missing = [n for n in range(1, brokers + 1) if not node_path(folder, n).is_dir()]
+    if missing:
+        raise OperatorError(
+            f"{folder} has no certificate for {node_name(missing[0])}; make a folder for all in"
+            f" another place: ./databus --set security.folder=… secure init --brokers {brokers}"
+        )
+
+
+def as_role(settings: Settings, role: str) -> Settings:
+    """What a role is run with: its account's settings, or its node's if it is a broker."""
+    folder = settings.security.folder_path(settings.site)
+    if folder is None:
+        return settings
+    if role == "broker":
+        number = settings.broker.get("node.id", settings.broker.get("broker.id", "1"))
+        tables = read_tables(node_path(folder, number) / "broker.toml")
+        return as_broker(_laid_over(settings, folder, tables))
+    name = _ACCOUNTS_OF_ROLES.get(role, role)
+    return as_account(settings, name if name in ACCOUNTS else OPERATOR)
+
+
+def read_tables(path: Path) -> dict[str, dict[str, Any]]:
+    """What a file of an account or of a node holds. Raises OperatorError where it is not there, is
+    open to others or is none."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise OperatorError(
+            f"the site is secured (security.folder), and there is no {path}; make the folder"
+            " with `./databus secure init`, or copy the file from where it was made"
+        ) from None
+    except OSError as error:
+        raise OperatorError(
+            f"{path} cannot be read: {error.strerror}; it belongs to the user that the product"
+            " runs as"
+        ) from error
+    if mode & OTHERS_MASK:
+        raise OperatorError(
+            f"{path} holds a secret and is open to others of this machine; say `chmod 600 {path}`"
+        )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OperatorError(f"{path}: {error}") from error
+
+
+def _laid_over(
+    settings: Settings, folder: Path, tables: Mapping[str, Mapping[str, Any]]
+) -> Settings:
+    """With the folder's files named from the root: the folder may be moved as a whole."""
+    try:
+        return with_account(settings, {name: _rooted(folder, t) for name, t in tables.items()})
+    except SettingsError as error:
+        raise OperatorError(f"{folder}: {error}") from error
+
+
+def _rooted(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found[key] = _rooted(folder, value)
+        elif key.endswith(".location"):
+            found[key] = str(folder / value)
+        else:
+            found[key] = value
+    return found

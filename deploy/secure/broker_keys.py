@@ -1,0 +1,77 @@
+"""Kafka's keys of a broker in a secured site: no listener is plain. Pure.
+
+In: the keys of an open broker, and what its node's file adds. Out: those that it is started with.
+Never: a file, a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from deploy.settings.composed import Settings
+
+CLIENTS, BROKERS, CONTROLLER = "CLIENTS", "BROKERS", "CONTROLLER"
+PLAIN = "PLAINTEXT"
+OPEN_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
+BROKERS_PORT_STEP = 3
+"""From the port of clients to that of brokers; the controller's and the metrics' lie between."""
+PROTOCOL_MAP = "listener.security.protocol.map"
+KRAFT_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+
+
+def as_broker(settings: Settings) -> Settings:
+    """The same settings with a broker whose listeners are all closed."""
+    return msgspec.structs.replace(settings, broker=secured(settings.broker))
+
+
+def secured(broker: Mapping[str, str]) -> dict[str, str]:
+    """The listener that was plain asks for a login over TLS; one for other brokers lies beside it,
+    which asks for their certificate, as the controller's does. Whoever has named the protocols of
+    listeners himself keeps them."""
+    if PROTOCOL_MAP in broker:
+        return dict(broker)
+    keys = {"listeners": _secured(broker.get("listeners", OPEN_LISTENERS))}
+    if "advertised.listeners" in broker:
+        keys["advertised.listeners"] = _secured(broker["advertised.listeners"])
+    zookeeper = "zookeeper.connect" in broker
+    return {
+        **broker,
+        **keys,
+        PROTOCOL_MAP: f"{CLIENTS}:SASL_SSL,{BROKERS}:SSL,{CONTROLLER}:SSL",
+        "inter.broker.listener.name": BROKERS,
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.brokers.ssl.client.auth": "required",
+        "listener.name.controller.ssl.client.auth": "required",
+        "authorizer.class.name": ZOOKEEPER_AUTHORIZER if zookeeper else KRAFT_AUTHORIZER,
+    }
+
+
+def brokers_address(broker: Mapping[str, str]) -> str:
+    """`host:port` of this broker's own listener for brokers; empty where it has none."""
+    for one in broker.get("listeners", "").split(","):
+        name, _, address = one.strip().partition("://")
+        if name == BROKERS:
+            host, _, port = address.rpartition(":")
+            reached = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
+            return f"{reached}:{port}"
+    return ""
+
+
+def _secured(listeners: str) -> str:
+    """The same addresses; a listener for brokers where none is named."""
+    named = [one.strip() for one in listeners.split(",")]
+    has_brokers = any(one.startswith(f"{BROKERS}://") for one in named)
+    found: list[str] = []
+    for one in named:
+        name, _, address = one.partition("://")
+        if name != PLAIN:
+            found.append(one)
+            continue
+        found.append(f"{CLIENTS}://{address}")
+        if not has_brokers:
+            host, _, port = address.rpartition(":")
+            found.append(f"{BROKERS}://{host}:{int(port) + BROKERS_PORT_STEP}")
+    return ",".join(found)

@@ -1,0 +1,97 @@
+"""Doors of what we stand on: Spark, HBase, ZooKeeper, ways of notices. Pure.
+
+In: `SiteFacts`. Out: findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from deploy.secure.check.addresses import hosts_of, is_loopback, is_plain_beyond_loopback, shown
+from deploy.secure.check.facts import SecurityFinding, SiteFacts
+
+HBASE = "hbase"
+SPARK_KEYS = ("spark.authenticate", "spark.network.crypto.enabled")
+
+
+def plain_hbase(facts: SiteFacts) -> Iterator[SecurityFinding]:
+    """HBase's Thrift knows no login that we speak, and no TLS."""
+    url = urlsplit(facts.settings.store.url)
+    if url.scheme != HBASE:
+        return
+    for host in hosts_of(url.netloc):
+        if not is_loopback(host):
+            yield SecurityFinding(
+                "plain-hbase", f"[store] url, {host}",
+                "HBase's Thrift server is asked in the clear: whoever reaches it reads and writes"
+                " every record",
+                "a TLS tunnel to that host on 127.0.0.1 (docs/hbase.md), named in [store] url; its"
+                " port shut to all others",
+            )  # fmt: skip
+
+
+def open_spark(facts: SiteFacts) -> Iterator[SecurityFinding]:
+    """Whoever reaches a Spark cluster runs code on its workers."""
+    streams = facts.settings.streams
+    master = streams.wanted_master
+    missing = [key for key in SPARK_KEYS if not _is_on(streams.conf, key)]
+    if master and not master.startswith("local") and missing:
+        yield SecurityFinding(
+            "open-spark", f"[streams] master {master}",
+            "drivers and executors ask each other for no secret, or speak in the clear",
+            f'{", ".join(f"{key} = true" for key in missing)} in [streams.conf], and on master and'
+            " workers the same (docs/spark-cluster.md)",
+        )  # fmt: skip
+
+
+def open_spark_page(facts: SiteFacts) -> Iterator[SecurityFinding]:
+    """Spark's own pages show plans, settings and environment to whoever asks."""
+    conf = facts.settings.streams.conf
+    if _is_on(conf, "spark.ui.enabled") and not conf.get("spark.ui.filters"):
+        yield SecurityFinding(
+            "open-spark-page", "[streams.conf] spark.ui.enabled",
+            "Spark's pages ask nobody who reads them",
+            "leave it out, or name a filter that asks in spark.ui.filters",
+        )  # fmt: skip
+
+
+def open_zookeeper(facts: SiteFacts) -> Iterator[SecurityFinding]:
+    """Whoever reaches ZooKeeper changes what brokers believe, ACLs and users among it."""
+    for broker in facts.brokers:
+        servers = broker.keys.get("zookeeper.connect", "")
+        if servers and not (
+            _is_on(broker.keys, "zookeeper.set.acl")
+            or _is_on(broker.keys, "zookeeper.ssl.client.enable")
+        ):
+            yield SecurityFinding(
+                "open-zookeeper", f"{broker.where}, zookeeper.connect",
+                "the ensemble asks for no login: whoever reaches it changes topics, rights, users",
+                "shut its ports to all but brokers; zookeeper.set.acl=true where it has logins"
+                " (docs/security.md)",
+            )  # fmt: skip
+
+
+def plain_notice(facts: SiteFacts) -> Iterator[SecurityFinding]:
+    """Plates and faces of alarms can be read on the way to who is told."""
+    notices = facts.settings.notices
+    addresses = {"webhook_url": notices.webhook_url, "sms_url": notices.sms_url}
+    addresses |= {
+        f"recipients {name} webhook_url": one.webhook_url
+        for name, one in notices.recipients.items()
+    }
+    for key, url in addresses.items():
+        if is_plain_beyond_loopback(url):
+            yield SecurityFinding(
+                "plain-notice", f"[notices] {key}: {shown(url)}",
+                "alarms go there in the clear", "an https:// address",
+            )  # fmt: skip
+    if notices.mail_host and notices.mail_security == "none" and not is_loopback(notices.mail_host):
+        yield SecurityFinding(
+            "plain-notice", f"[notices] mail_host {notices.mail_host}",
+            "alarms go there in the clear", 'mail_security = "starttls" or "tls"',
+        )  # fmt: skip
+
+
+def _is_on(keys: Mapping[str, str], key: str) -> bool:
+    return keys.get(key, "").strip().lower() == "true"

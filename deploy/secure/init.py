@@ -1,0 +1,196 @@
+"""Makes the folder of a secured site: authority, nodes, accounts.
+
+In: where, how many brokers, the names of this machine, a passphrase. Out: the whole folder or none:
+it is made beside its place and then renamed. Never: a change of a folder that is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bus.contracts.access import ACCOUNTS, principal_of
+from bus.files.durable_file import sync_folder
+from bus.files.lock_file import hold_lock_file
+from deploy.errors import OperatorError
+from deploy.secure.authority import SignedKey, new_authority, new_leaf
+from deploy.secure.layout import (
+    AUTHORITY_CERTIFICATE,
+    AUTHORITY_KEY,
+    account_path,
+    node_name,
+    node_path,
+)
+
+SECRET_BYTES = 24
+PASSPHRASE_BYTES = 18
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+NOWHERE = ("192.0.2.1", 9)
+"""An address of documentation: a datagram socket that is bound for it names our own address, and
+sends nothing."""
+_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
+Tables = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFolder:
+    """What a folder holds, in names."""
+
+    folder: Path
+    nodes: tuple[str, ...]
+    accounts: tuple[str, ...]
+    has_authority_key: bool
+
+
+def new_passphrase() -> str:
+    """One that nobody has chosen."""
+    return secrets.token_urlsafe(PASSPHRASE_BYTES)
+
+
+def standing(folder: Path) -> StandingFolder | None:
+    """What stands there; None where there is no such folder. Raises OperatorError where it is
+    something else."""
+    if not folder.exists():
+        return None
+    if not (folder / AUTHORITY_CERTIFICATE).is_file():
+        raise OperatorError(
+            f"{folder} is there and is no folder of a secured site; move it away, or name another"
+            " place: --set security.folder=…"
+        )
+    nodes = sorted(path.name for path in (folder / "nodes").iterdir())
+    accounts = sorted(path.stem for path in (folder / "accounts").iterdir())
+    has_key = (folder / AUTHORITY_KEY).is_file()
+    return StandingFolder(folder, tuple(nodes), tuple(accounts), has_key)
+
+
+def init(
+    folder: Path, *, site: str, brokers: int, places: Sequence[str], passphrase: str
+) -> StandingFolder:
+    """Make the folder. Raises OperatorError where one stands there, another process makes one, or
+    the disk refuses."""
+    fresh = folder.with_name(f"{folder.name}.new")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with hold_lock_file(folder.with_name(f"{folder.name}.lock")):
+            if standing(folder) is not None:
+                raise OperatorError(f"{folder} stands; nothing is changed")
+            if fresh.exists():  # of a process that was killed
+                shutil.rmtree(fresh)
+            _make(fresh, site, brokers, places, passphrase)
+            fresh.rename(folder)
+            sync_folder(folder.parent)
+    except BlockingIOError:
+        raise OperatorError(f"another `secure init` is making {folder}") from None
+    except OSError as error:
+        raise OperatorError(f"{folder} could not be made: {error}") from error
+    made = standing(folder)
+    assert made is not None
+    return made
+
+
+def own_places(more: Iterable[str] = ()) -> list[str]:
+    """The names and addresses that this machine is reached by, as far as it knows, and `more`."""
+    host = socket.gethostname()
+    found = [*LOOPBACK, host, socket.getfqdn(), *_addresses(host), *more]
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def _addresses(host: str) -> list[str]:
+    found: list[str] = []
+    try:
+        for *_, address in socket.getaddrinfo(host, None):
+            found.append(str(address[0]).partition("%")[0])
+    except OSError:
+        pass  # a machine whose name nobody resolves is reached by another one
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(NOWHERE)
+            found.append(probe.getsockname()[0])
+        except OSError:
+            pass  # no route: loopback only
+    return found
+
+
+def _make(
+    folder: Path, site: str, brokers: int, places: Sequence[str], passphrase: str
+) -> None:
+    now = datetime.now(UTC)
+    authority = new_authority(f"databus authority of {site}", now)
+    page_token = secrets.token_urlsafe(SECRET_BYTES)
+    names = [node_name(number) for number in range(1, brokers + 1)]
+    superusers = [
+        *(principal_of(f"CN={name}") for name in names),
+        *(principal_of(name) for name, right in ACCOUNTS.items() if right.superuser),
+    ]
+    _folder(folder)
+    for name in ("authority", "nodes", "accounts"):
+        _folder(folder / name)
+    _file(folder / AUTHORITY_CERTIFICATE, authority.certificate_pem)
+    _file(folder / AUTHORITY_KEY, authority.key_pem(passphrase))
+    for number, name in enumerate(names, start=1):
+        _node(folder, number, new_leaf(authority, name, places, now), superusers, page_token)
+    for name, right in ACCOUNTS.items():
+        tables: dict[str, Mapping[str, str]] = {"security": {"page_token": page_token}}
+        if right.on_bus:
+            tables["bus.librdkafka"] = _login(name, secrets.token_urlsafe(SECRET_BYTES))
+        _file(account_path(folder, name), _toml(f"# {name}: {right.what}.", tables))
+    for path in (*(folder / "nodes").iterdir(), *folder.iterdir(), folder):
+        sync_folder(path)
+
+
+def _node(
+    folder: Path, number: int, signed: SignedKey, superusers: Sequence[str], page_token: str
+) -> None:
+    home = node_path(folder, number)
+    _folder(home)
+    store = home / "broker.pem"
+    _file(store, signed.key_pem() + signed.certificate_pem)
+    keys = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(store.relative_to(folder)),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(AUTHORITY_CERTIFICATE),
+        "super.users": ";".join(superusers),
+    }
+    tables = {"broker": keys, "security": {"page_token": page_token}}
+    _file(home / "broker.toml", _toml(f"# {home.name}: paths begin at the site's folder.", tables))
+
+
+def _login(name: str, password: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(AUTHORITY_CERTIFICATE),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": name,
+        "sasl.password": password,
+    }
+
+
+def _toml(title: str, tables: Tables) -> bytes:
+    """All values are ASCII, whose strings TOML writes as JSON does."""
+    lines = [title]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]"]
+        lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in table.items()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _folder(path: Path) -> None:
+    path.mkdir(mode=_FOLDER_MODE)
+    path.chmod(_FOLDER_MODE)
+
+
+def _file(path: Path, data: bytes) -> None:
+    """Open to its owner only from its first moment, and on the device."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,30 @@
+"""What lies where in the folder of a secured site, and how a broker says that it counts.
+
+In: the folder, names. Out: paths. Never: a file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DEFAULT_FOLDER = "secure"
+"""In the data directory, where no setting names another place."""
+IN_FORCE = "access: in force"
+"""How the line of a broker begins that says that users, rights and topics are."""
+AUTHORITY_CERTIFICATE = Path("authority", "ca.pem")
+AUTHORITY_KEY = Path("authority", "ca.key")
+
+
+def account_path(folder: Path, name: str) -> Path:
+    """The file of what one process connects with."""
+    return folder / "accounts" / f"{name}.toml"
+
+
+def node_name(number: int | str) -> str:
+    """What a broker is called in its certificate."""
+    return f"broker-{number}"
+
+
+def node_path(folder: Path, number: int | str) -> Path:
+    """The folder of one broker."""
+    return folder / "nodes" / node_name(number)
