@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import random
 import socket
 import ssl
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +15,8 @@ import pytest
 from listening import ESTABLISHED, LISTEN, sockets_of
 from running_product import Demo, RunningProduct
 
-from deploy.paths import PROJECT_ROOT
-from deploy.servers.process import free_port
+from deploy.servers.process import free_range
 from tests.processes.cluster.stories import CONTROLLERS
-from tests.processes.cluster.test_cli import first_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(900)]
 API_VERSIONS = bytes.fromhex("0000000e 0012 0000 00000001 0004 74657374")
@@ -109,7 +103,7 @@ def test_every_connection_of_a_secured_demo_is_one_of_tls_and_no_secret_is_told(
 ) -> None:
     folder = tmp_path / "data" / "secure"
     secrets = secrets_of(folder)
-    with Demo(place, "--secure", "--for", "20s", "--rate", "100") as demo:
+    with Demo(place, "--secure", "--rate", "100") as demo:
         demo.runs()
         sockets = sockets_of(place.role("broker")["pid"])
         listening = {one.port for one in sockets if one.state == LISTEN}
@@ -126,7 +120,7 @@ def test_every_connection_of_a_secured_demo_is_one_of_tls_and_no_secret_is_told(
         backup = place.databus("--set", f"site.data_dir={place.folder}", "--set",
                                f"security.folder={folder}", "backup", str(tmp_path / "backup"))  # fmt: skip
         assert backup.returncode == 0, backup.stderr
-        account = demo.end()
+        account = demo.ctrl_c()
     assert sum(flow["arrived"] for flow in account["flows"]) > 500
     assert refusals(place.folder) == []
     logs = "\n".join(path.read_text(errors="replace") for path in place.folder.rglob("*.log"))
@@ -138,25 +132,15 @@ def test_every_connection_of_a_secured_demo_is_one_of_tls_and_no_secret_is_told(
 
 @pytest.mark.rotates("controller of a secured demo")
 @pytest.mark.parametrize("controller", CONTROLLERS)
-def test_a_secured_demo_on_three_brokers_balances_and_nobody_is_refused(
-    controller: str, tmp_path: Path, dice: random.Random
-) -> None:
-    data = tmp_path / "data"
-    command = [sys.executable, "-m", "deploy", "--data-dir", str(data)]
-    for setting in (f"edge.port={free_port()}", f"console.port={free_port()}"):
-        command += ["--set", setting]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    for words in (
-        ["secure", "init", "--json"],
-        ["demo", "--secure", "--brokers=3", f"--controller={controller}", f"--port={first_port(dice)}",
-         f"--zookeeper-port={free_port()}", "--for=20s", "--rate=100", "--city-hour=8", "--json"],
-    ):  # fmt: skip
-        done = subprocess.run(
-            [*command, *words], cwd=PROJECT_ROOT, timeout=800, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, check=False, env=environment,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-    account = json.loads(done.stdout.splitlines()[-1])
-    assert account["balanced"]
+def test_a_secured_demo_on_three_brokers_balances_and_nobody_is_refused(controller: str, tmp_path: Path) -> None:
+    data, port = tmp_path / "data", free_range(60)
+    folder = data / "demo" / f"{controller}-3-secured"
+    place = RunningProduct(folder, data_dir=data, broker=port, edge=port + 40, console=port + 41)
+    made = place.databus("secure", "init", "--json")
+    assert made.returncode == 0, made.stderr
+    words = ["--secure", "--brokers=3", f"--controller={controller}", f"--port={port}"]
+    with Demo(place, *words, f"--zookeeper-port={port + 42}", "--rate=100") as demo:
+        demo.runs()
+        account = demo.ctrl_c()
     assert sum(flow["arrived"] for flow in account["flows"]) > 500
     assert refusals(data) == []

@@ -12,8 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bus.client.wire.sasl import MECHANISMS, SaslLogin
+from bus.client.wire.token_endpoint import TokenEndpoint, TokenRequest
 from bus.errors import BusError, ErrorCode
 from bus.security.java_config import SECURITY_KEYS
+from bus.security.oidc_keys import OidcKeyError, take_oidc_keys
+from bus.security.sasl_server import OAUTHBEARER
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _TRUE = ("true", "1", "yes", "on")
@@ -59,10 +62,27 @@ def _login(left: dict[str, str]) -> SaslLogin:
     if mechanism not in MECHANISMS:
         known = ", ".join(MECHANISMS)
         raise _refusal(f"sasl.mechanism {mechanism}: our own client has {known}; or use {_TOOL}")
+    if mechanism == OAUTHBEARER:
+        return _token_login(left)
     user, password = left.pop("sasl.username", ""), left.pop("sasl.password", "")
     if not user:
         raise _refusal(f"sasl.mechanism {mechanism} needs sasl.username and sasl.password")
     return SaslLogin(mechanism, user, password)
+
+
+def _token_login(left: dict[str, str]) -> SaslLogin:
+    try:
+        keys = take_oidc_keys(left)
+    except OidcKeyError as error:
+        raise _refusal(str(error)) from None
+    try:
+        context = ssl.create_default_context(
+            cafile=keys.authority_file or None, cadata=keys.authority_text or None
+        )
+    except (OSError, ValueError) as error:
+        raise _refusal(f"https.ca.location: it cannot be used: {error}") from None
+    request = TokenRequest(keys.url, keys.client_id, keys.client_secret, keys.scope)
+    return SaslLogin(OAUTHBEARER, keys.client_id, "", TokenEndpoint(request, context))
 
 
 def _tls(left: dict[str, str]) -> ssl.SSLContext:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import msgspec
 import pytest
@@ -75,7 +76,7 @@ def running(settings: Settings, until: str) -> Iterator[subprocess.Popen[str]]:
     lines: queue.Queue[str] = queue.Queue()
     stdout = process.stdout
     assert stdout is not None
-    reader = threading.Thread(target=lambda: [lines.put(line) for line in stdout], daemon=True)
+    reader = threading.Thread(target=_pass_on, args=(stdout, lines), daemon=True)
     reader.start()
     try:
         seen: list[str] = []
@@ -89,6 +90,11 @@ def running(settings: Settings, until: str) -> Iterator[subprocess.Popen[str]]:
         os.kill(process.pid, signal.SIGKILL)
         process.wait(WAIT_S)
         reader.join(WAIT_S)
+
+
+def _pass_on(stdout: IO[str], lines: queue.Queue[str]) -> None:
+    for line in stdout:
+        lines.put(line)
 
 
 @pytest.fixture
