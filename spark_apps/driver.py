@@ -32,6 +32,7 @@ from bus.client.kafka.cluster import ClusterUnavailable, admin_client, wait_for_
 from bus.client.register_follower import RegisterFollower
 from bus.errors import BusError
 from bus.metrics.server import MetricsServer
+from bus.security.java_config import java_properties
 from ingest.store.port import StoreError
 from spark_apps.apps.registry import APPLICATIONS, TOPICS, in_order, needs_store, queries_of
 from spark_apps.progress.listener import ProgressListener
@@ -99,7 +100,8 @@ class Driver:
         """The JVM starts while we wait for the broker, the topics and the store."""
         with ThreadPoolExecutor(1) as pool:
             context: Future[Context] = pool.submit(self._context)
-            session = open_session(self._settings.streams, len(self._names))
+            properties = java_properties(self._settings.bus.librdkafka)
+            session = open_session(self._settings.streams, len(self._names), properties)
             return session, context.result()
 
     def _context(self) -> Context:

@@ -7,7 +7,7 @@ One row per key: type, Kafka 4.4's default, what it does here. Each may be set f
 
 from __future__ import annotations
 
-from broker.config import keys_tls
+from broker.config import keys_oauth, keys_tls
 from broker.config.checks import at_least
 from broker.config.key import INT, LIST, PASSWORD, STRING, ConfigKey, key
 
@@ -17,7 +17,7 @@ LISTENER_PREFIX = "listener.name."
 KEYS: tuple[ConfigKey, ...] = (
     key("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
         "The mechanisms by which clients of a listener with SASL may log in: PLAIN, "
-        "SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI."),
+        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI."),
     key("sasl.jaas.config", PASSWORD, None,
         "Java's login settings: user_NAME=\"PASSWORD\" for each user of PLAIN, username and "
         "password for what this broker logs in with at others."),
@@ -49,4 +49,6 @@ def is_read_by_listener(name: str) -> bool:
     """Whether it is a key of one listener, or of one mechanism, that has an effect here."""
     if name.startswith(LISTENER_PREFIX):
         name = name.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    return name in _LISTENER_KEYS or name.endswith(".sasl.jaas.config")
+    return (
+        name in _LISTENER_KEYS or name.endswith(".sasl.jaas.config") or keys_oauth.is_read(name)
+    )

@@ -124,9 +124,18 @@ class BrokerConfig:
     def jaas_text(self, listener: str, mechanism: str) -> str | None:
         """The login settings of one mechanism of a listener, of the file: the most specific ones;
         None where there are none."""
+        return self.mechanism_text(listener, mechanism, JAAS)
+
+    def of_mechanism(self, listener: str, mechanism: str, name: str) -> Any:
+        """The value of a key for one mechanism of a listener, of the file. Raises ConfigError."""
+        text = self.mechanism_text(listener, mechanism, name)
+        return self._values[name] if text is None else parse(name, text)
+
+    def mechanism_text(self, listener: str, mechanism: str, name: str) -> str | None:
+        """As `of_mechanism`, the text; None where the file has none."""
         texts, prefix = self._texts[Source.STATIC_BROKER], f"{LISTENER_PREFIX}{listener.lower()}."
-        own = f"{mechanism.lower()}.{JAAS}"
-        found = (texts.get(key) for key in (prefix + own, own, prefix + JAAS, JAAS))
+        own = f"{mechanism.lower()}.{name}"
+        found = (texts.get(key) for key in (prefix + own, own, prefix + name, name))
         return next((text for text in found if text is not None), None)
 
     def __getitem__(self, name: str) -> Any:

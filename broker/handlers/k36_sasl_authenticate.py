@@ -2,9 +2,10 @@
 
 Behaviour: one token of the mechanism that SaslHandshake chose, answered with the server's. With
 the last one the client is authenticated, for `connections.max.reauth.ms` if that is set, and no
-longer than a delegation token lasts if it has logged in with one: then it is its owner. A client
-that could not prove who it is, or that wants to be another one when it renews its session, gets
-SASL_AUTHENTICATION_FAILED after the delay for failed logins, and its connection is closed.
+longer than what it has logged in with: a delegation token, whose owner it is then, or a token of
+OAUTHBEARER. A client that could not prove who it is, or that wants to be another one when it renews
+its session, gets SASL_AUTHENTICATION_FAILED after the delay for failed logins, and its connection
+is closed.
 
 Versions: 0-2. 1 says how long the session lasts.
 """

@@ -54,6 +54,17 @@ class TlsPort(Protocol):
         """For connections to others. Raises `KeyStoreError`."""
 
 
+class HttpsUnavailable(Exception):
+    """A document cannot be fetched; the text is for an operator."""
+
+
+class HttpsPort(Protocol):
+    """Documents of other services."""
+
+    async def fetch(self, url: str, context: ssl.SSLContext) -> bytes:
+        """Never holds the loop. Bounded in time and size. Raises `HttpsUnavailable`."""
+
+
 class ListenError(Exception):
     """An address cannot be bound; the text names the remedy."""
 

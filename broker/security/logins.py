@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from broker.security.delegation_tokens import DelegationTokens
+from broker.security.token_keys import TokenSettings
 from bus.errors import CloseConnection
 from bus.security.gssapi_sasl import GSSAPI
+from bus.security.oauth_bearer import BearerToken, OAuthBearerExchange
 from bus.security.sasl_server import (
+    OAUTHBEARER,
     PLAIN,
     SCRAM_BY_TITLE,
     PlainExchange,
@@ -34,7 +37,9 @@ class LoginSettings:
     passwords: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of the users of PLAIN."""
     lifetime_ms: int = 0
-    """Of a session; 0: as long as its connection."""
+    """Of a session; 0: as long as its connection, or as what its client logs in with."""
+    bearer_tokens: TokenSettings | None = None
+    """Of OAUTHBEARER, where the listener offers it."""
     gssapi: Callable[[], ServerExchange] | None = None
     """Begins a login by Kerberos, where it is offered."""
 
@@ -49,13 +54,16 @@ class Logins:
         tokens: DelegationTokens,
         new_nonce: Callable[[], str],
         failed_delay_ms: int,
+        judge_token: Callable[[str, str], BearerToken],
     ) -> None:
-        """`failed_delay_ms`: how long a client that is not let in waits for its answer."""
+        """`failed_delay_ms`: how long a client that is not let in waits for its answer.
+        `judge_token`: whose token it is at a listener; raises TokenRefused."""
         self._settings = settings
         self._credential_of = credential_of
         self._tokens = tokens
         self._new_nonce = new_nonce
         self._secret = new_nonce().encode()
+        self._judge_token = judge_token
         self.failed_delay_ms = failed_delay_ms
 
     def of(self, listener: str) -> LoginSettings | None:
@@ -66,6 +74,8 @@ class Logins:
         """A handshake by a mechanism that the listener offers."""
         if mechanism == PLAIN:
             return PlainExchange(self._settings[listener].passwords)
+        if mechanism == OAUTHBEARER:
+            return OAuthBearerExchange(lambda token: self._judge_token(listener, token))
         if (begin := self._settings[listener].gssapi) is not None and mechanism == GSSAPI:
             return begin()
         scram = SCRAM_BY_TITLE[mechanism]

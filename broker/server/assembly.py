@@ -294,6 +294,7 @@ def _services(
             tokens,
             lambda: runtime.clock.secret_bytes(NONCE_BYTES).hex(),
             runtime.config["connection.failed.authentication.delay.ms"],
+            runtime.judge_token,
         ),
         tokens=tokens,
         client_quotas=make_client_quotas(

@@ -34,7 +34,7 @@ from broker.metrics.registry import Metrics
 from broker.network.connection import Connection
 from broker.network.limits import SWEEP_S, ConnectionLimits
 from broker.network.listener import Dispatch, Listener, SharedResources
-from broker.network.port import Network, Server, TlsPort
+from broker.network.port import HttpsPort, Network, Server, TlsPort
 from broker.network.responses import ResponseSlot
 from broker.security.session import NO_BROKER, AuthenticationState
 from broker.server.assembly import (
@@ -50,6 +50,7 @@ from broker.server.control_plane import ControlPlane, ControlPlaneDeps, Runtime,
 from broker.server.creation_limits import CreationLimits, protected_listeners
 from broker.server.listeners import ListenerAddress, advertised
 from broker.server.process_tls import ProcessTls
+from broker.server.process_tokens import ProcessTokens
 from broker.server.roles import roles_of
 from broker.settings import ProcessSettings
 from bus.errors import BusError, CloseConnection
@@ -78,6 +79,7 @@ class Broker:
         zookeeper: ZooKeeperSession | None = None,
         cleaner_process: CleanerProcess | None = None,
         tls: TlsPort | None = None,
+        https: HttpsPort | None = None,
     ) -> None:
         """`zookeeper` replaces the session with the ensemble of `zookeeper.connect`; without
         `cleaner_process` no log is cleaned, without `tls` no listener may ask for it."""
@@ -96,8 +98,10 @@ class Broker:
         self._tls = ProcessTls(
             self._newest_config, self.roles, tls, network, clock, self._shared.client_log
         )
+        self._tokens = ProcessTokens(config, self.roles.logins, tls, https, clock, disk)
         self._runtime = Runtime(
-            config, self.settings, self.roles, clock, disk, network, self.metrics, zookeeper,
+            config, self.settings, self.roles, clock, disk, network, self.metrics,
+            self._tokens.judge, zookeeper,
             cleaner_process, self._tls.peer_connector, self._tls.controller_connector,
         )  # fmt: skip
         self.control_plane: ControlPlane = make_control_plane(self._runtime)
@@ -141,11 +145,15 @@ class Broker:
     async def _start(self) -> None:
         components = await self._build_components()
         await self._listen(components)
+        await self._tokens.load()
         await self.control_plane.start(self._endpoints(self.controller_addresses))
         self._open(ListenerType.CONTROLLER)
         self._tasks.append(self.clock.spawn(self._sweep_idle(), name="idle-connections"))
         if self._tls.is_used:
             self._tasks.append(self.clock.spawn(self._refresh_tls(), name="certificates"))
+        for listener in self._tokens.listeners:
+            refresh = self._tokens.refresh_always(listener)
+            self._tasks.append(self.clock.spawn(refresh, name=f"keys-{listener}"))
         if self.roles.broker:
             await self._start_broker(components)
         self.disk.begin_service()

@@ -33,6 +33,7 @@ from broker.replica.manager import ReplicaManager
 from broker.server.roles import Roles
 from broker.settings import ProcessSettings
 from bus.client.wire.ports import Address, Connector
+from bus.security.oauth_bearer import BearerToken
 
 
 class StartError(Exception):
@@ -43,7 +44,8 @@ class StartError(Exception):
 class Runtime:
     """What components and control planes are built from: configuration and the ports.
     `zookeeper` is set where the ensemble is simulated; no log is cleaned without
-    `cleaner_process`. The connectors are those of TLS, where the listeners of others have it."""
+    `cleaner_process`. The connectors are those of TLS, where the listeners of others have it.
+    `judge_token`: whose token it is at a listener."""
 
     config: BrokerConfig
     settings: ProcessSettings
@@ -52,6 +54,7 @@ class Runtime:
     disk: Disk
     network: Network
     metrics: Metrics
+    judge_token: Callable[[str, str], BearerToken]
     zookeeper: ZooKeeperSession | None = None
     cleaner_process: CleanerProcess | None = None
     peer_connector: Connector | None = None

@@ -15,13 +15,17 @@ from broker.config.views import JAAS, BrokerConfig
 from broker.security.logins import LoginSettings
 from broker.security.security_protocol import SecurityProtocol
 from broker.server.listener_kerberos import kerberos_login, kerberos_server
+from broker.server.listener_tokens import ListenerTokens
 from broker.server.listeners import ListenerAddress, inter_broker_listener
 from bus.client.wire.sasl import SaslLogin
 from bus.security.gssapi_sasl import GSSAPI
 from bus.security.jaas import JaasError, LoginModule, parse_jaas
-from bus.security.sasl_server import PLAIN, SERVED_MECHANISMS
+from bus.security.sasl_server import OAUTHBEARER, PLAIN, SCRAM_BY_TITLE, SERVED_MECHANISMS
 
 ENABLED = "sasl.enabled.mechanisms"
+OF_NODES = (PLAIN, *SCRAM_BY_TITLE, GSSAPI)
+"""By which nodes log in at others: for a token they would need a service that is up whenever a
+cluster starts."""
 
 
 def login_settings(
@@ -53,13 +57,16 @@ def _settings(config: BrokerConfig, listener: str) -> LoginSettings:
                 f"{_key(listener, PLAIN)}="
                 'org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME="…";',
             )
+    tokens = None
+    if OAUTHBEARER in mechanisms:
+        module = _module(config, listener, OAUTHBEARER)
+        tokens = ListenerTokens(config, listener).settings(module)
     gssapi = None
     if GSSAPI in mechanisms:
         key, module = _key(listener, GSSAPI), _module(config, listener, GSSAPI)
         gssapi = kerberos_server(config, listener, key, module)
-    return LoginSettings(
-        mechanisms, passwords, config.of_listener(listener, "connections.max.reauth.ms"), gssapi
-    )
+    lifetime_ms = config.of_listener(listener, "connections.max.reauth.ms")
+    return LoginSettings(mechanisms, passwords, lifetime_ms, tokens, gssapi)
 
 
 def peer_login(config: BrokerConfig, listeners: Sequence[ListenerAddress]) -> SaslLogin | None:
@@ -67,7 +74,7 @@ def peer_login(config: BrokerConfig, listeners: Sequence[ListenerAddress]) -> Sa
     listener = inter_broker_listener(listeners, config)
     if listener is None or not listener.protocol.has_sasl:
         return None
-    return _login(config, listener.name, "sasl.mechanism.inter.broker.protocol", SERVED_MECHANISMS)
+    return _login(config, listener.name, "sasl.mechanism.inter.broker.protocol", OF_NODES)
 
 
 def controller_login(

@@ -33,6 +33,7 @@ from broker.disk.real import RealDisk
 from broker.log.log_dir_files import WrongDirectory
 from broker.network.port import ListenError
 from broker.network.real import RealNetwork
+from broker.network.real_https import RealHttps
 from broker.network.real_tls import RealTls
 from broker.server.broker import Broker
 from broker.server.control_plane import StartError
@@ -81,6 +82,7 @@ def prepare(properties: Mapping[str, str], data_dir: str | PurePath) -> Broker:
     return Broker(
         config, RealClock(), RealDisk(), RealNetwork(), settings,
         cleaner_process=RealCleanerProcess(CLEANER_MODULE), tls=RealTls(),
+        https=RealHttps(),
     )  # fmt: skip
 
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from bus.security.oidc_keys import URL, OidcKeyError, take_oidc_keys
+from bus.security.sasl_server import OAUTHBEARER
+
 Texts = Mapping[str, str]
 ReadFile = Callable[[str], str]
 
@@ -26,6 +29,9 @@ SECURITY_KEYS = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "h
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""The client reads none that this property of its JVM does not name."""
+_OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 _LOGIN_MODULES = {
     "PLAIN": _PLAIN_MODULE,
     "SCRAM-SHA-256": _SCRAM_MODULE,
@@ -58,7 +64,7 @@ def java_config(librdkafka: Texts, java: Texts, read: ReadFile) -> dict[str, str
         for key in sorted(OWN_KEYS.intersection(table)):
             raise NotTranslatable(f"{name}: {key} is set by our clients themselves; remove it")
     left = {key: value for key, value in librdkafka.items() if key.startswith(SECURITY_KEYS)}
-    found = _protocol(left) | _login(left, java) | _stores(left, read) | _host_names(left)
+    found = _protocol(left) | _login(left, java, read) | _stores(left, read) | _host_names(left)
     for key in sorted(left):
         if key in _SAME_IN_BOTH:
             found[key] = left[key]
@@ -68,6 +74,13 @@ def java_config(librdkafka: Texts, java: Texts, read: ReadFile) -> dict[str, str
                 f" in its words in [bus.java] ({_instead(key)}), or remove it"
             )
     return found | dict(java)
+
+
+def java_properties(librdkafka: Texts) -> dict[str, str]:
+    """System properties of a JVM whose Java client connects as `java_config` says."""
+    is_used = librdkafka.get("security.protocol", "").lower().startswith("sasl")
+    url = librdkafka.get(URL, "")
+    return {_ALLOWED_URLS: url} if is_used and url else {}
 
 
 def _is_set_in_java(key: str, java: Texts) -> bool:
@@ -86,7 +99,7 @@ def _protocol(left: dict[str, str]) -> dict[str, str]:
     return {"security.protocol": protocol.upper()} if protocol else {}
 
 
-def _login(left: dict[str, str], java: Texts) -> dict[str, str]:
+def _login(left: dict[str, str], java: Texts, read: ReadFile) -> dict[str, str]:
     """Mechanism and JAAS: both names of librdkafka's mechanism are taken."""
     if "sasl.jaas.config" in java:
         return {}
@@ -96,12 +109,14 @@ def _login(left: dict[str, str], java: Texts) -> dict[str, str]:
         return {}
     if mechanism == "GSSAPI":
         return {"sasl.mechanism": mechanism} | _kerberos(left)
+    if mechanism == OAUTHBEARER:
+        return _token_login(left, read)
     module = _LOGIN_MODULES.get(mechanism)
     if module is None:
         raise NotTranslatable(
             f"librdkafka: sasl.mechanism {mechanism} cannot be said for Spark's Java client from"
-            f" these keys ({', '.join(_LOGIN_MODULES)} and GSSAPI can); set {_instead('sasl')} in"
-            " [bus.java]"
+            f" these keys ({', '.join((*_LOGIN_MODULES, OAUTHBEARER))} and GSSAPI can); set"
+            f" {_instead('sasl')} in [bus.java]"
         )
     user, password = left.pop("sasl.username", ""), left.pop("sasl.password", "")
     login = f"{module} required username={_quoted(user)} password={_quoted(password)};"
@@ -124,6 +139,30 @@ def _kerberos(left: dict[str, str]) -> dict[str, str]:
         )
     service = left.pop("sasl.kerberos.service.name", "kafka")
     return {"sasl.kerberos.service.name": service, "sasl.jaas.config": login}
+
+
+def _token_login(left: dict[str, str], read: ReadFile) -> dict[str, str]:
+    """Java's names for librdkafka's; the authorities of the token service are options of the login
+    module there."""
+    try:
+        keys = take_oidc_keys(left)
+    except OidcKeyError as error:
+        raise NotTranslatable(f"librdkafka: {error}") from None
+    login = f"{_OAUTH_PACKAGE}.OAuthBearerLoginModule required"
+    text = keys.authority_text or (read(keys.authority_file) if keys.authority_file else "")
+    if text:
+        login += f" ssl.truststore.type={_quoted('PEM')}"
+        login += f" ssl.truststore.certificates={_quoted(text)}"
+    credentials = "sasl.oauthbearer.client.credentials.client"
+    found = {
+        "sasl.mechanism": OAUTHBEARER,
+        "sasl.jaas.config": f"{login};",
+        "sasl.login.callback.handler.class": f"{_OAUTH_PACKAGE}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": keys.url,
+        f"{credentials}.id": keys.client_id,
+        f"{credentials}.secret": keys.client_secret,
+    }
+    return found | ({"sasl.oauthbearer.scope": keys.scope} if keys.scope else {})
 
 
 def _quoted(text: str) -> str:

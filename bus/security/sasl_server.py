@@ -43,7 +43,8 @@ class ScramMechanism(IntEnum):
 
 
 SCRAM_BY_TITLE: Mapping[str, ScramMechanism] = {one.title: one for one in ScramMechanism}
-SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE, GSSAPI)
+OAUTHBEARER = "OAUTHBEARER"
+SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE, OAUTHBEARER, GSSAPI)
 
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
 """Bounds of a credential, Kafka's: below, passwords are guessed too fast; above, each login costs

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
-from deploy.settings.composed import Settings
+from deploy.secure.layout import MECHANISMS
 
 CLIENTS, BROKERS, CONTROLLER = "CLIENTS", "BROKERS", "CONTROLLER"
 PLAIN = "PLAINTEXT"
@@ -20,11 +18,6 @@ BROKERS_PORT_STEP = 3
 PROTOCOL_MAP = "listener.security.protocol.map"
 KRAFT_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-
-
-def as_broker(settings: Settings) -> Settings:
-    """The same settings with a broker whose listeners are all closed."""
-    return msgspec.structs.replace(settings, broker=secured(settings.broker))
 
 
 def secured(broker: Mapping[str, str]) -> dict[str, str]:
@@ -42,7 +35,7 @@ def secured(broker: Mapping[str, str]) -> dict[str, str]:
         **keys,
         PROTOCOL_MAP: f"{CLIENTS}:SASL_SSL,{BROKERS}:SSL,{CONTROLLER}:SSL",
         "inter.broker.listener.name": BROKERS,
-        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "listener.name.brokers.ssl.client.auth": "required",
         "listener.name.controller.ssl.client.auth": "required",
         "authorizer.class.name": ZOOKEEPER_AUTHORIZER if zookeeper else KRAFT_AUTHORIZER,

@@ -61,23 +61,26 @@ def start_kafka(
     protocol: str = "PLAINTEXT",
     scram: Sequence[str] = (),
     port: int | None = None,
+    options: Sequence[str] = (),
 ) -> JavaServer:
     """A formatted single-node broker that answers on `server.address`.
 
     `protocol` is that of the listener for clients; what it needs (certificates, logins) is in
     `settings`, which may name listeners of their own; `port` is then that of one of them.
-    `scram` are users as `kafka-storage format --add-scram` takes them.
+    `scram` are users as `kafka-storage format --add-scram` takes them, `options` are Java's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     jars, port = kafka_jars(), port or free_port()
     properties = folder / "server.properties"
     properties.write_text(_properties(folder, port, protocol, settings or {}), "utf-8")
     format_storage(properties, jars, new_cluster_id(), scram)
-    server = launch_broker(folder, port, heap)
+    server = launch_broker(folder, port, heap, options)
     return server.wait_until(lambda: started(server))
 
 
-def launch_broker(folder: Path, port: int, heap: str) -> JavaServer:
+def launch_broker(
+    folder: Path, port: int, heap: str, options: Sequence[str] = ()
+) -> JavaServer:
     """One node whose formatted storage and `server.properties` lie in the folder; not awaited."""
     log4j = _log4j(folder, "info", "SYSTEM_OUT")
     return launch(
@@ -91,6 +94,7 @@ def launch_broker(folder: Path, port: int, heap: str) -> JavaServer:
             f"-Xms{heap}",
             "-XX:+UseG1GC",
             f"-Dlog4j2.configurationFile=file:{log4j}",
+            *options,
         ],
     )
 
@@ -113,12 +117,15 @@ def run_tool(
     folder: Path,
     stdin: bytes = b"",
     timeout_s: float = TOOL_TIMEOUT_S,
+    options: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run one of Kafka's own tools (`kafka-topics`, …) and return what it said."""
+    """Run one of Kafka's own tools (`kafka-topics`, …) and return what it said. `options` are
+    Java's."""
     command = [
         str(ensure_java()),
         "-Xmx256m",
         "-XX:TieredStopAtLevel=1",
+        *options,
         f"-Dlog4j2.configurationFile=file:{_log4j(folder, 'warn', 'SYSTEM_ERR')}",
         "-cp",
         class_path(metadata_shell_jars() if tool == SHELL else kafka_jars()),

@@ -93,17 +93,26 @@ def operators_words(known: Mapping[str, str]) -> dict[str, str]:
 
 
 def configuration(
-    settings: StreamsSettings, jars: list[str], queries: int, given: Mapping[str, str] = EMPTY
+    settings: StreamsSettings,
+    jars: list[str],
+    queries: int,
+    given: Mapping[str, str] = EMPTY,
+    properties: Mapping[str, str] = EMPTY,
 ) -> dict[str, str]:
     """Spark's configuration in Spark's own names. What the operator has said wins: `given` to
-    `spark-submit` over `[streams.conf]` over ours."""
+    `spark-submit` over `[streams.conf]` over ours. `properties`: system properties of every
+    JVM."""
     chosen = {**settings.conf, **given}
     master = chosen.get("spark.master") or settings.wanted_master or f"local[{slots(queries)}]"
     pages = _WITH_PAGES if chosen.get("spark.ui.enabled", "").lower() == "true" else _WITHOUT_PAGES
-    return {**_own_configuration(settings, jars, master), **pages, **chosen}
+    own = _own_configuration(settings, jars, master, properties)
+    return {**own, **pages, **chosen}
 
 
-def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) -> dict[str, str]:
+def _own_configuration(
+    settings: StreamsSettings, jars: list[str], master: str, properties: Mapping[str, str]
+) -> dict[str, str]:
+    defined = [f"-D{name}={value}" for name, value in properties.items()]
     local = master.startswith("local")
     conf = {
         "spark.app.name": "surveillance-data-bus",
@@ -129,7 +138,7 @@ def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) 
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
-        "spark.driver.extraJavaOptions": java_options(settings),
+        "spark.driver.extraJavaOptions": " ".join([*defined, java_options(settings)]),
     }
     if jars:
         # On one machine the class path itself: a class that Spark's own loader finds in a jar is
@@ -139,7 +148,7 @@ def _own_configuration(settings: StreamsSettings, jars: list[str], master: str) 
     if settings.py_files:
         conf["spark.submit.pyFiles"] = settings.py_files
     if not local:
-        conf["spark.executor.extraJavaOptions"] = " ".join(_OF_EXECUTORS)
+        conf["spark.executor.extraJavaOptions"] = " ".join([*defined, *_OF_EXECUTORS])
     if local:
         conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return conf
@@ -185,13 +194,16 @@ _OF_EXECUTORS = {
 """Options of an executor's JVM, each with its reason; measured in decision 0045."""
 
 
-def open_session(settings: StreamsSettings, queries: int) -> SparkSession:
-    """Start (or join, under spark-submit) the session. Raises `SessionError`."""
+def open_session(
+    settings: StreamsSettings, queries: int, properties: Mapping[str, str] = EMPTY
+) -> SparkSession:
+    """Start (or join, under spark-submit) the session; `properties` as in `configuration`. Raises
+    `SessionError`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("MALLOC_ARENA_MAX", MALLOC_ARENAS)
     jars = connector_jars(settings, os.environ)
-    conf = configuration(settings, jars, queries, submitted(os.environ))
+    conf = configuration(settings, jars, queries, submitted(os.environ), properties)
     if conf["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder

@@ -196,6 +196,7 @@ class PeerChannel:
             await self._clock.sleep(wait_s)
         setup = min(deadline, self._clock.monotonic() + self._limits.setup_timeout_ms / 1000)
         try:
+            await self._prepare_login(setup)
             link = await self._open(setup)
         except PeerError as error:
             if error.kind is PeerErrorKind.NOT_LET_IN:
@@ -210,6 +211,19 @@ class PeerChannel:
         if self.on_connected is not None:
             self.on_connected()
         return link
+
+    async def _prepare_login(self, deadline: float) -> None:
+        """A token that must be fetched first is fetched on a thread."""
+        tokens = None if self._login is None else self._login.tokens
+        if tokens is None or tokens.is_prepared:
+            return
+        prepared = asyncio.get_running_loop().run_in_executor(None, tokens.prepare)
+        try:
+            await self._timeouts.wait(deadline, prepared)
+        except LoginRefused as error:
+            raise PeerError(PeerErrorKind.NOT_LET_IN, error.detail) from None
+        except OSError as error:
+            raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name}: {error}") from None
 
     async def _open(self, deadline: float) -> PeerConnection:
         address = self._address()

@@ -1,21 +1,23 @@
-"""The client's part of a SASL login: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677).
+"""The client's part of a SASL login: PLAIN (RFC 4616), SCRAM (RFC 5802, RFC 7677), OAUTHBEARER
+(RFC 7628).
 
-In: user, password, the server's tokens. Out: the client's tokens. Raises LoginRefused. Never:
-frames, sockets (only a nonce is drawn); a login that goes on where the server has not proved that
-it knows the password (SCRAM).
+In: user, password or bearer tokens, the server's tokens. Out: the client's tokens. Raises
+LoginRefused. Never: frames, sockets (only a nonce is drawn); a login that goes on where the server
+has not proved that it knows the password (SCRAM).
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from bus.errors import ErrorCode
 from bus.protocol.wire import ProtocolError
+from bus.security.oauth_bearer import SEPARATOR, ClientFirstMessage, reason_of
+from bus.security.sasl_server import OAUTHBEARER, PLAIN
 
-PLAIN = "PLAIN"
-MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 
 
 class LoginRefused(ProtocolError):
@@ -25,13 +27,30 @@ class LoginRefused(ProtocolError):
         super().__init__(detail, ErrorCode.SASL_AUTHENTICATION_FAILED)
 
 
+class TokenSource(Protocol):
+    """Bearer tokens of one client."""
+
+    def prepare(self) -> None:
+        """Have a token. Blocks while one is fetched. Raises LoginRefused, ConnectionError where
+        none can be had now."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare` has nothing to do."""
+
+    def held(self) -> str:
+        """The newest token; never blocks. Raises LoginRefused where there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class SaslLogin:
-    """Who logs in, and how; of any number of connections."""
+    """Who logs in, and how; of any number of connections. `tokens`: instead of a password. They
+    are prepared by whoever opens a connection."""
 
     mechanism: str
     user: str
     password: str = field(repr=False)
+    tokens: TokenSource | None = field(default=None, repr=False)
 
     is_slow: ClassVar[bool] = False
     """Whether `prepared` may wait for others; it is called off the loop then."""
@@ -42,6 +61,8 @@ class SaslLogin:
 
     def begin(self) -> SaslExchange:
         """The login of one connection."""
+        if self.tokens is not None:
+            return SaslExchange(_oauth_bearer(self.tokens))
         return SaslExchange(_plain(self) if self.mechanism == PLAIN else _scram(self))
 
 
@@ -91,6 +112,13 @@ def _scram(login: SaslLogin) -> Tokens:
         client.set_server_final(_text(received))
     except ScramException as error:
         raise ValueError(str(error)) from None
+
+
+def _oauth_bearer(tokens: TokenSource) -> Tokens:
+    reason = yield ClientFirstMessage(tokens.held()).encode()
+    if reason:
+        yield SEPARATOR.encode()  # it is read; the server then ends the login with an error
+        raise LoginRefused(f"the token is not taken: {reason_of(reason)}")
 
 
 def _text(received: bytes | None) -> str:

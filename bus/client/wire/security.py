@@ -13,10 +13,13 @@ from dataclasses import dataclass
 
 from bus.client.wire.kerberos_login import KerberosLogin
 from bus.client.wire.sasl import MECHANISMS, SaslLogin
+from bus.client.wire.token_endpoint import TokenEndpoint, TokenRequest
 from bus.errors import BusError, ErrorCode
 from bus.security.gssapi_sasl import GSSAPI
 from bus.security.java_config import SECURITY_KEYS
 from bus.security.kerberos import KerberosUnavailable
+from bus.security.oidc_keys import OidcKeyError, take_oidc_keys
+from bus.security.sasl_server import OAUTHBEARER
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
 _PRINCIPAL = "sasl.kerberos.principal"
@@ -66,6 +69,8 @@ def _login(left: dict[str, str]) -> SaslLogin:
     if mechanism not in MECHANISMS:
         known = ", ".join((*MECHANISMS, GSSAPI))
         raise _refusal(f"sasl.mechanism {mechanism}: our own client has {known}; or use {_TOOL}")
+    if mechanism == OAUTHBEARER:
+        return _token_login(left)
     user, password = left.pop("sasl.username", ""), left.pop("sasl.password", "")
     if not user:
         raise _refusal(f"sasl.mechanism {mechanism} needs sasl.username and sasl.password")
@@ -83,6 +88,21 @@ def _kerberos(left: dict[str, str]) -> SaslLogin:
         return KerberosLogin(service, principal if keytab else "", keytab)
     except KerberosUnavailable as error:
         raise _refusal(f"sasl.mechanism {GSSAPI}: {error}") from None
+
+
+def _token_login(left: dict[str, str]) -> SaslLogin:
+    try:
+        keys = take_oidc_keys(left)
+    except OidcKeyError as error:
+        raise _refusal(str(error)) from None
+    try:
+        context = ssl.create_default_context(
+            cafile=keys.authority_file or None, cadata=keys.authority_text or None
+        )
+    except (OSError, ValueError) as error:
+        raise _refusal(f"https.ca.location: it cannot be used: {error}") from None
+    request = TokenRequest(keys.url, keys.client_id, keys.client_secret, keys.scope)
+    return SaslLogin(OAUTHBEARER, keys.client_id, "", TokenEndpoint(request, context))
 
 
 def _tls(left: dict[str, str]) -> ssl.SSLContext:

@@ -51,7 +51,11 @@ class SyncConnection:
         self.address = address
         self._connection = ClientConnection(client_id, login=security.login)
         try:
+            if security.login is not None and security.login.tokens is not None:
+                security.login.tokens.prepare()
             self._socket = _connected(address, security, connect_timeout_ms / 1000)
+        except LoginRefused as error:
+            raise BusError(error.code, f"{address}: {error.detail}") from None
         except OSError as error:
             raise self._connection_error(error) from error
         try:

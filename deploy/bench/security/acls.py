@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
-
+from bus.client.admin.cluster_admin import ClusterAdmin
+from bus.protocol.acls import AclBinding, Operation, Pattern, Permission, Resource
+from bus.settings import BusSettings
 from deploy.bench.broker_bench import cameras
 from deploy.bench.program import answer_of_program, module_command
 from deploy.bench.targets import OURS, Target, broker_flags, role, wait_for_port
@@ -47,38 +42,35 @@ def cost_of_many() -> float:
             target = Target(OURS, f"127.0.0.1:{port}", process.pid)
             command = module_command("deploy.bench.load", "create", "--bootstrap", target.bootstrap)
             answer_of_program(command, "a topic", CREATE_TIMEOUT_S)
-            admin = AdminClient({"bootstrap.servers": target.bootstrap})
-            others = _others()
-            _add(admin, [_allow("bench", CAMERAS), *islice(others, FEW - 1)])
-            cameras(CONNECTIONS, RATE, target)  # warm
-            few_us, _ = cameras(CONNECTIONS, RATE, target)
-            _add(admin, list(islice(others, MANY - FEW)))
-            many_us, _ = cameras(CONNECTIONS, RATE, target)
-            return many_us / few_us
+            bus = BusSettings(bootstrap_servers=target.bootstrap)
+            with closing(ClusterAdmin(bus, "bench")) as admin:
+                others = _others()
+                _add(admin, [_allow("bench", CAMERAS), *islice(others, FEW - 1)])
+                cameras(CONNECTIONS, RATE, target)  # warm
+                few_us, _ = cameras(CONNECTIONS, RATE, target)
+                _add(admin, list(islice(others, MANY - FEW)))
+                many_us, _ = cameras(CONNECTIONS, RATE, target)
+                return many_us / few_us
 
 
 def _others() -> Iterator[AclBinding]:
     number = 0
     while True:
-        kind = ResourcePatternType.PREFIXED if number % 2 else ResourcePatternType.LITERAL
+        pattern = Pattern.PREFIXED if number % 2 else Pattern.LITERAL
         host = f"10.{number >> 12 & 255}.{number >> 6 & 63}.{number & 63}"
-        yield _allow(f"site-{number}", f"User:user-{number % 500}", kind, host)
+        yield _allow(f"site-{number}", f"User:user-{number % 500}", pattern, host)
         number += 1
 
 
 def _allow(
-    topic: str,
-    user: str,
-    kind: ResourcePatternType = ResourcePatternType.LITERAL,
-    host: str = "*",
+    topic: str, user: str, pattern: Pattern = Pattern.LITERAL, host: str = "*"
 ) -> AclBinding:
     return AclBinding(
-        ResourceType.TOPIC, topic, kind, user, host, AclOperation.WRITE, AclPermissionType.ALLOW
+        Resource.TOPIC, topic, pattern, user, host, Operation.WRITE, Permission.ALLOW
     )
 
 
-def _add(admin: AdminClient, bindings: list[AclBinding]) -> None:
-    """Raises KafkaException."""
+def _add(admin: ClusterAdmin, bindings: list[AclBinding]) -> None:
+    """Raises BusError."""
     for at in range(0, len(bindings), AT_ONCE):
-        for done in admin.create_acls(bindings[at : at + AT_ONCE]).values():
-            done.result(CREATE_TIMEOUT_S)
+        admin.create_acls(bindings[at : at + AT_ONCE])

@@ -6,11 +6,15 @@ In: a folder. Out: a running `SecurityTarget`. Never: another key or another sui
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bus.client.admin.cluster_admin import ClusterAdmin
+from bus.client.admin.scram_users import ScramLogin, set_scram_users
+from bus.security.sasl_server import SCRAM_BY_TITLE
+from bus.settings import BusSettings
 from deploy.bench.security.new_connections import MECHANISM, PASSWORD, USER
 from deploy.bench.targets import KAFKA, OURS, Target, role, wait_for_port
 from deploy.secure.authority import new_authority, new_leaf
@@ -19,7 +23,6 @@ from deploy.servers.process import free_port
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 HOST = "127.0.0.1"
-ITERATIONS = 4096
 
 
 @dataclass(frozen=True)
@@ -101,17 +104,7 @@ def _prepared(folder: Path) -> tuple[dict[str, int], Path, dict[str, str]]:
 
 
 def add_user(target: SecurityTarget) -> None:
-    """Let new_connections log in. Raises KafkaException."""
-    from confluent_kafka.admin import (
-        AdminClient,
-        ScramCredentialInfo,
-        ScramMechanism,
-        UserScramCredentialUpsertion,
-    )
-
-    admin = AdminClient({"bootstrap.servers": target.bootstrap("PLAINTEXT")})
-    wanted = UserScramCredentialUpsertion(
-        USER, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, ITERATIONS), PASSWORD.encode()
-    )
-    for done in admin.alter_user_scram_credentials([wanted]).values():
-        done.result(30)
+    """Let new connections log in. Raises BusError."""
+    bus = BusSettings(bootstrap_servers=target.bootstrap("PLAINTEXT"))
+    with closing(ClusterAdmin(bus, "bench")) as admin:
+        set_scram_users(admin.client, [ScramLogin(USER, SCRAM_BY_TITLE[MECHANISM], PASSWORD)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bus.security.jaas import parse_jaas
-from bus.security.java_config import NotTranslatable, java_config
+from bus.security.java_config import NotTranslatable, java_config, java_properties
 from bus.settings import BusSettings
 
 PEM = {
@@ -15,6 +15,15 @@ PEM = {
     "/old.key": "-----BEGIN RSA PRIVATE KEY-----\nkey\n",
 }
 LOGIN = {"sasl.username": "city", "sasl.password": "secret"}
+
+
+OIDC = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
+    "sasl.oauthbearer.client.id": "city",
+    "sasl.oauthbearer.client.secret": "s",
+}
 
 
 def translated(librdkafka: dict[str, str], java: dict[str, str] | None = None) -> dict[str, str]:
@@ -102,7 +111,11 @@ def test_whose_name_a_certificate_bears_is_checked_by_both_or_by_none(said: str,
         ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification"),
         ({"sasl.mechanism": "GSSAPI", "sasl.kerberos.keytab": "/k"}, "sasl.kerberos.principal"),
         ({"sasl.mechanism": "GSSAPI", "sasl.username": "city"}, "sasl.username"),
-        ({"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.method": "oidc"}, "OAUTHBEARER"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, r"sasl\.oauthbearer\.method = oidc"),
+        ({**OIDC, "sasl.oauthbearer.token.endpoint.url": "http://t/"}, "must be https://"),
+        ({**OIDC, "sasl.oauthbearer.client.secret": ""}, r"needs sasl\.oauthbearer\.client\.id"),
+        ({**OIDC, "sasl.oauthbearer.grant.type": "urn:jwt"}, "only client_credentials"),
+        ({**OIDC, "sasl.oauthbearer.extensions": "a=b"}, r"sasl\.oauthbearer\.extensions"),
         ({"sasl.kerberos.keytab": "/k"}, "sasl.kerberos.keytab"),
         ({"security.providers": "x"}, "security.providers"),
         ({"ssl.ca.location": "probe"}, "ssl.ca.location"),
@@ -146,6 +159,33 @@ def test_the_java_table_is_passed_on_wins_and_may_say_what_cannot_be_derived() -
     assert translated({"ssl.cipher.suites": "A"}, stores) == stores
     with pytest.raises(NotTranslatable, match=r"isolation\.level"):
         translated({}, {"isolation.level": "read_uncommitted"})
+
+
+def test_a_login_by_tokens_of_a_service_has_kafkas_names_in_java() -> None:
+    """The authority of the token service is an option of the login module; the JVM must be told
+    that its address may be asked."""
+    package = "org.apache.kafka.common.security.oauthbearer"
+    wanted = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+        "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
+        "sasl.oauthbearer.client.credentials.client.id": "city",
+        "sasl.oauthbearer.client.credentials.client.secret": "s",
+    }
+    assert translated(OIDC) == wanted
+    assert translated({**OIDC, "sasl.oauthbearer.scope": "bus"}) == {
+        **wanted, "sasl.oauthbearer.scope": "bus"
+    }  # fmt: skip
+    with_authority = translated({**OIDC, "https.ca.location": "/ca.pem"})["sasl.jaas.config"]
+    options = parse_jaas(with_authority).options
+    assert options == {
+        "ssl.truststore.type": "PEM", "ssl.truststore.certificates": PEM["/ca.pem"]
+    }  # fmt: skip
+    named = {"org.apache.kafka.sasl.oauthbearer.allowed.urls": "https://tokens/token"}
+    assert java_properties({"security.protocol": "sasl_ssl", **OIDC}) == named
+    assert java_properties(OIDC) == {}
+    assert java_properties({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}) == {}
 
 
 def test_settings_of_the_bus_refuse_it_before_any_file_is_read() -> None:

@@ -13,6 +13,13 @@ from tests.tls_files import TlsFiles
 
 LOGIN = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "city", "sasl.password": "secret"}
 
+OIDC = {
+    "security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": "camera-7",
+    "sasl.oauthbearer.client.secret": "planted-secret",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
+}  # fmt: skip
+
 
 def test_without_a_protocol_connections_are_as_they_are():
     """As librdkafka, which then looks at no other key either."""
@@ -62,13 +69,34 @@ def test_files_are_read_and_those_that_cannot_be_are_named(tmp_path: Path):
         wire_security({**keys, "ssl.key.location": str(tmp_path / "broken.pem")})
 
 
+def test_a_login_by_tokens_is_in_the_clients_name_and_shows_no_secret(tmp_path: Path):
+    """Both names that librdkafka has for the client are taken."""
+    authority = str(TlsFiles(tmp_path).authority)
+    found = wire_security({**OIDC, "https.ca.location": authority}).login
+    assert found is not None
+    assert (found.mechanism, found.user) == ("OAUTHBEARER", "camera-7")
+    assert found.tokens is not None
+    assert not found.tokens.is_prepared
+    assert "planted-secret" not in repr(found)
+    other = {**OIDC, "sasl.oauthbearer.client.credentials.client.id": "camera-8"}
+    again = wire_security(other).login
+    assert again is not None
+    assert again.user == "camera-8"
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
         ({"security.protocol": "tls"}, "'tls' is none of"),
         ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "NTLM"}, "NTLM: our own client has PLAIN"),
         ({"security.protocol": "sasl_plaintext", "sasl.kerberos.keytab": "k"}, "needs sasl.kerberos.principal"),
-        ({"security.protocol": "sasl_ssl", **LOGIN, "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
+        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER"}, "method = oidc"),
+        ({**OIDC, "sasl.oauthbearer.method": "default"}, "method = oidc"),
+        ({**OIDC, "sasl.oauthbearer.token.endpoint.url": "http://t/"}, "must be https://"),
+        ({**OIDC, "sasl.oauthbearer.client.secret": ""}, r"client\.secret"),
+        ({**OIDC, "sasl.oauthbearer.grant.type": "x"}, "only client_credentials"),
+        ({**OIDC, "https.ca.location": "/nowhere.pem"}, r"https\.ca\.location"),
+        ({**OIDC, "sasl.oauthbearer.extensions": "a=b"}, r"sasl\.oauthbearer\.extensions"),
         ({"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN"}, "needs sasl.username"),
         ({"security.protocol": "ssl", "ssl.keystore.location": "k"}, "ssl.keystore.location"),
         ({"security.protocol": "sasl_ssl", **LOGIN, "sasl.kerberos.keytab": "k"}, "kerberos"),
