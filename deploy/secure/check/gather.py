@@ -23,7 +23,13 @@ from bus.protocol.acls import AclBinding
 from bus.settings import BusSettings
 from deploy.errors import OperatorError
 from deploy.secure.account_settings import as_account, as_role, site_folder
-from deploy.secure.check.facts import BrokerFacts, CertificateFacts, FileFacts, SiteFacts
+from deploy.secure.check.facts import (
+    OWN_BROKER,
+    BrokerFacts,
+    CertificateFacts,
+    FileFacts,
+    SiteFacts,
+)
 from deploy.secure.check.secret_checks import KAFKA_TABLES
 from deploy.secure.layout import AUTHORITY_CERTIFICATE
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
@@ -82,10 +88,10 @@ def _operator(settings: Settings, not_asked: list[str]) -> Settings:
 def _own_broker(settings: Settings, not_asked: list[str]) -> BrokerFacts:
     """As this machine's settings would start it."""
     try:
-        return BrokerFacts("[broker] of the settings", as_role(settings, "broker").broker)
+        return BrokerFacts(OWN_BROKER, as_role(settings, "broker").broker)
     except OperatorError as error:
         not_asked.append(str(error))
-        return BrokerFacts("[broker] of the settings", settings.broker)
+        return BrokerFacts(OWN_BROKER, settings.broker)
 
 
 # -- the running brokers --------------------------------------------------------------------------
