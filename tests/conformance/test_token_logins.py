@@ -338,14 +338,14 @@ def by_librdkafka(server: NamedServer, token: str, folder: Path) -> str:
 
 
 def by_kafka_python(server: NamedServer, token: str, folder: Path) -> str:
-    class Given(AbstractTokenProvider):  # type: ignore[misc]
+    class GivenToken(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
             return token
 
     try:
         producer = KafkaProducer(
             bootstrap_servers=server.address, security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=Given(),
+            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=GivenToken(),
             bootstrap_timeout_ms=3000,
         )  # fmt: skip
     except PythonKafkaError as error:
@@ -357,14 +357,14 @@ def by_kafka_python(server: NamedServer, token: str, folder: Path) -> str:
 def by_aiokafka(server: NamedServer, token: str, folder: Path) -> str:
     """It takes the server's reason for the end of the login, and goes on with its next request:
     Kafka answers that with an error before it hangs up, we hang up."""
-    class Given(AsyncTokenProvider):  # type: ignore[misc]
+    class AsyncGivenToken(AsyncTokenProvider):  # type: ignore[misc]
         async def token(self) -> str:
             return token
 
     async def tried() -> str:
         producer = AIOKafkaProducer(
             bootstrap_servers=server.address, security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=Given(),
+            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=AsyncGivenToken(),
         )  # fmt: skip
         try:
             await producer.start()
