@@ -127,6 +127,11 @@ COMMANDS = (
     ),
     CommandRow("acl", "bus.cli.acl", "Who may do what on the bus: list, add, remove, explain."),
     CommandRow(
+        "tokens",
+        "bus.cli.tokens",
+        "Tokens that log in without a password: create, list, renew, expire.",
+    ),
+    CommandRow(
         "quotas",
         "bus.cli.quotas",
         "How much of the brokers a client may use: list, set, unset.",

@@ -10,12 +10,12 @@ Versions: 1-3. 3 has an owner, and names who has asked.
 
 from __future__ import annotations
 
-from broker.controller.decisions.delegation_tokens import AskedToken, create_token
+from broker.controller.decisions.delegation_tokens import WantedToken, create_token
 from broker.handlers.context import RequestContext
 from broker.handlers.token_requests import (
     NO_TIME,
     is_decided_elsewhere,
-    lifetimes,
+    limits,
     may_ask_for_tokens,
 )
 from broker.log.log_dir_files import new_id
@@ -49,7 +49,7 @@ def handle(
         return None
     if not services.tokens.is_enabled:
         return _response(owner, requester, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
-    asked = AskedToken(
+    asked = WantedToken(
         owner,
         requester,
         tuple(Principal(one.principal_type, one.principal_name) for one in request.renewers),
@@ -57,7 +57,7 @@ def handle(
     )
     token_id, now_ms = new_id(services.clock), services.clock.now_ms()
     services.control_plane.controller.write(
-        lambda _: create_token(asked, token_id, lifetimes(context), now_ms),
+        lambda _: create_token(asked, token_id, limits(context), now_ms),
         lambda token: context.reply(
             _made(owner, requester, token, services.tokens.hmac_of(token_id))
         ),

@@ -14,7 +14,7 @@ from broker.handlers.context import RequestContext
 from broker.handlers.token_requests import (
     NO_TIME,
     is_decided_elsewhere,
-    lifetimes,
+    limits,
     may_ask_for_tokens,
 )
 from bus.errors import ErrorCode
@@ -49,7 +49,7 @@ def handle(
             of_hmac,
             principal,
             request.renew_period_ms,
-            lifetimes(context),
+            limits(context),
             now_ms,
         ),
         lambda end: context.reply(_response(end)),

@@ -3,7 +3,7 @@ decided."""
 
 from __future__ import annotations
 
-from broker.controller.decisions.delegation_tokens import TokenLifetimes
+from broker.controller.decisions.delegation_tokens import TokenLimits
 from broker.handlers.connection_control import EnvelopeConnection
 from broker.handlers.context import RequestContext
 from broker.handlers.listener_type import ListenerType
@@ -35,9 +35,9 @@ def is_decided_elsewhere(context: RequestContext) -> bool:
     )
 
 
-def lifetimes(context: RequestContext) -> TokenLifetimes:
+def limits(context: RequestContext) -> TokenLimits:
     """By the configuration of this node."""
     config = context.services.metadata.config
-    return TokenLifetimes(
+    return TokenLimits(
         config["delegation.token.max.lifetime.ms"], config["delegation.token.expiry.time.ms"]
     )

@@ -56,6 +56,15 @@ _REMEDIES: dict[ErrorCode, str] = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "A super user may give the right: "
     "`databus acl add YOU ALTER cluster`; `databus acl explain YOU ALTER cluster` says which rule "
     "decides (DESCRIBE is enough to look).",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "Set delegation.token.secret.key, the same on every "
+    "broker and controller (docs/security.md).",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "Log in by a password or a certificate first "
+    "([bus.librdkafka], docs/security.md): over a plain listener or by a token nobody makes any.",
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "A super user may give the right: "
+    "`databus acl add YOU CREATE_TOKENS user:OWNER`.",
+    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "Its owner and its renewers may do that; "
+    "`databus tokens list` names them.",
+    ErrorCode.DELEGATION_TOKEN_EXPIRED: "Make another one: `databus tokens create`.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send less at once.",
 }
 

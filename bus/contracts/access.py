@@ -34,7 +34,7 @@ _ALL_TOPICS = tuple(t.TOPICS)
 
 
 @dataclass(frozen=True, slots=True)
-class AccessRight:
+class AccountAccess:
     """What one account may do.
 
     Of topics it `reads` the records and the configuration, and `writes`; of those that it `shows`
@@ -60,14 +60,14 @@ class AccessRight:
     superuser: bool = False
 
 
-ACCOUNTS: dict[str, AccessRight] = {
-    EDGE: AccessRight(
+ACCOUNTS: dict[str, AccountAccess] = {
+    EDGE: AccountAccess(
         "sends what devices report, and what it refused",
         reads=(t.CONTROL_MIRROR_CONFIRMED,),
         writes=_RECORDS,
         shows_configs=t.DATA_TOPICS,
     ),
-    STREAMS: AccessRight(
+    STREAMS: AccountAccess(
         "stores records, matches them, counts them",
         reads=(
             *_RECORDS, *_TABLES, t.METER_LATENCY, t.METER_QUALITY, t.EVENT_INCIDENT,
@@ -78,7 +78,7 @@ ACCOUNTS: dict[str, AccessRight] = {
         shows_configs=(t.CONTROL_WATCHLIST,),
         groups=("streams-*", "spark-kafka-*"),
     ),
-    DISPATCHER: AccessRight(
+    DISPATCHER: AccountAccess(
         "decides on commands and candidates, tells people, and keeps the tables small",
         reads=(
             t.EVENT_CANDIDATE, *_ALARMS, t.EVENT_COMMAND, *_TABLES, t.STATE_ALARM,
@@ -91,7 +91,7 @@ ACCOUNTS: dict[str, AccessRight] = {
         groups=(DISPATCHER, DECIDER),
         cluster=(Operation.DESCRIBE_CONFIGS,),
     ),
-    CONSOLE: AccessRight(
+    CONSOLE: AccountAccess(
         "shows what comes, and sends what people ask for",
         reads=(*t.DATA_TOPICS, *_ALARMS, t.EVENT_COMMAND, *_TABLES, t.STATE_ALARM,
                t.CONTROL_WATCHLIST, t.CONTROL_ACCOUNTS, t.CONTROL_MIRROR_TAILS),
@@ -101,7 +101,7 @@ ACCOUNTS: dict[str, AccessRight] = {
         cluster=(Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
         other_topics=(Operation.ALTER, Operation.DELETE),
     ),
-    WATCH: AccessRight(
+    WATCH: AccountAccess(
         "judges who is away and what stands still",
         reads=(*_RECORDS, t.EVENT_INCIDENT, t.EVENT_ACKNOWLEDGED, t.CONTROL_REGISTER,
                t.STATE_LISTS),
@@ -109,7 +109,7 @@ ACCOUNTS: dict[str, AccessRight] = {
         shows=(EVERY,),
         cluster=(Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
     ),
-    MIRROR: AccessRight(
+    MIRROR: AccountAccess(
         "copies everything from one site to the other",
         reads=_ALL_TOPICS,
         writes=_ALL_TOPICS,
@@ -123,15 +123,17 @@ ACCOUNTS: dict[str, AccessRight] = {
             Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
         ),
     ),
-    BACKUP: AccessRight("saves rules, lists and register", reads=_TABLES),
-    CITY: AccessRight(
+    BACKUP: AccountAccess(
+        "saves rules, lists and register", reads=_TABLES, shows_configs=(t.CONTROL_WATCHLIST,)
+    ),
+    CITY: AccountAccess(
         "the simulated cameras, and the lists that their city looks for",
         reads=(t.EVENT_COMMAND,),
         writes=(*t.DATA_TOPICS, t.METER_SENT, t.CONTROL_WATCHLIST, t.CONTROL_LISTS,
                 t.STATE_LISTS),
     ),
-    OPERATOR: AccessRight("the command line of whoever runs the site", superuser=True),
-    PROMETHEUS: AccessRight("reads pages of metrics, and nothing on the bus", on_bus=False),
+    OPERATOR: AccountAccess("the command line of whoever runs the site", superuser=True),
+    PROMETHEUS: AccountAccess("reads pages of metrics, and nothing on the bus", on_bus=False),
 }  # fmt: skip
 
 
@@ -140,7 +142,7 @@ def principal_of(account: str) -> str:
     return f"User:{account}"
 
 
-def acls_of(account: str, right: AccessRight) -> list[AclBinding]:
+def acls_of(account: str, right: AccountAccess) -> list[AclBinding]:
     """The ACLs that give this account its rights, and no others."""
     who, anywhere = principal_of(account), "*"
     allowed = [
@@ -162,7 +164,7 @@ def all_acls() -> list[AclBinding]:
     return [acl for account, right in ACCOUNTS.items() for acl in acls_of(account, right)]
 
 
-def _allowed(right: AccessRight) -> Iterator[tuple[int, str, int, int]]:
+def _allowed(right: AccountAccess) -> Iterator[tuple[int, str, int, int]]:
     granted = (
         (Resource.TOPIC, right.reads, Operation.READ),
         (Resource.TOPIC, right.reads, Operation.DESCRIBE_CONFIGS),

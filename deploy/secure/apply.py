@@ -7,18 +7,20 @@ or a user taken away; what an operator has added stays.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from bus.client.admin import queries
 from bus.client.admin.cluster_admin import ClusterAdmin
-from bus.client.admin.scram_users import set_scram_users
+from bus.client.admin.scram_users import ScramUser, set_scram_users
 from bus.contracts.access import ACCOUNTS, all_acls
 from bus.errors import BusError
 from bus.protocol.acls import AclBinding
 from bus.protocol.apis import ApiKey
 from bus.protocol.generated.describe_acls import DescribeAclsRequest
+from bus.security.sasl_server import SCRAM_BY_TITLE
 from bus.settings import BusSettings
 from deploy.errors import OperatorError
 from deploy.secure.account_settings import read_tables
@@ -42,28 +44,28 @@ def apply(settings: Settings) -> str:
             "the site is open, or its broker has no listener BROKERS: there is nothing to put in"
             " force; make a secured one with `./databus secure init`"
         )
-    passwords = _passwords(folder)
+    users = stored_users(folder)
     bus = _as_node(settings, address)
     deadline_s = time.monotonic() + APPLY_TIMEOUT_S
     while True:
         try:
-            _put_in_force(bus, passwords, _node_id(settings), deadline_s)
+            _put_in_force(bus, users, _node_id(settings), deadline_s)
             break
         except BusError as error:
             if time.monotonic() > deadline_s:
                 raise OperatorError(f"users and rights could not be set: {error}") from error
             time.sleep(PAUSE_S)
     make_topics(bus, settings.mirror)
-    return f"{IN_FORCE}: {len(passwords)} users, {len(all_acls())} rights"
+    return f"{IN_FORCE}: {len(users)} users, {len(all_acls())} rights"
 
 
 def _put_in_force(
-    bus: BusSettings, passwords: dict[str, str], node_id: int, deadline_s: float
+    bus: BusSettings, users: Sequence[ScramUser], node_id: int, deadline_s: float
 ) -> None:
     """Users first: a broker that has the rights has the users too, under KRaft. Raises BusError."""
     admin = ClusterAdmin(bus, CLIENT_ID)
     try:
-        set_scram_users(admin.client, passwords)
+        set_scram_users(admin.client, users)
         wanted = set(all_acls())
         missing = wanted - _known(admin, node_id)
         if missing:
@@ -87,14 +89,16 @@ def _known(admin: ClusterAdmin, node_id: int) -> set[AclBinding]:
     return set(queries.listed_acls(answer))
 
 
-def _passwords(folder: Path) -> dict[str, str]:
-    """Of the accounts whose files this machine has."""
-    found: dict[str, str] = {}
+def stored_users(folder: Path) -> list[ScramUser]:
+    """Of the accounts whose files this machine has, by the mechanism that each file names. Raises
+    OperatorError."""
+    found = []
     for name, right in ACCOUNTS.items():
         path = account_path(folder, name)
         if right.on_bus and path.exists():
             login = read_tables(path).get("bus", {}).get("librdkafka", {})
-            found[login["sasl.username"]] = login["sasl.password"]
+            mechanism = SCRAM_BY_TITLE[login["sasl.mechanism"]]
+            found.append(ScramUser(login["sasl.username"], mechanism, login["sasl.password"]))
     return found
 
 

@@ -28,7 +28,7 @@ CLOCKS_APART = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class SignedKey:
+class TlsIdentity:
     """A certificate with its key."""
 
     certificate: x509.Certificate
@@ -45,7 +45,7 @@ class SignedKey:
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret)
 
 
-def new_authority(name: str, now: datetime) -> SignedKey:
+def new_authority(name: str, now: datetime) -> TlsIdentity:
     """An authority that signs leaves and no further authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     usage = _usage(signs_certificates=True)
@@ -54,12 +54,12 @@ def new_authority(name: str, now: datetime) -> SignedKey:
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
     )
-    return SignedKey(builder.sign(key, SHA256()), key)
+    return TlsIdentity(builder.sign(key, SHA256()), key)
 
 
 def new_leaf(
-    authority: SignedKey, name: str, places: Sequence[str], now: datetime
-) -> SignedKey:
+    authority: TlsIdentity, name: str, places: Sequence[str], now: datetime
+) -> TlsIdentity:
     """The certificate of a node that is server and client of others; `places`: the host names and
     addresses that it is reached by."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -77,7 +77,7 @@ def new_leaf(
             x509.SubjectAlternativeName([_place(one) for one in places]), critical=False
         )
     )
-    return SignedKey(builder.sign(authority.key, SHA256()), key)
+    return TlsIdentity(builder.sign(authority.key, SHA256()), key)
 
 
 def _builder(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from deploy.secure.layout import MECHANISMS
 from deploy.settings.composed import Settings
 
 CLIENTS, BROKERS, CONTROLLER = "CLIENTS", "BROKERS", "CONTROLLER"
@@ -42,7 +43,7 @@ def secured(broker: Mapping[str, str]) -> dict[str, str]:
         **keys,
         PROTOCOL_MAP: f"{CLIENTS}:SASL_SSL,{BROKERS}:SSL,{CONTROLLER}:SSL",
         "inter.broker.listener.name": BROKERS,
-        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "listener.name.brokers.ssl.client.auth": "required",
         "listener.name.controller.ssl.client.auth": "required",
         "authorizer.class.name": ZOOKEEPER_AUTHORIZER if zookeeper else KRAFT_AUTHORIZER,

@@ -6,20 +6,19 @@ work itself.
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bus.cli.show import AsJson, print_json
-from deploy.errors import OperatorError
 from deploy.secure.check.cli import check_command
 from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
+from deploy.secure.passphrases import PassphraseFile, asked_anew, given
+from deploy.secure.rotate_cli import app as rotate_app
 from deploy.settings.composed import Settings
 
 if TYPE_CHECKING:
-    from deploy.secure.init import StandingFolder
+    from deploy.secure.init import SiteDirectory
 
 app = typer.Typer(
     help="A closed site: its certificates, its accounts, and who may do what.",
@@ -27,13 +26,12 @@ app = typer.Typer(
 )
 MAX_NODES = 30
 DEFAULT_NODES = 3
-LEAST_PASSPHRASE = 12
-"""Characters: the key of an authority may be taken away and tried for years."""
 
 
 def mount(root: typer.Typer) -> None:
     """Add the commands of this package."""
     app.command("check")(check_command)
+    app.add_typer(rotate_app, name="rotate")
     root.add_typer(app, name="secure")
 
 
@@ -47,14 +45,7 @@ def init_command(
         list[str] | None,
         typer.Option(help="A further name or address of this machine; may be given often."),
     ] = None,
-    passphrase: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file whose first line is the passphrase of the authority's key; - is stdin."
-            " Else it is asked for, or made and shown once.",
-        ),
-    ] = None,
+    passphrase: PassphraseFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the site's authority, a certificate per broker and an account per process.
@@ -71,7 +62,7 @@ def init_command(
     if found is not None:
         _say(found, settings, made=False, shown="", as_json=as_json)
         return
-    chosen = _given(passphrase) if passphrase else _asked(as_json)
+    chosen = given(passphrase) if passphrase else "" if as_json else asked_anew()
     made = init(
         folder, site=settings.site.name, brokers=brokers, places=own_places(host or ()),
         passphrase=chosen or (shown := new_passphrase()),
@@ -90,40 +81,8 @@ def apply_command(ctx: typer.Context) -> None:
     typer.echo(apply(as_role(ctx.obj, "broker")))
 
 
-def _given(source: str) -> str:
-    """The first line of a file or of standard input. Raises OperatorError."""
-    try:
-        text = sys.stdin.readline() if source == "-" else Path(source).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OperatorError(f"the passphrase could not be read from {source}: {error}") from error
-    return _checked(text.partition("\n")[0])
-
-
-def _asked(as_json: bool) -> str:
-    """Of whoever sits there; empty where nobody does, or wants one made."""
-    if as_json or not sys.stdin.isatty():
-        return ""
-    typed: str = typer.prompt(
-        "Passphrase of the authority's key (Enter: one is made and shown once)",
-        default="", hide_input=True, show_default=False,
-    )  # fmt: skip
-    if not typed:
-        return ""
-    if typer.prompt("Once more", hide_input=True) != typed:
-        raise OperatorError("the two passphrases differ; nothing was made")
-    return _checked(typed)
-
-
-def _checked(passphrase: str) -> str:
-    if len(passphrase) < LEAST_PASSPHRASE:
-        raise OperatorError(
-            f"the passphrase has fewer than {LEAST_PASSPHRASE} characters; nothing was made"
-        )
-    return passphrase
-
-
 def _say(
-    found: StandingFolder, settings: Settings, *, made: bool, shown: str, as_json: bool
+    found: SiteDirectory, settings: Settings, *, made: bool, shown: str, as_json: bool
 ) -> None:
     if as_json:
         print_json(

@@ -6,8 +6,6 @@ it is made beside its place and then renamed. Never: a change of a folder that i
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import shutil
 import socket
@@ -20,27 +18,29 @@ from bus.contracts.access import ACCOUNTS, principal_of
 from bus.files.durable_file import sync_folder
 from bus.files.lock_file import hold_lock_file
 from deploy.errors import OperatorError
-from deploy.secure.authority import SignedKey, new_authority, new_leaf
+from deploy.secure.authority import TlsIdentity, new_authority, new_leaf
 from deploy.secure.layout import (
     AUTHORITY_CERTIFICATE,
     AUTHORITY_KEY,
+    MECHANISMS,
+    SECRET_BYTES,
     account_path,
     node_name,
     node_path,
+    node_store,
 )
+from deploy.secure.secret_files import toml_of, write_secret
 
-SECRET_BYTES = 24
 PASSPHRASE_BYTES = 18
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 NOWHERE = ("192.0.2.1", 9)
 """An address of documentation: a datagram socket that is bound for it names our own address, and
 sends nothing."""
-_FOLDER_MODE, _FILE_MODE = 0o700, 0o600
-Tables = Mapping[str, Mapping[str, str]]
+_FOLDER_MODE = 0o700
 
 
 @dataclass(frozen=True, slots=True)
-class StandingFolder:
+class SiteDirectory:
     """What a folder holds, in names."""
 
     folder: Path
@@ -54,7 +54,7 @@ def new_passphrase() -> str:
     return secrets.token_urlsafe(PASSPHRASE_BYTES)
 
 
-def standing(folder: Path) -> StandingFolder | None:
+def standing(folder: Path) -> SiteDirectory | None:
     """What stands there; None where there is no such folder. Raises OperatorError where it is
     something else."""
     if not folder.exists():
@@ -67,12 +67,12 @@ def standing(folder: Path) -> StandingFolder | None:
     nodes = sorted(path.name for path in (folder / "nodes").iterdir())
     accounts = sorted(path.stem for path in (folder / "accounts").iterdir())
     has_key = (folder / AUTHORITY_KEY).is_file()
-    return StandingFolder(folder, tuple(nodes), tuple(accounts), has_key)
+    return SiteDirectory(folder, tuple(nodes), tuple(accounts), has_key)
 
 
 def init(
     folder: Path, *, site: str, brokers: int, places: Sequence[str], passphrase: str
-) -> StandingFolder:
+) -> SiteDirectory:
     """Make the folder. Raises OperatorError where one stands there, another process makes one, or
     the disk refuses."""
     fresh = folder.with_name(f"{folder.name}.new")
@@ -132,26 +132,26 @@ def _make(
     _folder(folder)
     for name in ("authority", "nodes", "accounts"):
         _folder(folder / name)
-    _file(folder / AUTHORITY_CERTIFICATE, authority.certificate_pem)
-    _file(folder / AUTHORITY_KEY, authority.key_pem(passphrase))
+    write_secret(folder / AUTHORITY_CERTIFICATE, authority.certificate_pem)
+    write_secret(folder / AUTHORITY_KEY, authority.key_pem(passphrase))
     for number, name in enumerate(names, start=1):
         _node(folder, number, new_leaf(authority, name, places, now), superusers, page_token)
     for name, right in ACCOUNTS.items():
         tables: dict[str, Mapping[str, str]] = {"security": {"page_token": page_token}}
         if right.on_bus:
             tables["bus.librdkafka"] = _login(name, secrets.token_urlsafe(SECRET_BYTES))
-        _file(account_path(folder, name), _toml(f"# {name}: {right.what}.", tables))
+        write_secret(account_path(folder, name), toml_of(f"# {name}: {right.what}.", tables))
     for path in (*(folder / "nodes").iterdir(), *folder.iterdir(), folder):
         sync_folder(path)
 
 
 def _node(
-    folder: Path, number: int, signed: SignedKey, superusers: Sequence[str], page_token: str
+    folder: Path, number: int, signed: TlsIdentity, superusers: Sequence[str], page_token: str
 ) -> None:
     home = node_path(folder, number)
     _folder(home)
-    store = home / "broker.pem"
-    _file(store, signed.key_pem() + signed.certificate_pem)
+    store = node_store(folder, number)
+    write_secret(store, signed.key_pem() + signed.certificate_pem)
     keys = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(store.relative_to(folder)),
@@ -160,37 +160,20 @@ def _node(
         "super.users": ";".join(superusers),
     }
     tables = {"broker": keys, "security": {"page_token": page_token}}
-    _file(home / "broker.toml", _toml(f"# {home.name}: paths begin at the site's folder.", tables))
+    title = f"# {home.name}: paths begin at the site's folder."
+    write_secret(home / "broker.toml", toml_of(title, tables))
 
 
 def _login(name: str, password: str) -> dict[str, str]:
     return {
         "security.protocol": "SASL_SSL",
         "ssl.ca.location": str(AUTHORITY_CERTIFICATE),
-        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.mechanism": MECHANISMS[0],
         "sasl.username": name,
         "sasl.password": password,
     }
 
 
-def _toml(title: str, tables: Tables) -> bytes:
-    """All values are ASCII, whose strings TOML writes as JSON does."""
-    lines = [title]
-    for name, table in tables.items():
-        lines += ["", f"[{name}]"]
-        lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in table.items()]
-    return ("\n".join(lines) + "\n").encode()
-
-
 def _folder(path: Path) -> None:
     path.mkdir(mode=_FOLDER_MODE)
     path.chmod(_FOLDER_MODE)
-
-
-def _file(path: Path, data: bytes) -> None:
-    """Open to its owner only from its first moment, and on the device."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())

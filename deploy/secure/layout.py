@@ -13,6 +13,13 @@ IN_FORCE = "access: in force"
 """How the line of a broker begins that says that users, rights and topics are."""
 AUTHORITY_CERTIFICATE = Path("authority", "ca.pem")
 AUTHORITY_KEY = Path("authority", "ca.key")
+NEXT_AUTHORITY = Path("authority", "next.pem")
+NEXT_AUTHORITY_KEY = Path("authority", "next.key")
+"""While authorities change: the one that comes; `AUTHORITY_CERTIFICATE` has both then."""
+SECRET_BYTES = 24
+"""Of a password, at random."""
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+"""An account has a password of one of them, and while passwords change an old one of the other."""
 
 
 def account_path(folder: Path, name: str) -> Path:
@@ -28,3 +35,8 @@ def node_name(number: int | str) -> str:
 def node_path(folder: Path, number: int | str) -> Path:
     """The folder of one broker."""
     return folder / "nodes" / node_name(number)
+
+
+def node_store(folder: Path, number: int | str) -> Path:
+    """The key and the certificate of one broker."""
+    return node_path(folder, number) / "broker.pem"

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from broker.controller.decisions.delegation_tokens import AskedToken, TokenLifetimes, create_token
+from broker.controller.decisions.delegation_tokens import TokenLimits, WantedToken, create_token
 from broker.handlers.registry import SERVED, is_served, version_range
 from broker.metadata.image import MetadataImage
 from broker.security.authorizer import Operation, Resource
@@ -136,9 +136,9 @@ async def create_token_of_another(broker: Broker) -> None:
     """Its owner is no user of this test; whether a stranger sees it is asked."""
     owner = Principal("User", "another")
     made: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-    asked = AskedToken(owner, owner, (), -1)
+    asked = WantedToken(owner, owner, (), -1)
     broker.components.controller.write(
-        lambda _: create_token(asked, "an-id", TokenLifetimes(FOREVER_MS, FOREVER_MS), 0),
+        lambda _: create_token(asked, "an-id", TokenLimits(FOREVER_MS, FOREVER_MS), 0),
         made.set_result,
     )
     await made

@@ -30,7 +30,7 @@ NO_TIME = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLifetimes:
+class TokenLimits:
     """In milliseconds: of a token, and until it is to be renewed."""
 
     most_ms: int
@@ -38,7 +38,7 @@ class TokenLifetimes:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedToken:
+class WantedToken:
     """A token that is to be made. `most_ms`: its lifetime, 0 or less: as long as possible."""
 
     owner: Principal
@@ -56,10 +56,10 @@ class TokenEnd:
 
 
 def create_token(
-    asked: AskedToken, token_id: str, lifetimes: TokenLifetimes, now_ms: int
+    asked: WantedToken, token_id: str, limits: TokenLimits, now_ms: int
 ) -> Decision[DelegationTokenRecord]:
     """`token_id` is a new one."""
-    most_ms = min(lifetimes.most_ms, asked.most_ms) if asked.most_ms > 0 else lifetimes.most_ms
+    most_ms = min(limits.most_ms, asked.most_ms) if asked.most_ms > 0 else limits.most_ms
     max_timestamp = _later(now_ms, most_ms)
     token = DelegationTokenRecord(
         owner=str(asked.owner),
@@ -67,7 +67,7 @@ def create_token(
         renewers=[str(one) for one in asked.renewers],
         issue_timestamp=now_ms,
         max_timestamp=max_timestamp,
-        expiration_timestamp=min(max_timestamp, _later(now_ms, lifetimes.renewal_ms)),
+        expiration_timestamp=min(max_timestamp, _later(now_ms, limits.renewal_ms)),
         token_id=token_id,
     )
     return Decision((token,), token)
@@ -79,7 +79,7 @@ def renew_token(
     of_hmac: bytes,
     principal: Principal,
     period_ms: int,
-    lifetimes: TokenLifetimes,
+    limits: TokenLimits,
     now_ms: int,
 ) -> Decision[TokenEnd]:
     """For `period_ms` from now on, or as long as possible if that is 0 or less."""
@@ -90,7 +90,7 @@ def renew_token(
         return _refused(ErrorCode.DELEGATION_TOKEN_EXPIRED)
     if not may_renew(token, principal):
         return _refused(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
-    longest_ms = lifetimes.renewal_ms
+    longest_ms = limits.renewal_ms
     return _ended(token, now_ms, min(longest_ms, period_ms) if period_ms > 0 else longest_ms)
 
 

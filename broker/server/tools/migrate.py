@@ -5,11 +5,11 @@ node's metadata directory, and log directories that belong to a KRaft node. Neve
 broker's log, of a znode other than `/migration`, or of existing metadata.
 
 Topic ids, assignments, in-sync sets, leader epochs, configurations, quotas, credentials, ACLs,
-delegation tokens and the producer ids are migrated, so brokers start on the logs they have. No partition has a leader in
-the snapshot: the first in-sync replica whose broker registers becomes the leader, under the next
-leader epoch. Every node runs this on the same znodes and so gets the same snapshot, byte for byte;
-that is what makes it committed. `/migration` then keeps brokers in ZooKeeper mode from starting:
-two clusters must not write the same logs.
+delegation tokens and the producer ids are migrated, so brokers start on the logs they have. No
+partition has a leader in the snapshot: the first in-sync replica whose broker registers becomes the
+leader, under the next leader epoch. Every node runs this on the same znodes and so gets the same
+snapshot, byte for byte; that is what makes it committed. `/migration` then keeps brokers in
+ZooKeeper mode from starting: two clusters must not write the same logs.
 """
 
 from __future__ import annotations

@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from bus.client.admin import queries
 from bus.client.admin.config_resources import BROKER
 from bus.client.wire.sync_client import SyncClient
+from bus.contracts.access import OPERATOR
 from bus.errors import BusError, ErrorCode
 from bus.protocol.acls import AclBinding
 from bus.settings import BusSettings
 from deploy.errors import OperatorError
-from deploy.secure.account_settings import OPERATOR, as_account, as_role, site_folder
+from deploy.secure.account_settings import as_account, as_role, site_folder
 from deploy.secure.check.facts import BrokerFacts, CertificateFacts, FileFacts, SiteFacts
 from deploy.secure.check.secret_checks import KAFKA_TABLES, WELL_KNOWN
 from deploy.secure.layout import AUTHORITY_CERTIFICATE

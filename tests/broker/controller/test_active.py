@@ -13,7 +13,7 @@ from broker.config.views import BrokerConfig
 from broker.controller.active import ActiveController
 from broker.controller.decisions import brokers
 from broker.controller.decisions.decision import Decision
-from broker.controller.decisions.delegation_tokens import AskedToken, TokenLifetimes, create_token
+from broker.controller.decisions.delegation_tokens import TokenLimits, WantedToken, create_token
 from broker.controller.decisions.heartbeat import BrokerControlState, Heartbeat, HeartbeatReply
 from broker.metadata.image import NO_LEADER, Endpoint, MetadataImage
 from broker.metadata.versions import MIN_LEVEL
@@ -310,8 +310,8 @@ def test_tokens_that_have_expired_go_at_the_interval_of_the_check_where_there_ar
 
     async def story() -> None:
         for token_id, most_ms in (("short", 5_000), ("long", 30_000)):
-            asked = AskedToken(who, who, (), most_ms)
-            lifetimes = TokenLifetimes(most_ms, most_ms)
+            asked = WantedToken(who, who, (), most_ms)
+            lifetimes = TokenLimits(most_ms, most_ms)
             now_ms = stage.clock.now_ms()
             stage.world.decide(create_token(asked, token_id, lifetimes, now_ms))
         for _ in range(3):

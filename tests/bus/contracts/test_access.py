@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from bus.contracts import access
-from bus.contracts.access import ACCOUNTS, CITY, CONSOLE, EDGE, MIRROR, STREAMS, WATCH, all_acls, principal_of
+from bus.contracts.access import (
+    ACCOUNTS,
+    CITY,
+    CONSOLE,
+    EDGE,
+    MIRROR,
+    STREAMS,
+    WATCH,
+    all_acls,
+    principal_of,
+)
 from bus.contracts.groups import DISPATCHER
 from bus.contracts.topics import (
     CONTROL_ACCOUNTS,

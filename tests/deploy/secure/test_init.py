@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from bus.contracts.access import ACCOUNTS
 from bus.files.lock_file import hold_lock_file
@@ -73,10 +72,10 @@ def test_what_a_killed_process_left_is_replaced_as_a_whole(tmp_path: Path) -> No
     """Killed by itself in the middle: the half is under another name, and the next one makes all."""
     program = (
         "import os, sys\nfrom pathlib import Path\nfrom deploy.secure import init as made\n"
-        "real, files = made._file, []\n"
+        "real, files = made.write_secret, []\n"
         "def file(path, data):\n    real(path, data)\n    files.append(path)\n"
         "    if len(files) == 5:\n        os.kill(os.getpid(), 9)\n"
-        "made._file = file\n"
+        "made.write_secret = file\n"
         "made.init(Path(sys.argv[1]), site='a', brokers=2, places=['localhost'], passphrase='x' * 12)\n"
     )
     folder = tmp_path / "secure"

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from broker.controller.decisions.delegation_tokens import (
     MOST_EXPIRED,
-    AskedToken,
     TokenEnd,
-    TokenLifetimes,
+    TokenLimits,
+    WantedToken,
     create_token,
     expire_token,
     remove_expired,
@@ -25,15 +25,15 @@ from bus.protocol.generated.metadata_records import DelegationTokenRecord
 from tests.broker.controller.decisions.world import ControlWorld
 
 NOW_MS = 1_000_000
-LIFETIMES = TokenLifetimes(most_ms=1_000, renewal_ms=100)
+LIFETIMES = TokenLimits(most_ms=1_000, renewal_ms=100)
 MAX_LONG = (1 << 63) - 1
 OWNER, REQUESTER, RENEWER, STRANGER = (Principal("User", one) for one in "abcd")
 TOKENS = DelegationTokens("key", dict, lambda: NOW_MS)
 HMAC = TOKENS.hmac_of("t")
 
 
-def asked(most_ms: int = -1) -> AskedToken:
-    return AskedToken(OWNER, REQUESTER, (RENEWER,), most_ms)
+def asked(most_ms: int = -1) -> WantedToken:
+    return WantedToken(OWNER, REQUESTER, (RENEWER,), most_ms)
 
 
 def world_with(most_ms: int = -1) -> ControlWorld:
@@ -58,7 +58,7 @@ def test_a_token_never_lasts_longer_than_is_asked_for_and_than_the_cluster_allow
     asked_ms: int, most_ms: int, renewal_ms: int
 ) -> None:
     """And its times fit the records, however large they are."""
-    lifetimes = TokenLifetimes(most_ms, renewal_ms)
+    lifetimes = TokenLimits(most_ms, renewal_ms)
     token = create_token(asked(asked_ms), "t", lifetimes, NOW_MS).reply
     assert token.issue_timestamp == NOW_MS
     assert token.max_timestamp <= min(NOW_MS + most_ms, MAX_LONG)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.controller.decisions.delegation_tokens import (
-    AskedToken,
-    TokenLifetimes,
+    TokenLimits,
+    WantedToken,
     create_token,
     expire_token,
     renew_token,
@@ -31,7 +31,7 @@ RECORDS = st.builds(
     TIMES, st.just("an-id"),
 )  # fmt: skip
 OWNER = Principal("User", "CN=a b/é")
-LIFETIMES = TokenLifetimes(1_000, 100)
+LIFETIMES = TokenLimits(1_000, 100)
 SECRETS = DelegationTokens("key", dict, lambda: 0)
 OLD = (
     b'{"version":1,"owner":"User%3Aann","renewers":["User%3Abob"],"issueTimestamp":1,'
@@ -86,7 +86,7 @@ def test_a_tokens_notification_is_its_id() -> None:
 
 
 async def create(party: SimulatedBroker, token_id: str) -> DelegationTokenRecord:
-    asked = AskedToken(OWNER, OWNER, (Principal("User", "r"),), -1)
+    asked = WantedToken(OWNER, OWNER, (Principal("User", "r"),), -1)
     token: DelegationTokenRecord = await party.write(
         lambda _: create_token(asked, token_id, LIFETIMES, 0)
     )

@@ -1,0 +1,179 @@
+"""A broker puts users, rights and topics in force whenever it starts, on whatever data it finds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import msgspec
+import pytest
+
+from bus.client.admin import commands, queries
+from bus.client.kafka.consumer import BEGINNING, Consumer
+from bus.client.kafka.errors import DeliveryError
+from bus.client.kafka.producer import Producer
+from bus.client.model import TopicPartition
+from bus.client.wire.sync_client import SyncClient
+from bus.contracts.access import all_acls
+from bus.contracts.topics import CONTROL_WATCHLIST, DATA_FACE, TOPICS
+from bus.errors import BusError, ErrorCode
+from bus.settings import BusSettings
+from deploy.paths import PROJECT_ROOT
+from deploy.roles.table import environment
+from deploy.secure.account_settings import as_account
+from deploy.secure.init import init
+from deploy.secure.layout import IN_FORCE
+from deploy.servers.process import free_port
+from deploy.settings.composed import Settings, load
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+BEFORE = "kept.from.before"
+WAIT_S = 120.0
+
+
+@dataclass(frozen=True)
+class BrokerPlace:
+    """Data and ports of one broker."""
+
+    folder: Path
+    clients: int
+    brokers: int
+
+    def settings(self, *, is_secured: bool = True) -> Settings:
+        flags = {
+            "site.data_dir": self.folder,
+            "bus.bootstrap_servers": f"127.0.0.1:{self.clients}",
+            "broker.metrics.port": -1,
+            "broker.listeners": f"PLAINTEXT://127.0.0.1:{self.clients}",
+        }
+        if is_secured:
+            flags["broker.listeners"] = f"{flags['broker.listeners']},BROKERS://127.0.0.1:{self.brokers}"
+            flags["security.folder"] = "secure"
+        return load(None, [f"{name}={value}" for name, value in flags.items()], environment={})
+
+    def bus(self, account: str) -> BusSettings:
+        return as_account(self.settings(), account).bus
+
+
+@contextlib.contextmanager
+def running(settings: Settings, until: str) -> Iterator[subprocess.Popen[str]]:
+    """A broker's process, from the line that begins so; it is killed with -9 at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "deploy", *settings.arguments, "run", "broker"], cwd=PROJECT_ROOT,
+        env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip
+    lines: queue.Queue[str] = queue.Queue()
+    stdout = process.stdout
+    assert stdout is not None
+    reader = threading.Thread(target=_pass_on, args=(stdout, lines), daemon=True)
+    reader.start()
+    try:
+        seen: list[str] = []
+        while not seen or not seen[-1].startswith(until):
+            try:
+                seen.append(lines.get(timeout=WAIT_S))
+            except queue.Empty:
+                pytest.fail(f"no line that begins with {until!r}: {seen}")
+        yield process
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(WAIT_S)
+        reader.join(WAIT_S)
+
+
+def _pass_on(stdout: IO[str], lines: queue.Queue[str]) -> None:
+    for line in stdout:
+        lines.put(line)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> BrokerPlace:
+    made = BrokerPlace(tmp_path / "data", free_port(), free_port())
+    new_folder(made)
+    return made
+
+
+def new_folder(place: BrokerPlace) -> None:
+    init(place.folder / "secure", site="a", brokers=1, places=["127.0.0.1"], passphrase="one long enough")
+
+
+def topics_seen(bus: BusSettings) -> set[str]:
+    with SyncClient.of(bus, "test") as client:
+        return {topic.name for topic in queries.topics(client)}
+
+
+def send(bus: BusSettings, topic: str) -> list[object]:
+    """What became of one record: a report, or an error."""
+    outcomes: list[object] = []
+    producer = Producer(bus, client_id="test", overrides={"message.timeout.ms": int(WAIT_S * 1000)})
+    producer.send(topic, b"{}", key="k", on_delivery=outcomes.append)
+    assert not producer.close(WAIT_S), "neither taken nor refused"
+    return outcomes
+
+
+def read(bus: BusSettings, topic: str) -> None:
+    """From its beginning, until there is a record. Raises BusError where it is refused."""
+    deadline = time.monotonic() + WAIT_S
+    with Consumer(bus, client_id="test") as consumer:
+        consumer.assign({TopicPartition(topic, n): BEGINNING for n in range(TOPICS[topic].partitions)})
+        while not consumer.poll(100, 0.2):
+            assert time.monotonic() < deadline, "neither a record nor a refusal"
+
+
+def test_data_that_were_open_are_closed_by_the_next_start_and_stay_so(place: BrokerPlace) -> None:
+    is_open = place.settings(is_secured=False)
+    with running(is_open, "broker 1 ready"), SyncClient.of(is_open.bus, "test") as client:
+        commands.create_topic(client, BEFORE, partitions=1)
+    operator = place.bus("operator")
+    for _ in range(2):  # the first start closes it, the second one finds it closed and was killed
+        with running(place.settings(), IN_FORCE):
+            assert topics_seen(operator) == {BEFORE, *TOPICS}
+            with SyncClient.of(operator, "test") as client:
+                assert set(queries.acls(client)) == set(all_acls())
+            with pytest.raises(BusError) as plain:
+                topics_seen(is_open.bus)
+            assert plain.value.code is ErrorCode.NETWORK_EXCEPTION
+            wrong = {**operator.librdkafka, "sasl.password": "x"}
+            with pytest.raises(BusError) as refused:
+                topics_seen(msgspec.structs.replace(operator, librdkafka=wrong))
+            assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_an_account_does_its_own_work_and_no_others(place: BrokerPlace) -> None:
+    edge = place.bus("edge")
+    with running(place.settings(), IN_FORCE):
+        assert not [one for one in send(edge, DATA_FACE) if isinstance(one, Exception)]
+        [refused] = send(edge, CONTROL_WATCHLIST)
+        assert isinstance(refused, DeliveryError)
+        assert "uthorization" in str(refused)
+        with pytest.raises(BusError) as unread:
+            read(edge, DATA_FACE)
+        assert unread.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        read(place.bus("console"), DATA_FACE)
+        assert CONTROL_WATCHLIST not in topics_seen(edge)
+
+
+def test_a_folder_made_anew_counts_from_the_next_start_on(place: BrokerPlace) -> None:
+    before = place.bus("console")
+    with running(place.settings(), IN_FORCE):
+        assert topics_seen(before)
+    (place.folder / "secure").rename(place.folder / "former")
+    new_folder(place)
+    now = place.bus("console")
+    with running(place.settings(), IN_FORCE):
+        assert topics_seen(now)
+        former_password = {**now.librdkafka, "sasl.password": before.librdkafka["sasl.password"]}
+        with pytest.raises(BusError) as refused:
+            topics_seen(msgspec.structs.replace(now, librdkafka=former_password))
+        assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
