@@ -50,7 +50,7 @@ class UnknownKey(TokenRefused):
     """No key fits the token; there may be one in a newer set."""
 
 
-class _TokenBounds(JWSRegistry):
+class _TokenBound(JWSRegistry):
     """Bounds for headers with certificates in them."""
 
     max_header_length = MOST_HEADER_CHARACTERS
@@ -58,7 +58,7 @@ class _TokenBounds(JWSRegistry):
     max_signature_length = 4096
 
 
-_REGISTRY = _TokenBounds(algorithms=ALGORITHMS, strict_check_header=False)
+_REGISTRY = _TokenBound(algorithms=ALGORITHMS, strict_check_header=False)
 
 
 @dataclass(frozen=True, slots=True)
