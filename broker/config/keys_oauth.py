@@ -31,7 +31,8 @@ KEYS: tuple[ConfigKey, ...] = (
         "most every ten seconds.",
         check=at_least(1)),
     key("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100,
-        "How long is waited after a failed fetch, twice as long after each further one.",
+        "How long is waited after a failed fetch, a second at least, and twice as long after each "
+        "further one.",
         check=at_least(1)),
     key("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000,
         "The longest wait after a failed fetch.",

@@ -118,8 +118,9 @@ class ListenerTokens:
             raise self.error(JWKS_URL, "it must not have a user or a password in it")
         if parts.scheme == "https" and parts.hostname and has_port:
             return text
-        if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
-            return unquote(parts.path)
+        path, is_here = unquote(parts.path), parts.netloc in ("", "localhost")
+        if parts.scheme == "file" and is_here and path.startswith("/") and "\0" not in path:
+            return path
         if parts.scheme == "http":
             raise self.error(
                 JWKS_URL,
