@@ -42,7 +42,7 @@ def is_plain_beyond_loopback(url: str) -> bool:
         return True
 
 
-def shown(url: str) -> str:
+def origin_of(url: str) -> str:
     """The address without what may be secret in it: chat services put their key into the path."""
     try:
         parts = urlsplit(url)

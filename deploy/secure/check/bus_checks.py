@@ -1,4 +1,4 @@
-"""Doors of the bus: listeners, logins, rights, and how our own processes connect. Pure.
+"""Doors of the bus: listeners, logins, rights, and how our own processes connect.
 
 In: `SiteFacts`. Out: findings.
 """
@@ -26,7 +26,7 @@ _TLS_TO_BUS = ("ssl", "sasl_ssl")
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedListener:
+class BrokerListener:
     """One listener of a broker or controller."""
 
     name: str
@@ -40,12 +40,12 @@ class OpenedListener:
         return f"{self.name}://{self.host}:{self.port}"
 
 
-def listeners_of(broker: BrokerFacts) -> list[OpenedListener]:
+def listeners_of(broker: BrokerFacts) -> list[BrokerListener]:
     """Those that its keys name; one that names no host is where its clients reach it."""
     text = broker.keys.get(PROTOCOL_MAP, "")
     found = map(_LISTENER.search, broker.keys.get("listeners", OPEN_LISTENERS).split(","))
     return [
-        OpenedListener(
+        BrokerListener(
             one["name"], one["host"].strip("[]") or broker.address, one["port"],
             _protocol(text, one["name"]),
         )

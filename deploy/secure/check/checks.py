@@ -1,4 +1,4 @@
-"""All checks of `secure check`. Pure.
+"""All checks of `secure check`.
 
 In: `SiteFacts`. Out: findings, in the order of the checks.
 """

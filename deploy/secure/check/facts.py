@@ -1,4 +1,4 @@
-"""What `secure check` judges, and what it says. Pure.
+"""What `secure check` judges, and what it says.
 
 In: what `gather` has read. Out: values. Never: a file, a client; a secret in a finding.
 """

@@ -1,4 +1,4 @@
-"""Doors of what we stand on: Spark, HBase, ZooKeeper, ways of notices. Pure.
+"""Doors of what we stand on: Spark, HBase, ZooKeeper, ways of notices.
 
 In: `SiteFacts`. Out: findings.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from deploy.secure.check.addresses import hosts_of, is_loopback, is_plain_beyond_loopback, shown
+from deploy.secure.check.addresses import hosts_of, is_loopback, is_plain_beyond_loopback, origin_of
 from deploy.secure.check.facts import SecurityFinding, SiteFacts
 
 HBASE = "hbase"
@@ -83,7 +83,7 @@ def plain_notice(facts: SiteFacts) -> Iterator[SecurityFinding]:
     for key, url in addresses.items():
         if is_plain_beyond_loopback(url):
             yield SecurityFinding(
-                "plain-notice", f"[notices] {key}: {shown(url)}",
+                "plain-notice", f"[notices] {key}: {origin_of(url)}",
                 "alarms go there in the clear", "an https:// address",
             )  # fmt: skip
     if notices.mail_host and notices.mail_security == "none" and not is_loopback(notices.mail_host):

@@ -1,4 +1,4 @@
-"""Doors of HTTP: edge, console, pages of metrics. Pure.
+"""Doors of HTTP: edge, console, pages of metrics.
 
 In: `SiteFacts`. Out: findings.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.settings import METRICS_HOST_KEY, METRICS_PORT_KEY, ProcessSettings
-from deploy.secure.check.addresses import is_loopback, is_plain_beyond_loopback, shown
+from deploy.secure.check.addresses import is_loopback, is_plain_beyond_loopback, origin_of
 from deploy.secure.check.facts import SecurityFinding, SiteFacts
 from deploy.settings.composed import Settings
 
@@ -74,7 +74,7 @@ def plain_address(facts: SiteFacts) -> Iterator[SecurityFinding]:
     for key, url in addresses_of(facts.settings):
         if is_plain_beyond_loopback(url):
             yield SecurityFinding(
-                "plain-address", f"{key}: {shown(url)}",
+                "plain-address", f"{key}: {origin_of(url)}",
                 "a token, and what it opens, goes there in the clear",
                 "https:// of a proxy that speaks TLS there (docs/behind-a-proxy.md)",
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Doors that secrets leave open: files, words that everybody tries, certificates that end. Pure.
+"""Doors that secrets leave open: files, words that everybody tries, certificates that end.
 
 In: `SiteFacts`. Out: findings, which name keys and files and never a secret.
 """

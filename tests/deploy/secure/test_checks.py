@@ -227,6 +227,6 @@ def test_a_secret_is_weak_if_it_is_short_known_or_its_owners_name(secret: str, o
 @example("HTTP://10.0.0.5:x/")
 def test_any_address_is_judged_and_none_shows_its_path(url: str) -> None:
     addresses.is_plain_beyond_loopback(url)
-    addresses.shown(url)
-    assert addresses.shown(f"http://u:hunter2@chat.example:8080/{MARK}?{MARK}") == "http://chat.example:8080"
+    addresses.origin_of(url)
+    assert addresses.origin_of(f"http://u:hunter2@chat.example:8080/{MARK}?{MARK}") == "http://chat.example:8080"
     assert addresses.is_plain_beyond_loopback("http://10.0.0.5/")
