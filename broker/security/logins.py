@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.token_keys import TokenSettings
 from bus.errors import CloseConnection
-from bus.security.oauth_bearer import BearerToken, OAuthBearerExchange
+from bus.security.oauth_bearer import BearerExchange, BearerToken
 from bus.security.sasl_server import (
     OAUTHBEARER,
     PLAIN,
@@ -72,7 +72,7 @@ class Logins:
         if mechanism == PLAIN:
             return PlainExchange(self._settings[listener].passwords)
         if mechanism == OAUTHBEARER:
-            return OAuthBearerExchange(lambda token: self._judge_token(listener, token))
+            return BearerExchange(lambda token: self._judge_token(listener, token))
         scram = SCRAM_BY_TITLE[mechanism]
         return ScramExchange(
             scram,
