@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.token_keys import TokenSettings
 from bus.errors import CloseConnection
+from bus.security.gssapi_sasl import GSSAPI
 from bus.security.oauth_bearer import BearerExchange, BearerToken
 from bus.security.sasl_server import (
     OAUTHBEARER,
@@ -39,6 +40,8 @@ class LoginSettings:
     """Of a session; 0: as long as its connection, or as what its client logs in with."""
     bearer_tokens: TokenSettings | None = None
     """Of OAUTHBEARER, where the listener offers it."""
+    gssapi: Callable[[], ServerExchange] | None = None
+    """Begins a login by Kerberos, where it is offered."""
 
 
 class Logins:
@@ -73,6 +76,8 @@ class Logins:
             return PlainExchange(self._settings[listener].passwords)
         if mechanism == OAUTHBEARER:
             return BearerExchange(lambda token: self._judge_token(listener, token))
+        if (begin := self._settings[listener].gssapi) is not None and mechanism == GSSAPI:
+            return begin()
         scram = SCRAM_BY_TITLE[mechanism]
         return ScramExchange(
             scram,
