@@ -13,7 +13,7 @@ from broker.security.delegation_tokens import DelegationTokens
 from broker.security.token_keys import TokenSettings
 from bus.errors import CloseConnection
 from bus.security.gssapi_sasl import GSSAPI
-from bus.security.oauth_bearer import BearerToken, OAuthBearerExchange
+from bus.security.oauth_bearer import BearerExchange, BearerToken
 from bus.security.sasl_server import (
     OAUTHBEARER,
     PLAIN,
@@ -75,7 +75,7 @@ class Logins:
         if mechanism == PLAIN:
             return PlainExchange(self._settings[listener].passwords)
         if mechanism == OAUTHBEARER:
-            return OAuthBearerExchange(lambda token: self._judge_token(listener, token))
+            return BearerExchange(lambda token: self._judge_token(listener, token))
         if (begin := self._settings[listener].gssapi) is not None and mechanism == GSSAPI:
             return begin()
         scram = SCRAM_BY_TITLE[mechanism]

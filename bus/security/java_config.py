@@ -158,6 +158,8 @@ def _token_login(left: dict[str, str], read: ReadFile) -> dict[str, str]:
         "sasl.mechanism": OAUTHBEARER,
         "sasl.jaas.config": f"{login};",
         "sasl.login.callback.handler.class": f"{_OAUTH_PACKAGE}.OAuthBearerLoginCallbackHandler",
+        # The default one also checks signatures as brokers do, by a library that Spark has not.
+        "sasl.oauthbearer.jwt.validator.class": f"{_OAUTH_PACKAGE}.ClientJwtValidator",
         "sasl.oauthbearer.token.endpoint.url": keys.url,
         f"{credentials}.id": keys.client_id,
         f"{credentials}.secret": keys.client_secret,

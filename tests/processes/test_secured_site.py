@@ -250,7 +250,6 @@ def test_no_door_stands_open_until_one_is_opened(site: PlantedSite) -> None:
     assert site.found_in((opened.stdout + opened.stderr).encode()) == []
 
 
-@pytest.mark.rotates
 def test_no_secret_stands_where_it_does_not_belong(site: PlantedSite, tmp_path: Path) -> None:
     """Logs, what commands say, command lines and environments of all processes, every file beside those
     that hold them; after wrong passwords, and notices that reached nobody."""

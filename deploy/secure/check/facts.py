@@ -12,6 +12,9 @@ from datetime import datetime
 from bus.protocol.acls import AclBinding
 from deploy.settings.composed import Settings
 
+OWN_BROKER = "[broker] of the settings"
+"""Where the keys stand that this machine would start a broker with."""
+
 
 @dataclass(frozen=True, slots=True)
 class SecurityFinding:

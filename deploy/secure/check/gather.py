@@ -23,8 +23,14 @@ from bus.protocol.acls import AclBinding
 from bus.settings import BusSettings
 from deploy.errors import OperatorError
 from deploy.secure.account_settings import as_account, as_role, site_folder
-from deploy.secure.check.facts import BrokerFacts, CertificateFacts, FileFacts, SiteFacts
-from deploy.secure.check.secret_checks import KAFKA_TABLES, WELL_KNOWN
+from deploy.secure.check.facts import (
+    OWN_BROKER,
+    BrokerFacts,
+    CertificateFacts,
+    FileFacts,
+    SiteFacts,
+)
+from deploy.secure.check.secret_checks import KAFKA_TABLES
 from deploy.secure.layout import AUTHORITY_CERTIFICATE
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
@@ -38,8 +44,9 @@ ASK_TIMEOUT_MS = 5_000
 MAX_BROKERS = 100
 MAX_FILES = 2_000
 """Of the site's folder; each certificate of a hundred nodes has a few."""
-MAX_ACCOUNTS = 100
+MAX_ACCOUNTS = 50
 """Whose passwords are tried: 60 ms of the processor for each try."""
+FIRST_TRIES = ("password", "12345678", "123456789", "changeme", "admin123", "password123")
 STORES = ("ssl.keystore.location", "ssl.key.location", "ssl.truststore.location",
           "ssl.certificate.location", "ssl.ca.location")  # fmt: skip
 PRIVATE_STORES = ("ssl.keystore.location", "ssl.key.location")
@@ -81,10 +88,10 @@ def _operator(settings: Settings, not_asked: list[str]) -> Settings:
 def _own_broker(settings: Settings, not_asked: list[str]) -> BrokerFacts:
     """As this machine's settings would start it."""
     try:
-        return BrokerFacts("[broker] of the settings", as_role(settings, "broker").broker)
+        return BrokerFacts(OWN_BROKER, as_role(settings, "broker").broker)
     except OperatorError as error:
         not_asked.append(str(error))
-        return BrokerFacts("[broker] of the settings", settings.broker)
+        return BrokerFacts(OWN_BROKER, settings.broker)
 
 
 # -- the running brokers --------------------------------------------------------------------------
@@ -219,8 +226,8 @@ def _guessed(data_path: Path, not_asked: list[str]) -> Iterator[str]:
 
 def _first_tries(account: Account) -> list[str]:
     """What anybody would try; an account's password cannot be shorter than some length."""
-    words = {*sorted(WELL_KNOWN), account.name, f"{account.name}123", f"{account.name}1234"}
-    return sorted(word for word in words if len(word) >= MIN_PASSWORD_CHARACTERS)
+    words = [*FIRST_TRIES, account.name, f"{account.name}123"]
+    return [word for word in words if len(word) >= MIN_PASSWORD_CHARACTERS]
 
 
 def _given(settings: Settings) -> Iterator[str]:

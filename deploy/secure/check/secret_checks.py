@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from bus.security.jaas import JaasError, parse_jaas
-from deploy.secure.check.facts import SecurityFinding, SiteFacts
+from deploy.secure.check.facts import OWN_BROKER, SecurityFinding, SiteFacts
 from deploy.settings.composed import SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
 
@@ -119,8 +119,10 @@ def secrets_of(settings: Settings, facts: SiteFacts) -> Iterator[tuple[str, str,
                 yield where, below[0] if is_row else "", secret
         for name in KAFKA_TABLES.intersection(table):
             yield from _of_kafka(f"[{section}] {name}", table[name])
-    for broker in facts.brokers:
-        yield from _of_kafka(broker.where, broker.keys)
+    told = {broker.where: broker.keys for broker in facts.brokers}
+    # A broker that runs says no secret of its own.
+    for where, keys in {OWN_BROKER: settings.broker, **told}.items():
+        yield from _of_kafka(where, keys)
 
 
 def _of_kafka(where: str, keys: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -169,6 +169,7 @@ def test_a_login_by_tokens_of_a_service_has_kafkas_names_in_java() -> None:
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
         "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.jwt.validator.class": f"{package}.ClientJwtValidator",
         "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
         "sasl.oauthbearer.client.credentials.client.id": "city",
         "sasl.oauthbearer.client.credentials.client.secret": "s",

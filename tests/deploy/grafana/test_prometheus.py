@@ -27,6 +27,7 @@ from ingest.edge.meters import Meters
 
 FOLDER = PROJECT_ROOT / "deploy" / "prometheus"
 READY_S = 60.0
+TOKEN = "token-of-the-pages"
 _NAME = re.compile(r"\b(?:databus_|kafka_)\w+")
 _RECORDED = re.compile(r"\bdatabus:\w+(?::\w+)?")
 
@@ -141,6 +142,11 @@ class RealPrometheus:
                 config,
             )
             assert changed == 1, job
+        [lines] = re.findall(r"((?:^#    .*\n){2})", config, re.MULTILINE)
+        token = folder / "page_token"
+        token.write_text(f"{TOKEN}\n", encoding="utf-8")
+        asked = lines.replace("#", "").replace("/etc/databus/page_token", str(token))
+        config = re.sub(r"(^  - job_name: .*\n)", rf"\1{asked}", config, flags=re.MULTILINE)
         file = folder / "prometheus.yml"
         file.write_text(config.replace("_interval: 10s", "_interval: 1s"), encoding="utf-8")
         self.port = free_port()
@@ -170,7 +176,7 @@ class RealPrometheus:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[RunningBroker]:
-    running = start_broker(tmp_path / "broker")
+    running = start_broker(tmp_path / "broker", {"metrics.token": TOKEN})
     yield running
     running.stop()
 
@@ -179,11 +185,15 @@ def broker(tmp_path: Path) -> Iterator[RunningBroker]:
 def test_a_real_prometheus_reads_every_page_and_evaluates_every_rule(
     prometheus: str, broker: RunningBroker, tmp_path: Path
 ) -> None:
-    """A broker process, and the pages of the others as their processes show them."""
+    """A broker process, and the pages of the others as their processes show them; each asks for a
+    token, which Prometheus has as the comment in its configuration says."""
     by_title = metrics_document.registries()
     # A mirror's job is commented out: most sites run none.
     registries = [one for title, one in by_title.items() if not title.startswith("Mirror")]
-    pages = [MetricsServer("127.0.0.1", 0, one) for one in [*registries, edge_meters().registry]]
+    pages = [
+        MetricsServer("127.0.0.1", 0, one, page_token=TOKEN)
+        for one in [*registries, edge_meters().registry]
+    ]
     jobs = ("streams", "dispatcher", "watch", "edge")
     targets = {
         "broker": broker.metrics_port,

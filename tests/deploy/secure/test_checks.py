@@ -99,6 +99,7 @@ OPENED: dict[str, list[SiteFacts]] = {
                   "bus.librdkafka.sasl.username=the-city-itself", "bus.librdkafka.sasl.password=the-city-itself")),
         facts_of(broker={"listener.name.a.plain.sasl.jaas.config": JAAS.format("admin-secret")}),
         facts_of(broker={"ssl.keystore.password": "changeit"}),
+        facts_of(("broker.ssl.keystore.password=changeit",)),
         facts_of(('notices.recipients={"north": {"webhook_url": "https://a", "webhook_secret": "short"}}',)),
     ],
     "guessed-account": [facts_of(guessed_accounts=("admin",))],
