@@ -9,11 +9,6 @@ from __future__ import annotations
 from broker.config.checks import at_least
 from broker.config.key import BOOLEAN, CLASS, INT, LIST, LONG, STRING, ConfigKey, key
 
-JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
-AUDIENCE, ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
-ANY_AUDIENCE = "sasl.oauthbearer.allow.unverified.audience"
-ANY_ISSUER = "sasl.oauthbearer.allow.unverified.issuer"
-VALIDATOR_CLASS = "sasl.oauthbearer.jwt.validator.class"
 HANDLER_CLASS = "sasl.server.callback.handler.class"
 """Set for the mechanism of a listener only, and in no table, as in Kafka."""
 MECHANISM_PREFIX = "oauthbearer."
@@ -28,7 +23,7 @@ HANDLERS = (
 
 # fmt: off
 KEYS: tuple[ConfigKey, ...] = (
-    key(JWKS_URL, STRING, None,
+    key("sasl.oauthbearer.jwks.endpoint.url", STRING, None,
         "Where the keys are that tokens of OAUTHBEARER are signed with (JWKS): file:/… or "
         "https://…. Of a file a changed one counts within seconds."),
     key("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, 3_600_000,
@@ -36,19 +31,21 @@ KEYS: tuple[ConfigKey, ...] = (
         "most every ten seconds.",
         check=at_least(1)),
     key("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100,
-        "How long is waited after a failed fetch, twice as long after each further one.",
+        "How long is waited after a failed fetch, a second at least, and twice as long after each "
+        "further one.",
         check=at_least(1)),
     key("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10_000,
         "The longest wait after a failed fetch.",
         check=at_least(1)),
-    key(AUDIENCE, LIST, (),
+    key("sasl.oauthbearer.expected.audience", LIST, (),
         "A token must be for one of these (its claim aud). Must be set, or "
-        f"{ANY_AUDIENCE}=true."),
-    key(ANY_AUDIENCE, BOOLEAN, False,
+        "sasl.oauthbearer.allow.unverified.audience=true."),
+    key("sasl.oauthbearer.allow.unverified.audience", BOOLEAN, False,
         "Whether tokens for any audience count where none is expected."),
-    key(ISSUER, STRING, None,
-        f"A token must be of this one (its claim iss). Must be set, or {ANY_ISSUER}=true."),
-    key(ANY_ISSUER, BOOLEAN, False,
+    key("sasl.oauthbearer.expected.issuer", STRING, None,
+        "A token must be of this one (its claim iss). Must be set, or "
+        "sasl.oauthbearer.allow.unverified.issuer=true."),
+    key("sasl.oauthbearer.allow.unverified.issuer", BOOLEAN, False,
         "Whether tokens of any issuer count where none is expected."),
     key("sasl.oauthbearer.clock.skew.seconds", INT, 30,
         "By how much the issuer's clock may differ from this broker's.",
@@ -58,7 +55,7 @@ KEYS: tuple[ConfigKey, ...] = (
     key("sasl.oauthbearer.scope.claim.name", STRING, "scope",
         "The claim of a token that has its scopes. They must be well formed; what a client may do, "
         "ACLs say."),
-    key(VALIDATOR_CLASS, CLASS, VALIDATORS[0],
+    key("sasl.oauthbearer.jwt.validator.class", CLASS, VALIDATORS[0],
         "Kafka's own validators mean ours; any other is refused."),
 )
 # fmt: on

@@ -17,15 +17,21 @@ LISTENER_PREFIX = "listener.name."
 KEYS: tuple[ConfigKey, ...] = (
     key("sasl.enabled.mechanisms", LIST, ("GSSAPI",),
         "The mechanisms by which clients of a listener with SASL may log in: PLAIN, "
-        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Kafka's default is not served, so that it must "
-        "be set."),
+        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI."),
     key("sasl.jaas.config", PASSWORD, None,
         "Java's login settings: user_NAME=\"PASSWORD\" for each user of PLAIN, username and "
         "password for what this broker logs in with at others."),
     key("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI",
         "The mechanism by which brokers log in at each other."),
     key("sasl.mechanism.controller.protocol", STRING, "GSSAPI",
-        "The mechanism by which brokers and controllers log in at controllers; here PLAIN."),
+        "The mechanism by which brokers and controllers log in at controllers; here PLAIN or "
+        "GSSAPI."),
+    key("sasl.kerberos.service.name", STRING, None,
+        "The service in the principals SERVICE/HOST of brokers, at which this one logs in by "
+        "GSSAPI."),
+    key("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",),
+        "Which user a Kerberos name is: RULE:[n:format](match)s/from/to/g/L and DEFAULT, which "
+        "takes the first part of names of this broker's realm."),
     key("sasl.server.max.receive.size", INT, 524_288,
         "A larger request of a client that has not logged in yet closes its connection.",
         check=at_least(1)),

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from broker.security.delegation_tokens import DelegationTokens
 from broker.security.token_keys import TokenSettings
 from bus.errors import CloseConnection
-from bus.security.oauth_bearer import BearerToken, OAuthBearerExchange
+from bus.security.gssapi_sasl import GSSAPI
+from bus.security.oauth_bearer import BearerExchange, BearerToken
 from bus.security.sasl_server import (
     OAUTHBEARER,
     PLAIN,
@@ -39,6 +40,8 @@ class LoginSettings:
     """Of a session; 0: as long as its connection, or as what its client logs in with."""
     bearer_tokens: TokenSettings | None = None
     """Of OAUTHBEARER, where the listener offers it."""
+    gssapi: Callable[[], ServerExchange] | None = None
+    """Begins a login by Kerberos, where it is offered."""
 
 
 class Logins:
@@ -72,7 +75,9 @@ class Logins:
         if mechanism == PLAIN:
             return PlainExchange(self._settings[listener].passwords)
         if mechanism == OAUTHBEARER:
-            return OAuthBearerExchange(lambda token: self._judge_token(listener, token))
+            return BearerExchange(lambda token: self._judge_token(listener, token))
+        if (begin := self._settings[listener].gssapi) is not None and mechanism == GSSAPI:
+            return begin()
         scram = SCRAM_BY_TITLE[mechanism]
         return ScramExchange(
             scram,

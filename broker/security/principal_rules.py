@@ -32,33 +32,34 @@ class PrincipalRule:
             return name
         if not self.pattern.fullmatch(name):
             return None
-        user = self.pattern.sub(self._replaced, name)
+        user = self.pattern.sub(lambda found: replaced(self.replacement, found), name)
         return {"L": user.lower(), "U": user.upper()}.get(self.case, user)
 
-    def _replaced(self, found: re.Match[str]) -> str:
-        """As Java's replaceAll: $1 is a group, \\ takes what follows as it is; a number of no
-        group stands for itself."""
-        groups = found.re.groups
-        written, at, text = [], 0, self.replacement
-        while at < len(text):
-            match = _REFERENCE.match(text, at)
-            if match is None:
-                break
-            at = match.end()
-            if match[1] is None:
-                written.append(match[2] or match[3] or "")
-                continue
-            end = at
-            number = match[1]
-            while end < len(text) and text[end].isdecimal() and int(number + text[end]) <= groups:
-                number += text[end]
-                end += 1
-            if int(number) > groups:
-                written.append("$" + number)
-            else:
-                written.append(found[int(number)] or "")
-            at = end
-        return "".join(written)
+
+def replaced(replacement: str, found: re.Match[str]) -> str:
+    """As Java's replaceAll: $1 is a group, \\ takes what follows as it is; a number of no group
+    stands for itself."""
+    groups = found.re.groups
+    written, at, text = [], 0, replacement
+    while at < len(text):
+        match = _REFERENCE.match(text, at)
+        if match is None:
+            break
+        at = match.end()
+        if match[1] is None:
+            written.append(match[2] or match[3] or "")
+            continue
+        end = at
+        number = match[1]
+        while end < len(text) and text[end].isdecimal() and int(number + text[end]) <= groups:
+            number += text[end]
+            end += 1
+        if int(number) > groups:
+            written.append("$" + number)
+        else:
+            written.append(found[int(number)] or "")
+        at = end
+    return "".join(written)
 
 
 @dataclass(frozen=True, slots=True)

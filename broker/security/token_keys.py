@@ -35,7 +35,7 @@ class TokenSettings:
         return self.url.startswith("https://")
 
 
-class RefreshSchedule:
+class FetchSchedule:
     """Times are monotonic seconds.
 
     Invariant: `due_at` is when the next fetch begins; after failures it is not brought forward.

@@ -14,14 +14,16 @@ from broker.config.keys_security import LISTENER_PREFIX
 from broker.config.views import JAAS, BrokerConfig
 from broker.security.logins import LoginSettings
 from broker.security.security_protocol import SecurityProtocol
+from broker.server.listener_kerberos import kerberos_login, kerberos_server
 from broker.server.listener_tokens import ListenerTokens
 from broker.server.listeners import ListenerAddress, inter_broker_listener
 from bus.client.wire.sasl import SaslLogin
+from bus.security.gssapi_sasl import GSSAPI
 from bus.security.jaas import JaasError, LoginModule, parse_jaas
 from bus.security.sasl_server import OAUTHBEARER, PLAIN, SCRAM_BY_TITLE, SERVED_MECHANISMS
 
 ENABLED = "sasl.enabled.mechanisms"
-OF_NODES = (PLAIN, *SCRAM_BY_TITLE)
+OF_NODES = (PLAIN, *SCRAM_BY_TITLE, GSSAPI)
 """By which nodes log in at others: for a token they would need a service that is up whenever a
 cluster starts."""
 
@@ -59,8 +61,12 @@ def _settings(config: BrokerConfig, listener: str) -> LoginSettings:
     if OAUTHBEARER in mechanisms:
         module = _module(config, listener, OAUTHBEARER)
         tokens = ListenerTokens(config, listener).settings(module)
+    gssapi = None
+    if GSSAPI in mechanisms:
+        key, module = _key(listener, GSSAPI), _module(config, listener, GSSAPI)
+        gssapi = kerberos_server(config, listener, key, module)
     lifetime_ms = config.of_listener(listener, "connections.max.reauth.ms")
-    return LoginSettings(mechanisms, passwords, lifetime_ms, tokens)
+    return LoginSettings(mechanisms, passwords, lifetime_ms, tokens, gssapi)
 
 
 def peer_login(config: BrokerConfig, listeners: Sequence[ListenerAddress]) -> SaslLogin | None:
@@ -75,10 +81,10 @@ def controller_login(
     config: BrokerConfig, listener: str, protocol: SecurityProtocol
 ) -> SaslLogin | None:
     """What this process logs in with at controllers. SCRAM's credentials are in the metadata, which
-    cannot be read before: only PLAIN is possible."""
+    cannot be read before: only PLAIN and GSSAPI are possible."""
     if not protocol.has_sasl:
         return None
-    return _login(config, listener, "sasl.mechanism.controller.protocol", (PLAIN,))
+    return _login(config, listener, "sasl.mechanism.controller.protocol", (PLAIN, GSSAPI))
 
 
 def _login(
@@ -92,6 +98,8 @@ def _login(
             f"{' or '.join(possible)}",
         )
     module = _module(config, listener, mechanism)
+    if mechanism == GSSAPI:
+        return kerberos_login(config, listener, _key(listener, mechanism), module)
     options = module.options if module else {}
     if not options.get("username") or not options.get("password"):
         raise ConfigError(

@@ -13,19 +13,18 @@ from collections.abc import Mapping
 
 from broker.clock.port import Clock
 from broker.config.key import ConfigError
-from broker.config.keys_oauth import JWKS_URL
 from broker.config.keys_tls import PROTOCOLS
 from broker.config.views import JAAS, BrokerConfig
 from broker.disk.port import Disk
 from broker.network.port import HttpsPort, HttpsUnavailable, TlsKeys, TlsPort
 from broker.security.key_stores import KeyStoreError
-from broker.security.token_keys import RefreshSchedule, TokenSettings
+from broker.security.token_keys import FetchSchedule, TokenSettings
 from broker.server.listener_tls import ListenerStores
-from broker.server.listener_tokens import ListenerTokens
+from broker.server.listener_tokens import JWKS_URL, ListenerTokens
 from bus.security.bearer_tokens import (
+    IssuerKeys,
     KeySetError,
     UnknownKey,
-    VerificationKeys,
     parse_key_set,
     validate_token,
 )
@@ -70,9 +69,9 @@ class ListenerTokenKeys:
         self._listener, self._settings, self._clock = listener, settings, clock
         self._tls, self._https = tls, https
         self._error = ListenerTokens(config, listener).error
-        self._schedule = RefreshSchedule(settings)
+        self._schedule = FetchSchedule(settings)
         self._is_failing = False
-        self._keys = VerificationKeys()
+        self._keys = IssuerKeys()
         self._stamp: tuple[int, ...] = ()
         self._context: ssl.SSLContext | None = None
         if settings.is_remote:
@@ -127,7 +126,7 @@ class ListenerTokenKeys:
         self._is_failing = False
         self._put(keys)
 
-    def _put(self, keys: VerificationKeys) -> None:
+    def _put(self, keys: IssuerKeys) -> None:
         if keys.key_ids != self._keys.key_ids or len(keys) != len(self._keys):
             log.info("the listener %s takes tokens signed with %d keys: %s",
                      self._listener, len(keys), ", ".join(keys.key_ids))  # fmt: skip

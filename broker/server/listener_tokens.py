@@ -10,17 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from broker.config.key import ConfigError
-from broker.config.keys_oauth import (
-    ANY_AUDIENCE,
-    ANY_ISSUER,
-    AUDIENCE,
-    HANDLER_CLASS,
-    HANDLERS,
-    ISSUER,
-    JWKS_URL,
-    VALIDATOR_CLASS,
-    VALIDATORS,
-)
+from broker.config.keys_oauth import HANDLER_CLASS, HANDLERS, VALIDATORS
 from broker.config.keys_security import LISTENER_PREFIX
 from broker.config.views import JAAS, BrokerConfig
 from broker.security.token_keys import TokenSettings
@@ -28,6 +18,11 @@ from bus.security.jaas import LoginModule
 from bus.security.oauth_bearer import TokenRules
 from bus.security.sasl_server import OAUTHBEARER
 
+JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
+AUDIENCE, ISSUER = "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer"
+ANY_AUDIENCE = "sasl.oauthbearer.allow.unverified.audience"
+ANY_ISSUER = "sasl.oauthbearer.allow.unverified.issuer"
+VALIDATOR_CLASS = "sasl.oauthbearer.jwt.validator.class"
 LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _TRUST_STORE = "ssl.truststore."
 
@@ -42,13 +37,12 @@ class ListenerTokens:
         """`module`: of the mechanism's login settings, if there are any."""
         self._check_classes()
         options = self._options(module)
-        backoff = "sasl.oauthbearer.jwks.endpoint.retry.backoff"
         return TokenSettings(
             self._rules(),
             self._url(),
             self._value("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000,
-            self._value(f"{backoff}.ms") / 1000,
-            self._value(f"{backoff}.max.ms") / 1000,
+            self._value("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms") / 1000,
+            self._value("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms") / 1000,
             {name: text for name, text in options.items() if name.startswith(_TRUST_STORE)},
         )
 
@@ -124,8 +118,9 @@ class ListenerTokens:
             raise self.error(JWKS_URL, "it must not have a user or a password in it")
         if parts.scheme == "https" and parts.hostname and has_port:
             return text
-        if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path:
-            return unquote(parts.path)
+        path, is_here = unquote(parts.path), parts.netloc in ("", "localhost")
+        if parts.scheme == "file" and is_here and path.startswith("/") and "\0" not in path:
+            return path
         if parts.scheme == "http":
             raise self.error(
                 JWKS_URL,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from broker.clock.port import Clock
 from broker.config.key import ConfigError
-from broker.config.keys_oauth import JWKS_URL
 from broker.config.views import BrokerConfig
 from broker.disk.port import Disk
 from broker.network.port import HttpsPort, TlsPort
 from broker.security.logins import LoginSettings
+from broker.server.listener_tokens import JWKS_URL
 from bus.security.oauth_bearer import BearerToken
 
 if TYPE_CHECKING:

@@ -183,7 +183,7 @@ IncidentKind = Literal[
     "latency", "quality", "backlog",
     # of the watch
     "away", "standing", "filling", "silence", "curve", "lost", "missing", "differs",
-    "uncovered", "unconfirmed", "refused", "overdue",
+    "uncovered", "unconfirmed", "refused", "overdue", "certificate",
 ]  # fmt: skip
 
 

@@ -36,6 +36,7 @@ _KINDS = {
         "lost": "记录丢失", "missing": "记录缺失", "differs": "镜像内容不一致",
         "uncovered": "仅存于一个站点", "unconfirmed": "主站点待确认",
         "refused": "请求被拒绝", "overdue": "名单逾期未更新",
+        "certificate": "证书即将到期",
     },
     "en": {
         "latency": "latency too high", "quality": "quality has fallen", "backlog": "backlog",
@@ -44,6 +45,7 @@ _KINDS = {
         "missing": "records missing", "differs": "the mirror differs",
         "uncovered": "at one site only", "unconfirmed": "primary site not confirmed",
         "refused": "requests refused", "overdue": "a list is overdue",
+        "certificate": "a certificate ends",
     },
 }  # fmt: skip
 _WORDS = {

@@ -50,7 +50,7 @@ class UnknownKey(TokenRefused):
     """No key fits the token; there may be one in a newer set."""
 
 
-class _Registry(JWSRegistry):
+class _TokenBound(JWSRegistry):
     """Bounds for headers with certificates in them."""
 
     max_header_length = MOST_HEADER_CHARACTERS
@@ -58,11 +58,11 @@ class _Registry(JWSRegistry):
     max_signature_length = 4096
 
 
-_REGISTRY = _Registry(algorithms=ALGORITHMS, strict_check_header=False)
+_REGISTRY = _TokenBound(algorithms=ALGORITHMS, strict_check_header=False)
 
 
 @dataclass(frozen=True, slots=True)
-class VerificationKey:
+class IssuerKey:
     """One public key of an issuer; without an `algorithm` it is good for all of its kind."""
 
     key_id: str | None
@@ -78,10 +78,10 @@ class VerificationKey:
         return algorithm[:2] in ("RS", "PS")
 
 
-class VerificationKeys:
+class IssuerKeys:
     """The public keys of an issuer."""
 
-    def __init__(self, keys: Iterable[VerificationKey] = ()) -> None:
+    def __init__(self, keys: Iterable[IssuerKey] = ()) -> None:
         self._keys = tuple(keys)
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class VerificationKeys:
         """In order; those that have one."""
         return sorted(one.key_id for one in self._keys if one.key_id is not None)
 
-    def find(self, key_id: str | None, algorithm: str) -> VerificationKey:
+    def find(self, key_id: str | None, algorithm: str) -> IssuerKey:
         """The first that fits, of those with this id where there is one. Raises UnknownKey."""
         for one in self._keys:
             if (key_id is None or one.key_id == key_id) and one.fits(algorithm):
@@ -100,7 +100,7 @@ class VerificationKeys:
         raise UnknownKey("no key of its issuer fits the token")
 
 
-def parse_key_set(data: bytes) -> VerificationKeys:
+def parse_key_set(data: bytes) -> IssuerKeys:
     """Keys that cannot be used here (symmetric, for encryption, of another kind) are left out.
     Raises KeySetError where none is left."""
     try:
@@ -118,10 +118,10 @@ def parse_key_set(data: bytes) -> VerificationKeys:
             "it has no key that checks signatures by RS, PS or ES (RSA from "
             f"{LEAST_RSA_BITS} to {MOST_RSA_BITS} bits; P-256, P-384, P-521)"
         )
-    return VerificationKeys(keys)
+    return IssuerKeys(keys)
 
 
-def _key(entry: Mapping[str, Any]) -> VerificationKey | None:
+def _key(entry: Mapping[str, Any]) -> IssuerKey | None:
     """None: no key for us. Of a private one the public part alone is read."""
     key_id, algorithm = entry.get("kid"), entry.get("alg")
     operations = entry.get("key_ops", ["verify"])
@@ -137,7 +137,7 @@ def _key(entry: Mapping[str, Any]) -> VerificationKey | None:
         return None
     if key is None:
         return None
-    return VerificationKey(key_id, algorithm, key)
+    return IssuerKey(key_id, algorithm, key)
 
 
 def _imported(entry: Mapping[str, Any]) -> RSAKey | ECKey | None:
@@ -151,7 +151,7 @@ def _imported(entry: Mapping[str, Any]) -> RSAKey | ECKey | None:
 
 
 def validate_token(
-    token: str, keys: VerificationKeys, rules: TokenRules, now_ms: int
+    token: str, keys: IssuerKeys, rules: TokenRules, now_ms: int
 ) -> BearerToken:
     """Raises TokenRefused; UnknownKey if a newer set of keys may help."""
     if len(token) > MOST_TOKEN_CHARACTERS:
@@ -170,7 +170,7 @@ def validate_token(
     return BearerToken(user.strip(), expires_s * 1000)
 
 
-def _verified_claims(token: bytes, keys: VerificationKeys) -> dict[str, Any]:
+def _verified_claims(token: bytes, keys: IssuerKeys) -> dict[str, Any]:
     try:
         parts = jws.extract_compact(token, registry=_REGISTRY)
         header = parts.headers()

@@ -28,6 +28,7 @@ SECURITY_KEYS = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "h
 """How keys of librdkafka begin that are about security."""
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """The client reads none that this property of its JVM does not name."""
 _OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
@@ -36,6 +37,7 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-256": _SCRAM_MODULE,
     "SCRAM-SHA-512": _SCRAM_MODULE,
 }
+_PRINCIPAL = "sasl.kerberos.principal"
 _PEM_OF_FILE = {
     "ssl.ca.location": "ssl.ca.pem",
     "ssl.certificate.location": "ssl.certificate.pem",
@@ -105,18 +107,38 @@ def _login(left: dict[str, str], java: Texts, read: ReadFile) -> dict[str, str]:
     mechanism = one or other
     if not mechanism:
         return {}
+    if mechanism == "GSSAPI":
+        return {"sasl.mechanism": mechanism} | _kerberos(left)
     if mechanism == OAUTHBEARER:
         return _token_login(left, read)
     module = _LOGIN_MODULES.get(mechanism)
     if module is None:
         raise NotTranslatable(
             f"librdkafka: sasl.mechanism {mechanism} cannot be said for Spark's Java client from"
-            f" these keys ({', '.join((*_LOGIN_MODULES, OAUTHBEARER))} can); set"
+            f" these keys ({', '.join((*_LOGIN_MODULES, OAUTHBEARER))} and GSSAPI can); set"
             f" {_instead('sasl')} in [bus.java]"
         )
     user, password = left.pop("sasl.username", ""), left.pop("sasl.password", "")
     login = f"{module} required username={_quoted(user)} password={_quoted(password)};"
     return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def _kerberos(left: dict[str, str]) -> dict[str, str]:
+    """The keytab stays a file, which every machine must have; without one the tickets of `kinit`
+    count, as for librdkafka."""
+    for ignored in ("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"):
+        left.pop(ignored, "")
+    keytab, principal = left.pop("sasl.kerberos.keytab", ""), left.pop(_PRINCIPAL, "")
+    if keytab and not principal:
+        raise NotTranslatable(f"librdkafka: sasl.kerberos.keytab needs {_PRINCIPAL} beside it")
+    login = f"{_KERBEROS_MODULE} required useTicketCache=true;"
+    if keytab:
+        login = (
+            f"{_KERBEROS_MODULE} required useKeyTab=true storeKey=true doNotPrompt=true"
+            f" keyTab={_quoted(keytab)} principal={_quoted(principal)};"
+        )
+    service = left.pop("sasl.kerberos.service.name", "kafka")
+    return {"sasl.kerberos.service.name": service, "sasl.jaas.config": login}
 
 
 def _token_login(left: dict[str, str], read: ReadFile) -> dict[str, str]:
@@ -136,6 +158,8 @@ def _token_login(left: dict[str, str], read: ReadFile) -> dict[str, str]:
         "sasl.mechanism": OAUTHBEARER,
         "sasl.jaas.config": f"{login};",
         "sasl.login.callback.handler.class": f"{_OAUTH_PACKAGE}.OAuthBearerLoginCallbackHandler",
+        # The default one also checks signatures as brokers do, by a library that Spark has not.
+        "sasl.oauthbearer.jwt.validator.class": f"{_OAUTH_PACKAGE}.ClientJwtValidator",
         "sasl.oauthbearer.token.endpoint.url": keys.url,
         f"{credentials}.id": keys.client_id,
         f"{credentials}.secret": keys.client_secret,

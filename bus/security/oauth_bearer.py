@@ -87,7 +87,7 @@ def parse_client_first(message: bytes) -> ClientFirstMessage:
     return ClientFirstMessage(authorization[2], match[1] or "", pairs)
 
 
-class OAuthBearerExchange:
+class BearerExchange:
     """The server's end. Implements `ServerExchange`.
 
     Invariant: `_reason` is what the client was told after a token that is not good.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-PLAIN = "PLAIN"
+PLAIN, GSSAPI = "PLAIN", "GSSAPI"
 
 
 class ScramMechanism(IntEnum):
@@ -44,7 +44,7 @@ class ScramMechanism(IntEnum):
 
 SCRAM_BY_TITLE: Mapping[str, ScramMechanism] = {one.title: one for one in ScramMechanism}
 OAUTHBEARER = "OAUTHBEARER"
-SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE, OAUTHBEARER)
+SERVED_MECHANISMS = (PLAIN, *SCRAM_BY_TITLE, OAUTHBEARER, GSSAPI)
 
 LEAST_ITERATIONS, MOST_ITERATIONS = 4096, 16384
 """Bounds of a credential, Kafka's: below, passwords are guessed too fast; above, each login costs

@@ -182,8 +182,11 @@ def _with_data_in(settings: Settings, folder: Path) -> Settings:
     """The same in another folder, which is told: other commands are about the data directory."""
     if folder == settings.site.data_path:
         return settings
+    words = f"--data-dir {folder}"
+    if settings.security.folder:
+        words += f" --set security.folder={settings.security.folder}"
     typer.echo(
-        f"the data of this arrangement are in {folder}; other commands see it with"
-        f" --data-dir {folder}", err=True,
-    )  # fmt: skip
+        f"the data of this arrangement are in {folder}; other commands see it with {words}",
+        err=True,
+    )
     return with_changes(settings, {"site.data_dir": folder})

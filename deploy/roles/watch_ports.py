@@ -6,6 +6,8 @@ small.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from alarm.lists.records_reader import ListRecordsReader
@@ -30,6 +32,7 @@ from deploy.supervisor.child import ServiceEndpoint
 from deploy.supervisor.state_file import supervised
 from monitor.settings import WatchSettings
 from monitor.watch.driver_pages import StageTopics
+from monitor.watch.ending_certificates import CertificateEnd
 from monitor.watch.judge import is_edge
 from monitor.watch.ports import WatchPorts
 from spark_apps.settings import APART
@@ -98,6 +101,19 @@ def mirror_url(settings: Settings, path: str = "") -> str:
     return f"http://{page.probe_host}:{page.port}{path}"
 
 
+def certificate_ends(settings: Settings) -> list[CertificateEnd]:
+    """Those of a secured site's folder; none where it is open. Raises OperatorError."""
+    folder = settings.security.folder_path(settings.site)
+    if folder is None:
+        return []
+    from deploy.secure.certificate_rotation import certificate_state  # 8 MB
+
+    state = certificate_state(folder)
+    found = [("authority", ends) for ends in state.trusted]
+    found += [(one.node, one.ends) for one in state.nodes]
+    return [CertificateEnd(name, int(ends.timestamp() * 1000)) for name, ends in found]
+
+
 def watch_ports(settings: Settings) -> WatchPorts:
     """Everything the watch needs of others."""
     folder = settings.site.data_path
@@ -117,6 +133,7 @@ def watch_ports(settings: Settings) -> WatchPorts:
         spool_max_bytes=settings.edge.spool_max_bytes,
         folders=[folder / name for name in FOLDERS],
         lists=ListRecordsReader(settings.bus, settings.watch.probe_timeout_s),
+        read_certificates=partial(certificate_ends, settings),
         mirror_url=mirror_url(settings, STATUS),
         page_token=settings.security.page_token,
     )

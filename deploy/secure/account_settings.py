@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bus.contracts.access import ACCOUNTS, BACKUP, OPERATOR, STREAMS
 from deploy.errors import OperatorError
-from deploy.secure.broker_keys import as_broker
+from deploy.secure.broker_keys import secured
 from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_path
 from deploy.settings.composed import Settings, with_account
 from deploy.settings.sources import SettingsError
@@ -63,7 +65,8 @@ def as_role(settings: Settings, role: str) -> Settings:
     if role == "broker":
         number = settings.broker.get("node.id", settings.broker.get("broker.id", "1"))
         tables = read_tables(node_path(folder, number) / "broker.toml")
-        return as_broker(_laid_over(settings, folder, tables))
+        own = _laid_over(settings, folder, tables)
+        return msgspec.structs.replace(own, broker=secured(own.broker))
     name = _ACCOUNTS_OF_ROLES.get(role, role)
     return as_account(settings, name if name in ACCOUNTS else OPERATOR)
 

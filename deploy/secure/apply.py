@@ -14,7 +14,7 @@ import msgspec
 
 from bus.client.admin import queries
 from bus.client.admin.cluster_admin import ClusterAdmin
-from bus.client.admin.scram_users import ScramUser, set_scram_users
+from bus.client.admin.scram_users import ScramLogin, set_scram_users
 from bus.contracts.access import ACCOUNTS, all_acls
 from bus.errors import BusError
 from bus.protocol.acls import AclBinding
@@ -60,7 +60,7 @@ def apply(settings: Settings) -> str:
 
 
 def _put_in_force(
-    bus: BusSettings, users: Sequence[ScramUser], node_id: int, deadline_s: float
+    bus: BusSettings, users: Sequence[ScramLogin], node_id: int, deadline_s: float
 ) -> None:
     """Users first: a broker that has the rights has the users too, under KRaft. Raises BusError."""
     admin = ClusterAdmin(bus, CLIENT_ID)
@@ -89,7 +89,7 @@ def _known(admin: ClusterAdmin, node_id: int) -> set[AclBinding]:
     return set(queries.listed_acls(answer))
 
 
-def stored_users(folder: Path) -> list[ScramUser]:
+def stored_users(folder: Path) -> list[ScramLogin]:
     """Of the accounts whose files this machine has, by the mechanism that each file names. Raises
     OperatorError."""
     found = []
@@ -98,7 +98,7 @@ def stored_users(folder: Path) -> list[ScramUser]:
         if right.on_bus and path.exists():
             login = read_tables(path).get("bus", {}).get("librdkafka", {})
             mechanism = SCRAM_BY_TITLE[login["sasl.mechanism"]]
-            found.append(ScramUser(login["sasl.username"], mechanism, login["sasl.password"]))
+            found.append(ScramLogin(login["sasl.username"], mechanism, login["sasl.password"]))
     return found
 
 

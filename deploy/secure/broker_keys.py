@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from deploy.secure.layout import MECHANISMS
-from deploy.settings.composed import Settings
 
 CLIENTS, BROKERS, CONTROLLER = "CLIENTS", "BROKERS", "CONTROLLER"
 PLAIN = "PLAINTEXT"
@@ -21,11 +18,6 @@ BROKERS_PORT_STEP = 3
 PROTOCOL_MAP = "listener.security.protocol.map"
 KRAFT_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
-
-
-def as_broker(settings: Settings) -> Settings:
-    """The same settings with a broker whose listeners are all closed."""
-    return msgspec.structs.replace(settings, broker=secured(settings.broker))
 
 
 def secured(broker: Mapping[str, str]) -> dict[str, str]:

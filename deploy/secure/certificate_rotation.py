@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509.oid import NameOID
 
 from deploy.errors import OperatorError
-from deploy.secure.authority import SignedKey, new_authority, new_leaf
+from deploy.secure.authority import TlsIdentity, new_authority, new_leaf
 from deploy.secure.layout import (
     AUTHORITY_CERTIFICATE,
     AUTHORITY_KEY,
@@ -90,7 +90,7 @@ def begin_authority(folder: Path, site: str, passphrase: str, now: datetime) -> 
 def sign_certificates(folder: Path, passphrase: str, now: datetime) -> list[str]:
     """A new key and certificate for every node of this folder, for the names that it had; the
     nodes. Raises OperatorError."""
-    authority = SignedKey(_newest(folder), _newest_key(folder, passphrase))
+    authority = TlsIdentity(_newest(folder), _newest_key(folder, passphrase))
     signed = []
     for store, old in _node_certificates(folder):
         name = old.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value

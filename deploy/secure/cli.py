@@ -13,7 +13,7 @@ import typer
 from bus.cli.show import AsJson, print_json
 from deploy.secure.check.cli import check_command
 from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
-from deploy.secure.passphrases import PassphraseFile, asked_anew, given
+from deploy.secure.passphrases import PassphraseFile, ask_new_passphrase, read_passphrase
 from deploy.secure.rotate_cli import app as rotate_app
 from deploy.settings.composed import Settings
 
@@ -62,7 +62,7 @@ def init_command(
     if found is not None:
         _say(found, settings, made=False, shown="", as_json=as_json)
         return
-    chosen = given(passphrase) if passphrase else "" if as_json else asked_anew()
+    chosen = read_passphrase(passphrase) if passphrase else "" if as_json else ask_new_passphrase()
     made = init(
         folder, site=settings.site.name, brokers=brokers, places=own_places(host or ()),
         passphrase=chosen or (shown := new_passphrase()),

@@ -27,7 +27,7 @@ PassphraseFile = Annotated[
 ]
 
 
-def given(source: str) -> str:
+def read_passphrase(source: str) -> str:
     """The first line of a file or of standard input. Raises OperatorError."""
     try:
         text = sys.stdin.readline() if source == "-" else Path(source).read_text("utf-8")
@@ -36,7 +36,7 @@ def given(source: str) -> str:
     return _checked(text.partition("\n")[0])
 
 
-def asked_anew() -> str:
+def ask_new_passphrase() -> str:
     """Of whoever sits there, twice; empty where nobody does, or wants one made."""
     if not sys.stdin.isatty():
         return ""
@@ -51,10 +51,10 @@ def asked_anew() -> str:
     return _checked(typed)
 
 
-def asked(source: str | None) -> str:
+def ask_passphrase(source: str | None) -> str:
     """That of a key that stands. Raises OperatorError where nobody is there to be asked."""
     if source:
-        return given(source)
+        return read_passphrase(source)
     if not sys.stdin.isatty():
         raise OperatorError("the passphrase of the authority's key is needed: --passphrase FILE")
     typed: str = typer.prompt("Passphrase of the authority's key", hide_input=True)

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bus.client.admin.scram_users import ScramUser, delete_scram_user, set_scram_users
+from bus.client.admin.scram_users import ScramLogin, delete_scram_user, set_scram_users
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.access import ACCOUNTS
 from bus.security.sasl_server import SCRAM_BY_TITLE
@@ -45,7 +45,7 @@ def begin_passwords(folder: Path, client: SyncClient, names: Sequence[str]) -> N
         mechanism = _other(login["sasl.mechanism"])
         password = secrets.token_urlsafe(SECRET_BYTES)
         changed = _with(path, {"sasl.mechanism": mechanism, "sasl.password": password})
-        user = ScramUser(login["sasl.username"], SCRAM_BY_TITLE[mechanism], password)
+        user = ScramLogin(login["sasl.username"], SCRAM_BY_TITLE[mechanism], password)
         set_scram_users(client, [user])
         replace_secret(path, changed)
 

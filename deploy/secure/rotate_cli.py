@@ -15,7 +15,12 @@ import typer
 from bus.cli.show import AsJson, show
 from deploy.errors import OperatorError
 from deploy.secure.layout import AUTHORITY_CERTIFICATE, account_path
-from deploy.secure.passphrases import PassphraseFile, asked, asked_anew, given
+from deploy.secure.passphrases import (
+    PassphraseFile,
+    ask_new_passphrase,
+    ask_passphrase,
+    read_passphrase,
+)
 from deploy.settings.composed import Settings
 
 app = typer.Typer(
@@ -71,7 +76,7 @@ def authority_command(
         finish_authority(folder)
         typer.echo("the old authority is withdrawn; whoever starts from now on trusts the new one")
         return
-    chosen = given(passphrase) if passphrase else asked_anew()
+    chosen = read_passphrase(passphrase) if passphrase else ask_new_passphrase()
     shown = "" if chosen else new_passphrase()
     begin_authority(folder, settings.site.name, chosen or shown, datetime.now(UTC))
     if shown:
@@ -94,7 +99,7 @@ def certificates_command(
     is_changing = certificate_state(folder).is_changing
     if is_changing:
         _refuse_where_late(settings, [folder / AUTHORITY_CERTIFICATE], anyway=anyway)
-    signed = sign_certificates(folder, asked(passphrase), datetime.now(UTC))
+    signed = sign_certificates(folder, ask_passphrase(passphrase), datetime.now(UTC))
     typer.echo(f"new certificates: {', '.join(signed)}")
     if is_changing:
         typer.echo("next: ./databus secure rotate authority --finish")

@@ -164,6 +164,7 @@ TEXTS: dict[str, str] = {
     "incident.unconfirmed": "Primary site not confirmed",
     "incident.refused": "Requests refused",
     "incident.overdue": "List not renewed in time",
+    "incident.certificate": "Certificate ends soon",
     "fact.class": "class",
     "fact.scope": "scope",
     "fact.sent": "sent",

@@ -163,6 +163,7 @@ TEXTS: dict[str, str] = {
     "incident.uncovered": "仅存于一个站点",
     "incident.refused": "请求被拒绝",
     "incident.overdue": "名单逾期未更新",
+    "incident.certificate": "证书即将到期",
     "incident.unconfirmed": "主站点待确认",
     "fact.class": "类别",
     "fact.scope": "范围",

@@ -24,6 +24,7 @@ from monitor.watch.confirmation import SiteKeysOfBus, confirmation_condition
 from monitor.watch.curve import CurveBounds, MinuteTotal, QualityCurve
 from monitor.watch.driver_faults import one_per_driver
 from monitor.watch.driver_pages import DriverPages, StageTopics
+from monitor.watch.ending_certificates import CertificateEnd, ending
 from monitor.watch.losses import LossJudge
 from monitor.watch.mirror import MirrorJudge
 from monitor.watch.missing import MissingJudge, MissingRecords
@@ -201,6 +202,10 @@ class WatchJudge:
     def on_lists(self, lists: Sequence[ListRecord]) -> None:
         """The lists of plates in force: which of them were not renewed in time."""
         self._keep("lists", self._overdue.observe(lists, self._clock.now_ms))
+
+    def on_certificates(self, certificates: Sequence[CertificateEnd]) -> None:
+        """Those of the bus: which of them end soon."""
+        self._keep("certificates", ending(certificates, self._clock.now_ms))
 
     def on_minutes(self, totals: Iterable[MinuteTotal]) -> None:
         """Settled minutes of the quality curves; while ingest stands, they say nothing new."""

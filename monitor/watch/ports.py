@@ -15,6 +15,7 @@ from bus.notify.notice_plan import NoticePlan
 from bus.notify.notifiers import Notifier
 from monitor.ports import OpenAlarms, OpenRecords, ReadProcesses
 from monitor.watch.driver_pages import StageTopics
+from monitor.watch.ending_certificates import CertificateEnd
 
 
 class ListRecords(Protocol):
@@ -44,6 +45,7 @@ class WatchPorts:
     spool_max_bytes: int
     folders: Sequence[Path]  # whose disks are watched
     lists: ListRecords
+    read_certificates: Callable[[], Sequence[CertificateEnd]]  # may raise anything
     mirror_url: str = ""  # where the mirror shows its status; empty: there is none
     page_token: str = ""  # what pages ask for, ours and those of our neighbours; empty: nothing
 

@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 
 LOG_EVERY_S = 60.0  # a question without an answer is logged so often
 FRESH_S = 15.0  # positions older than this are not compared with the ends of now
+CERTIFICATES_S = 60.0
 LISTS_S = 10.0  # a list is renewed once a day or a week; an answer counts for half a minute
 SITE_KEYS_S = 10.0  # two hundred keys of a broker; an operator waits minutes, not seconds
 MINUTES_S = 60.0
@@ -116,6 +117,10 @@ class WatchProbes:
         self._probe("processes", self._ask_processes, self._on_processes)
         self._closers.append(ports.lists.close)
         self._probe("lists", ports.lists.read, self._judge.on_lists, interval_s=LISTS_S)
+        self._probe(
+            "certificates", ports.read_certificates, self._judge.on_certificates,
+            interval_s=CERTIFICATES_S,
+        )  # fmt: skip
         self._probe("space", partial(used_space, ports.folders), self._judge.on_space)
         for name, url in ports.edge_status_urls.items():
             token = settings.edge_token or ports.page_token

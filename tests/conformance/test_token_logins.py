@@ -24,6 +24,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from bus.security.java_config import java_config, java_properties
 from bus.security.oauth_bearer import ClientFirstMessage
 from bus.security.sasl_server import OAUTHBEARER, PLAIN
 from deploy.errors import Unavailable
@@ -39,14 +40,18 @@ from tests.conformance.test_logins import (
     tell,
 )
 from tests.rotation import drawn
+from tests.tls_files import TlsFiles
 from tests.token_issuer import (
     AUDIENCE,
+    CLIENT_ID,
+    CLIENT_SECRET,
     HOUR_S,
     ISSUER,
     SigningKey,
     TokenIssuer,
     base64url,
     signed_with_secret,
+    token_service,
     token_settings,
     unsigned,
 )
@@ -333,14 +338,14 @@ def by_librdkafka(server: NamedServer, token: str, folder: Path) -> str:
 
 
 def by_kafka_python(server: NamedServer, token: str, folder: Path) -> str:
-    class Given(AbstractTokenProvider):  # type: ignore[misc]
+    class GivenToken(AbstractTokenProvider):  # type: ignore[misc]
         def token(self) -> str:
             return token
 
     try:
         producer = KafkaProducer(
             bootstrap_servers=server.address, security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=Given(),
+            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=GivenToken(),
             bootstrap_timeout_ms=3000,
         )  # fmt: skip
     except PythonKafkaError as error:
@@ -352,14 +357,14 @@ def by_kafka_python(server: NamedServer, token: str, folder: Path) -> str:
 def by_aiokafka(server: NamedServer, token: str, folder: Path) -> str:
     """It takes the server's reason for the end of the login, and goes on with its next request:
     Kafka answers that with an error before it hangs up, we hang up."""
-    class Given(AsyncTokenProvider):  # type: ignore[misc]
+    class AsyncGivenToken(AsyncTokenProvider):  # type: ignore[misc]
         async def token(self) -> str:
             return token
 
     async def tried() -> str:
         producer = AIOKafkaProducer(
             bootstrap_servers=server.address, security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=Given(),
+            sasl_mechanism=OAUTHBEARER, sasl_oauth_token_provider=AsyncGivenToken(),
         )  # fmt: skip
         try:
             await producer.start()
@@ -412,3 +417,30 @@ def test_a_client_gets_in_or_is_told_what_it_is_told_by_kafka(
         told = [CLIENTS[client](server, token, tmp_path) for server in servers[:2]]
         assert told[0] == told[1], name
         assert (told[0] == LET_IN) is (name == "good"), (name, told)
+
+
+@pytest.mark.timeout(300)
+def test_javas_client_logs_in_by_the_keys_that_spark_gets(servers: Servers, tmp_path: Path) -> None:
+    """librdkafka's keys in Java's names, at a token service over HTTPS that a private authority
+    vouches for; its JVM is told that the address may be asked."""
+    tls, file = TlsFiles(tmp_path), tmp_path / "java.properties"
+    with token_service(servers.issuer, tls) as service:
+        librdkafka = {
+            "security.protocol": "sasl_plaintext", "sasl.mechanism": OAUTHBEARER,
+            "sasl.oauthbearer.method": "oidc", "sasl.oauthbearer.client.id": CLIENT_ID,
+            "sasl.oauthbearer.client.secret": CLIENT_SECRET,
+            "sasl.oauthbearer.token.endpoint.url": service.url("/token"),
+            "sasl.oauthbearer.scope": "bus", "https.ca.location": str(tls.authority),
+        }  # fmt: skip
+        java = java_config(librdkafka, {}, lambda path: Path(path).read_text("ascii"))
+        lines = (f"{key}={value}\n" for key, value in java.items())
+        file.write_text("".join(lines).replace("\\", "\\\\"), "utf-8")
+        options = [f"-D{name}={value}" for name, value in java_properties(librdkafka).items()]
+        for server in servers[:2]:
+            done = run_tool(
+                "kafka-topics",
+                ["--bootstrap-server", server.address, "--command-config", str(file), "--list"],
+                folder=tmp_path, options=options,
+            )  # fmt: skip
+            assert done.returncode == 0, (done.stdout + done.stderr).decode()
+        assert set(service.scopes) == {"bus"}

@@ -26,7 +26,7 @@ _SALT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ScramUser:
+class ScramLogin:
     """One password of a user; it may have one for each mechanism."""
 
     name: str
@@ -34,7 +34,7 @@ class ScramUser:
     password: str = field(repr=False)
 
 
-def set_scram_users(client: SyncClient, users: Iterable[ScramUser]) -> None:
+def set_scram_users(client: SyncClient, users: Iterable[ScramLogin]) -> None:
     """Give each user this password for this mechanism, whatever was there; one of random
     characters needs no more than the fewest rounds. Raises BusError where one is refused."""
     upsertions = []

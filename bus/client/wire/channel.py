@@ -241,7 +241,11 @@ class PeerChannel:
 
     async def _dial(self, address: Address, link: PeerConnection) -> None:
         try:
+            if self._login is not None and self._login.is_slow:
+                link.log_in_with(await asyncio.to_thread(self._login.prepared, address.host))
             await self._network.connect(address.host, address.port, lambda: link)
+        except LoginRefused as error:
+            link.fail(PeerError(PeerErrorKind.NOT_LET_IN, error.detail))
         except ConnectionRefusedError:
             link.fail(
                 PeerError(PeerErrorKind.REFUSED, f"{self.name} at {address} refuses connections")

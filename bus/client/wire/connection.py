@@ -143,6 +143,10 @@ class ClientConnection:
         self._versions: dict[int, tuple[int, int]] | None = None
         self._negotiated: dict[tuple[int, int | None], int] = {}
 
+    def log_in_with(self, login: SaslLogin) -> None:
+        """Another login than at first, before the handshake."""
+        self._login = login
+
     @property
     def ready(self) -> bool:
         """Whether the other side has said what it serves."""

@@ -78,6 +78,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         self.fail(PeerError(PeerErrorKind.DISCONNECTED, f"the connection was lost{reason}"))
         self._on_lost(self)
 
+    def log_in_with(self, login: SaslLogin) -> None:
+        """Before the connection is made."""
+        self._connection.log_in_with(login)
+
     # -- our side -------------------------------------------------------------------
 
     @property

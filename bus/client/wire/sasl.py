@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from bus.errors import ErrorCode
 from bus.protocol.wire import ProtocolError
@@ -52,19 +52,25 @@ class SaslLogin:
     password: str = field(repr=False)
     tokens: TokenSource | None = field(default=None, repr=False)
 
+    is_slow: ClassVar[bool] = False
+    """Whether `prepared` may wait for others; it is called off the loop then."""
+
+    def prepared(self, host: str) -> SaslLogin:
+        """For a connection to this host. Raises LoginRefused."""
+        return self
+
     def begin(self) -> SaslExchange:
         """The login of one connection."""
-        return SaslExchange(self)
+        if self.tokens is not None:
+            return SaslExchange(_oauth_bearer(self.tokens))
+        return SaslExchange(_plain(self) if self.mechanism == PLAIN else _scram(self))
 
 
 class SaslExchange:
     """Tokens of one login, in turn."""
 
-    def __init__(self, login: SaslLogin) -> None:
-        if login.tokens is not None:
-            self._tokens = _oauth_bearer(login.tokens)
-        else:
-            self._tokens = _plain(login) if login.mechanism == PLAIN else _scram(login)
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
 
     def first(self) -> bytes:
         """What the client begins with. Raises LoginRefused."""

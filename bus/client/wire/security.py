@@ -11,14 +11,19 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bus.client.wire.kerberos_login import KerberosLogin
 from bus.client.wire.sasl import MECHANISMS, SaslLogin
 from bus.client.wire.token_endpoint import TokenEndpoint, TokenRequest
 from bus.errors import BusError, ErrorCode
+from bus.security.gssapi_sasl import GSSAPI
 from bus.security.java_config import SECURITY_KEYS
+from bus.security.kerberos import KerberosUnavailable
 from bus.security.oidc_keys import OidcKeyError, take_oidc_keys
 from bus.security.sasl_server import OAUTHBEARER
 
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+_PRINCIPAL = "sasl.kerberos.principal"
+_KINIT_KEYS = ("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin")
 _TRUE = ("true", "1", "yes", "on")
 
 
@@ -59,8 +64,10 @@ def _refusal(sentence: str) -> BusError:
 def _login(left: dict[str, str]) -> SaslLogin:
     one, other = left.pop("sasl.mechanism", ""), left.pop("sasl.mechanisms", "")
     mechanism = one or other or "GSSAPI"  # librdkafka's default
+    if mechanism == GSSAPI:
+        return _kerberos(left)
     if mechanism not in MECHANISMS:
-        known = ", ".join(MECHANISMS)
+        known = ", ".join((*MECHANISMS, GSSAPI))
         raise _refusal(f"sasl.mechanism {mechanism}: our own client has {known}; or use {_TOOL}")
     if mechanism == OAUTHBEARER:
         return _token_login(left)
@@ -68,6 +75,19 @@ def _login(left: dict[str, str]) -> SaslLogin:
     if not user:
         raise _refusal(f"sasl.mechanism {mechanism} needs sasl.username and sasl.password")
     return SaslLogin(mechanism, user, password)
+
+
+def _kerberos(left: dict[str, str]) -> SaslLogin:
+    for ignored in _KINIT_KEYS:  # our client renews tickets by itself
+        left.pop(ignored, "")
+    keytab, principal = left.pop("sasl.kerberos.keytab", ""), left.pop(_PRINCIPAL, "")
+    service = left.pop("sasl.kerberos.service.name", "kafka")
+    if keytab and not principal:
+        raise _refusal(f"sasl.kerberos.keytab needs {_PRINCIPAL}, whose keys it has")
+    try:
+        return KerberosLogin(service, principal if keytab else "", keytab)
+    except KerberosUnavailable as error:
+        raise _refusal(f"sasl.mechanism {GSSAPI}: {error}") from None
 
 
 def _token_login(left: dict[str, str]) -> SaslLogin:

@@ -59,6 +59,8 @@ class SyncConnection:
         except OSError as error:
             raise self._connection_error(error) from error
         try:
+            if security.login is not None:
+                self._connection.log_in_with(security.login.prepared(address.host))
             chunks: list[Buffer] | None = self._connection.handshake()
             while chunks is not None:
                 hello = self._connection.decode(self._round_trip(chunks))

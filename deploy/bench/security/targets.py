@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bus.client.admin.cluster_admin import ClusterAdmin
-from bus.client.admin.scram_users import ScramUser, set_scram_users
+from bus.client.admin.scram_users import ScramLogin, set_scram_users
 from bus.security.sasl_server import SCRAM_BY_TITLE
 from bus.settings import BusSettings
 from deploy.bench.security.new_connections import MECHANISM, PASSWORD, USER
@@ -107,4 +107,4 @@ def add_user(target: SecurityTarget) -> None:
     """Let new connections log in. Raises BusError."""
     bus = BusSettings(bootstrap_servers=target.bootstrap("PLAINTEXT"))
     with closing(ClusterAdmin(bus, "bench")) as admin:
-        set_scram_users(admin.client, [ScramUser(USER, SCRAM_BY_TITLE[MECHANISM], PASSWORD)])
+        set_scram_users(admin.client, [ScramLogin(USER, SCRAM_BY_TITLE[MECHANISM], PASSWORD)])

@@ -43,6 +43,8 @@ NOT_WHILE_RUNNING = {
     "listener.security.protocol.map",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.mechanism.inter.broker.protocol",
 }
 """Kafka opens and closes listeners while it runs; docs/differences-from-kafka.md says what we do."""

@@ -97,6 +97,8 @@ PACKAGE = "org.apache.kafka.common.security.oauthbearer"
         ({URL: "https:///keys"}, "no URL that is served"),
         ({URL: "/keys"}, "no URL that is served"),
         ({URL: "file://elsewhere/keys"}, "no URL that is served"),
+        ({URL: "file:keys"}, "no URL that is served"),
+        ({URL: "file:///keys%00"}, "no URL that is served"),
         ({URL: "https://[x"}, "it is no URL"),
         ({URL: "https://tokens:99999/keys"}, "it is no URL"),
         ({URL: "https://u:planted-secret@tokens/keys"}, "must not have a user"),

@@ -34,7 +34,7 @@ def certificate_of(tls: TlsFiles, host: str) -> tuple[Path, Path]:
     return tls.signed(host.replace(":", "-"), f"subjectAltName={host}")
 
 
-class Server:
+class OneAnswerServer:
     """Answers one connection, with `answer`; `asked` is what came first."""
 
     def __init__(self, tls: TlsFiles, answer: Answer, host: str) -> None:
@@ -71,15 +71,15 @@ class Server:
 
 
 @contextmanager
-def serving(tls: TlsFiles, answer: Answer, host: str = "IP:127.0.0.1") -> Iterator[Server]:
-    server = Server(tls, answer, host)
+def serving(tls: TlsFiles, answer: Answer, host: str = "IP:127.0.0.1") -> Iterator[OneAnswerServer]:
+    server = OneAnswerServer(tls, answer, host)
     try:
         yield server
     finally:
         server.stop()
 
 
-def called(server: Server, tls: TlsFiles | None, timeout_s: float = TIMEOUT_S, **more: object) -> bytes:
+def called(server: OneAnswerServer, tls: TlsFiles | None, timeout_s: float = TIMEOUT_S, **more: object) -> bytes:
     context = ssl.create_default_context(cafile=str(tls.authority) if tls else None)
     return https_call(f"https://127.0.0.1:{server.port}/keys?a=b", context, timeout_s=timeout_s,
                       most_bytes=100, **more)  # type: ignore[arg-type]  # fmt: skip

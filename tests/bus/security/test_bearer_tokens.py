@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from bus.security.bearer_tokens import (
     LAST_SECOND,
     MOST_KEYS,
+    IssuerKeys,
     KeySetError,
     UnknownKey,
-    VerificationKeys,
     parse_key_set,
     validate_token,
 )
@@ -39,7 +39,7 @@ RULES = TokenRules((AUDIENCE,), ISSUER)
 ANY = TokenRules((), None)
 
 
-def judged(token: str, rules: TokenRules = RULES, *, keys: VerificationKeys = KEYS,
+def judged(token: str, rules: TokenRules = RULES, *, keys: IssuerKeys = KEYS,
            later_s: float = 0) -> BearerToken:  # fmt: skip
     return validate_token(token, keys, rules, int((time.time() + later_s) * 1000))
 

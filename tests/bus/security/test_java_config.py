@@ -109,7 +109,8 @@ def test_whose_name_a_certificate_bears_is_checked_by_both_or_by_none(said: str,
         ({"ssl.cipher.suites": "ECDHE-RSA-AES256-SHA"}, "ssl.cipher.suites"),
         ({"ssl.crl.location": "/crl.pem"}, "ssl.crl.location"),
         ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification"),
-        ({"sasl.mechanism": "GSSAPI"}, "GSSAPI"),
+        ({"sasl.mechanism": "GSSAPI", "sasl.kerberos.keytab": "/k"}, "sasl.kerberos.principal"),
+        ({"sasl.mechanism": "GSSAPI", "sasl.username": "city"}, "sasl.username"),
         ({"sasl.mechanism": "OAUTHBEARER"}, r"sasl\.oauthbearer\.method = oidc"),
         ({**OIDC, "sasl.oauthbearer.token.endpoint.url": "http://t/"}, "must be https://"),
         ({**OIDC, "sasl.oauthbearer.client.secret": ""}, r"needs sasl\.oauthbearer\.client\.id"),
@@ -132,6 +133,22 @@ def test_what_cannot_be_translated_is_an_error_that_names_it(
         translated(librdkafka)
 
 
+def test_a_keytab_is_one_for_java_and_without_it_are_the_tickets_of_kinit() -> None:
+    """The names of librdkafka's defaults; what only runs `kinit` there is not needed."""
+    keys = {"security.protocol": "sasl_ssl", "sasl.mechanism": "GSSAPI"}
+    said = translated({
+        **keys, "sasl.kerberos.keytab": "/a b.keytab", "sasl.kerberos.principal": "city@R",
+        "sasl.kerberos.service.name": "bus", "sasl.kerberos.kinit.cmd": "kinit",
+    })  # fmt: skip
+    assert (said["sasl.mechanism"], said["sasl.kerberos.service.name"]) == ("GSSAPI", "bus")
+    module = parse_jaas(said["sasl.jaas.config"])
+    assert module.name == "com.sun.security.auth.module.Krb5LoginModule"
+    assert (module.options["keyTab"], module.options["principal"]) == ("/a b.keytab", "city@R")
+    said = translated(keys)
+    assert said["sasl.kerberos.service.name"] == "kafka"
+    assert parse_jaas(said["sasl.jaas.config"]).options == {"useTicketCache": "true"}
+
+
 def test_the_java_table_is_passed_on_wins_and_may_say_what_cannot_be_derived() -> None:
     """A login by Kerberos; TLS that Java's own stores describe."""
     kerberos = {"sasl.mechanism": "GSSAPI", "sasl.jaas.config": "Krb5 required;"}
@@ -152,6 +169,7 @@ def test_a_login_by_tokens_of_a_service_has_kafkas_names_in_java() -> None:
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
         "sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.jwt.validator.class": f"{package}.ClientJwtValidator",
         "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
         "sasl.oauthbearer.client.credentials.client.id": "city",
         "sasl.oauthbearer.client.credentials.client.secret": "s",

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from bus.client.wire.sasl import LoginRefused, SaslLogin
 from bus.security.oauth_bearer import (
     MOST_REASON_BYTES,
+    BearerExchange,
     BearerToken,
     ClientFirstMessage,
-    OAuthBearerExchange,
     TokenRefused,
     parse_client_first,
     reason_of,
@@ -63,7 +63,7 @@ def test_what_a_client_says_the_server_reads(
 @given(st.one_of(st.binary(max_size=200), st.from_regex(
     rb"n,(?:a=[a-z=,]*)?,\x01(?:[a-z]*=[\x00-\x7f]{0,9}\x01)*\x01?", fullmatch=True)))  # fmt: skip
 def test_garbage_is_refused_and_nothing_else_happens(message: bytes) -> None:
-    exchange = OAuthBearerExchange(judge)
+    exchange = BearerExchange(judge)
     try:
         exchange.answer(message)
     except NotAuthenticated:
@@ -91,7 +91,7 @@ def test_what_a_message_cannot_carry_is_not_sent(make: Callable[[], ClientFirstM
 
 
 def test_a_good_token_is_all_that_a_login_needs() -> None:
-    client, server = login(GOOD).begin(), OAuthBearerExchange(judge)
+    client, server = login(GOOD).begin(), BearerExchange(judge)
     answer = server.answer(client.first())
     assert (answer, server.user, server.ends_at_ms) == (b"", "camera-7", 5_000)
     assert client.answer(answer) is None
@@ -101,7 +101,7 @@ def test_a_good_token_is_all_that_a_login_needs() -> None:
 
 def test_a_refused_client_reads_why_before_the_login_ends() -> None:
     """The one byte that it then sends is answered with the refusal; no second token is looked at."""
-    client, server = login("wrong").begin(), OAuthBearerExchange(judge)
+    client, server = login("wrong").begin(), BearerExchange(judge)
     reason = server.answer(client.first())
     assert reason == b'{"status":"invalid_token"}'
     assert server.user is None
@@ -119,10 +119,10 @@ def test_a_refused_client_reads_why_before_the_login_ends() -> None:
 
 def test_another_authorization_id_is_refused_in_kafkas_words() -> None:
     with pytest.raises(NotAuthenticated) as refused:
-        OAuthBearerExchange(judge).answer(ClientFirstMessage(GOOD, "root").encode())
+        BearerExchange(judge).answer(ClientFirstMessage(GOOD, "root").encode())
     assert refused.value.text is not None
     assert "(root) that is different from the token's principal name (camera-7)" in refused.value.text
-    same = OAuthBearerExchange(judge)
+    same = BearerExchange(judge)
     assert same.answer(ClientFirstMessage(GOOD, "camera-7").encode()) == b""
 
 

@@ -9,6 +9,7 @@ import pytest
 from bus.contracts.access import ACCOUNTS
 from deploy.cluster.layout import ControllerKind, plan
 from deploy.cluster.processes import cluster_processes
+from deploy.demo.cli import _with_data_in
 from deploy.errors import OperatorError
 from deploy.roles.table import DEMO, children
 from deploy.secure.account_settings import as_account, as_command, as_role
@@ -114,3 +115,15 @@ def test_a_key_that_there_is_not_is_named_with_its_file(folder: Path) -> None:
 def test_every_account_of_the_table_can_be_laid_over(folder: Path) -> None:
     for name in ACCOUNTS:
         assert as_account(secured(folder), name).security.page_token
+
+
+def test_a_demo_says_with_which_words_other_commands_reach_its_closed_bus(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the data directory alone they would speak in plain, and be told of a closed connection."""
+    below = folder.parent / "demo" / "secured"
+    _with_data_in(with_changes(secured(folder), {"security.folder": folder}), below)
+    said = capsys.readouterr().err.partition("see it with ")[2].split()
+    again = load(None, [f"site.data_dir={said[said.index('--data-dir') + 1]}", said[said.index("--set") + 1]])
+    assert again.site.data_path == below
+    assert as_command(again, "topics").bus.librdkafka["sasl.username"] == "operator"

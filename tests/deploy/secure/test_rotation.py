@@ -25,6 +25,7 @@ from bus.protocol.generated.api_versions import ApiVersionsRequest
 from deploy.cli import mount_commands
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
+from deploy.roles.watch_ports import certificate_ends
 from deploy.secure.account_settings import as_account, read_tables
 from deploy.secure.certificate_rotation import (
     begin_authority,
@@ -174,6 +175,14 @@ def test_a_wrong_passphrase_or_a_key_that_was_taken_away_changes_nothing(tmp_pat
     with pytest.raises(OperatorError, match="no change of authorities"):
         finish_authority(folder)
     assert node_store(folder, 1).read_bytes() == before
+
+
+def test_the_watch_is_told_of_every_certificate_of_the_folder(tmp_path: Path) -> None:
+    made(tmp_path / "secure")
+    settings = load(None, [f"site.data_dir={tmp_path}", "security.folder=secure"], {})
+    assert {one.name for one in certificate_ends(settings)} == {"authority", "broker-1", "broker-2"}
+    assert all(one.ends_at_ms > now().timestamp() * 1000 for one in certificate_ends(settings))
+    assert certificate_ends(load(None, [f"site.data_dir={tmp_path}"], {})) == []
 
 
 def test_a_process_that_started_before_a_file_changed_is_named_and_a_broker_is_not(tmp_path: Path) -> None:

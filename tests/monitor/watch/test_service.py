@@ -34,6 +34,7 @@ from deploy.servers.databus import RunningBroker, start_broker
 from ingest.store.open import open_store
 from ingest.store.port import StoreBatch
 from monitor.ports import ProcessStatus
+from monitor.watch.ending_certificates import CertificateEnd
 from monitor.watch.heartbeat import LIMIT_MS, read_heartbeat
 from monitor.watch.incident_file import IncidentFile
 
@@ -120,6 +121,13 @@ async def test_a_list_that_is_not_renewed_in_time_is_told_until_it_is(world: Wat
     opened = next(one for one in world.on_topic() if one.detail["subject"] == "stolen")
     assert (opened.kind, opened.severity, opened.detail["name"]) == ("overdue", "warning", "stolen")
     assert opened.detail["renewed"] < opened.detail["due"]
+
+
+async def test_a_certificate_that_ends_soon_is_told(world: WatchWorld) -> None:
+    world.certificates = [CertificateEnd("broker-1", now_ms() + DAY_MS), CertificateEnd("broker-2", now_ms() * 2)]
+    async with world.watched():
+        await until(lambda: "certificate:broker-1:open" in world.subjects())
+        assert not [one for one in world.subjects() if "broker-2" in one]
 
 
 async def test_a_stage_whose_position_does_not_move_stands_still(world: WatchWorld) -> None:

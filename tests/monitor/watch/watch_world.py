@@ -31,6 +31,7 @@ from ingest.store.open import open_store
 from ingest.store.port import Position
 from monitor.ports import ProcessStatus
 from monitor.settings import WatchSettings
+from monitor.watch.ending_certificates import CertificateEnd
 from monitor.watch.ports import WatchPorts
 from monitor.watch.service import WatchService
 from tests.alarm.lists.stored_list import records_of_list
@@ -65,6 +66,7 @@ class WatchWorld:
     folder: Path
     notifier: KeptNotices = field(default_factory=KeptNotices)
     processes: list[ProcessStatus] = field(default_factory=list)
+    certificates: list[CertificateEnd] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.site = SiteSettings(data_dir=str(self.folder))
@@ -94,6 +96,7 @@ class WatchWorld:
             spool_max_bytes=1,
             folders=[self.folder],
             lists=ListRecordsReader(self.bus, QUICK.probe_timeout_s),
+            read_certificates=lambda: self.certificates,
         )
 
     def close(self) -> None:

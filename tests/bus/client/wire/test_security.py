@@ -88,7 +88,8 @@ def test_a_login_by_tokens_is_in_the_clients_name_and_shows_no_secret(tmp_path: 
     ("keys", "words"),
     [
         ({"security.protocol": "tls"}, "'tls' is none of"),
-        ({"security.protocol": "sasl_plaintext"}, "GSSAPI: our own client has PLAIN"),
+        ({"security.protocol": "sasl_plaintext", "sasl.mechanism": "NTLM"}, "NTLM: our own client has PLAIN"),
+        ({"security.protocol": "sasl_plaintext", "sasl.kerberos.keytab": "k"}, "needs sasl.kerberos.principal"),
         ({"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER"}, "method = oidc"),
         ({**OIDC, "sasl.oauthbearer.method": "default"}, "method = oidc"),
         ({**OIDC, "sasl.oauthbearer.token.endpoint.url": "http://t/"}, "must be https://"),

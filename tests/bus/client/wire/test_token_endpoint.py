@@ -33,7 +33,7 @@ def service(issuer: TokenIssuer, tls: TlsFiles) -> Iterator[TokenService]:
         yield running
 
 
-class Clock:
+class AdvancedClock:
     """Monotonic seconds that the test sets."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Clock:
         return self.now
 
 
-def endpoint(service: TokenService, tls: TlsFiles, clock: Clock, secret: str = CLIENT_SECRET) -> TokenEndpoint:
+def endpoint(service: TokenService, tls: TlsFiles, clock: AdvancedClock, secret: str = CLIENT_SECRET) -> TokenEndpoint:
     request = TokenRequest(service.url("/token"), CLIENT_ID, secret, "bus")
     return TokenEndpoint(request, ssl.create_default_context(cafile=str(tls.authority)), clock)
 
@@ -54,7 +54,7 @@ def asked(service: TokenService) -> int:
 
 def test_a_token_is_fetched_once_until_it_nears_its_end(service: TokenService, tls: TlsFiles) -> None:
     """Also where many connections are opened at once."""
-    service.lifetime_s, clock = 100, Clock()
+    service.lifetime_s, clock = 100, AdvancedClock()
     tokens = endpoint(service, tls, clock)
     with pytest.raises(LoginRefused, match="no token has been fetched"):
         tokens.held()
@@ -74,7 +74,7 @@ def test_a_token_is_fetched_once_until_it_nears_its_end(service: TokenService, t
 
 def test_a_token_goes_on_while_its_service_is_down_until_it_ends(service: TokenService, tls: TlsFiles) -> None:
     """The service is asked once a second at most meanwhile."""
-    service.lifetime_s, clock = 100, Clock()
+    service.lifetime_s, clock = 100, AdvancedClock()
     tokens = endpoint(service, tls, clock)
     tokens.prepare()
     held = tokens.held()
@@ -100,7 +100,7 @@ def test_a_token_goes_on_while_its_service_is_down_until_it_ends(service: TokenS
 def test_a_client_that_the_service_does_not_know_is_told_what_to_look_at(
     service: TokenService, tls: TlsFiles
 ) -> None:
-    tokens = endpoint(service, tls, Clock(), "planted-secret")
+    tokens = endpoint(service, tls, AdvancedClock(), "planted-secret")
     with pytest.raises(LoginRefused, match=r"'camera-7' no token: .* status 401; look at its id") as refused:
         tokens.prepare()
     assert "planted-secret" not in str(refused.value) + repr(tokens)
@@ -117,7 +117,7 @@ def test_an_answer_without_a_token_is_refused(
 ) -> None:
     monkeypatch.setattr(service, "grant", lambda: answer)
     with pytest.raises(LoginRefused, match="answers with no token"):
-        endpoint(service, tls, Clock()).prepare()
+        endpoint(service, tls, AdvancedClock()).prepare()
 
 
 @pytest.mark.parametrize("expires_in", [None, "3600", True, -5, 0])
@@ -126,7 +126,7 @@ def test_a_token_of_which_nobody_says_how_long_it_lasts_is_for_one_connection(
 ) -> None:
     given = json.dumps({"access_token": "abc", "expires_in": expires_in}).encode()
     monkeypatch.setattr(service, "grant", lambda: given)
-    tokens = endpoint(service, tls, Clock())
+    tokens = endpoint(service, tls, AdvancedClock())
     for count in (1, 2):
         tokens.prepare()
         assert (tokens.held(), asked(service), tokens.is_prepared) == ("abc", count, False)
