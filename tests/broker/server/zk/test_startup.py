@@ -53,6 +53,7 @@ class Start:
             roles=SimpleNamespace(zookeeper="zk:2181/kafka"),
             config=Config({
                 "zookeeper.connection.timeout.ms": 5000, "authorizer.class.name": "",
+                "delegation.token.secret.key": "",
             }),
         )  # fmt: skip
         self.opening = Startup(ports, self.session)  # type: ignore[arg-type]
