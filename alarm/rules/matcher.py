@@ -110,6 +110,8 @@ class Matcher:
                 own = values_of(key, attributes.get(key, ""))
             else:
                 own = key.of(attributes)
+            if isinstance(own, set):  # of two dozen texts hardly one is there: looked up in C
+                own = cells.keys() & own
             for cell in own:
                 if cell in cells:
                     holders = cells[cell]
