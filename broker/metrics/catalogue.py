@@ -170,7 +170,9 @@ _LOGS_AND_GROUPS = [
     ),
     *_rows(
         "quota",
-        ("throttled", COUNTER, "Requests after which a client had to wait, by what it used up.",
+        ("throttled", COUNTER, "Requests after which a client had to wait, by what it used up;"
+         " connections that were refused because of their address (`Connection`), or had to wait"
+         " (`ConnectionCreation`).",
          ("resource",)),
         ("throttle-time", GAUGE,
          "Milliseconds for which a client has to wait now, of the first 200 that had to.",
