@@ -32,10 +32,9 @@ from deploy.secure.layout import (
     AUTHORITY_KEY,
     NEXT_AUTHORITY,
     NEXT_AUTHORITY_KEY,
+    node_stores,
 )
 from deploy.secure.secret_files import replace_secret
-
-STORE = "broker.pem"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +147,7 @@ def _newest_key(folder: Path, passphrase: str) -> ec.EllipticCurvePrivateKey:
 
 
 def _node_certificates(folder: Path) -> Iterator[tuple[Path, x509.Certificate]]:
-    for store in sorted((folder / "nodes").glob(f"*/{STORE}")):
+    for store in node_stores(folder):
         yield store, _certificates(folder, store.relative_to(folder))[0]
 
 

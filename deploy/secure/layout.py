@@ -11,6 +11,7 @@ DEFAULT_FOLDER = "secure"
 """In the data directory, where no setting names another place."""
 IN_FORCE = "access: in force"
 """How the line of a broker begins that says that users, rights and topics are."""
+_STORE = "broker.pem"
 AUTHORITY_CERTIFICATE = Path("authority", "ca.pem")
 AUTHORITY_KEY = Path("authority", "ca.key")
 NEXT_AUTHORITY = Path("authority", "next.pem")
@@ -39,4 +40,9 @@ def node_path(folder: Path, number: int | str) -> Path:
 
 def node_store(folder: Path, number: int | str) -> Path:
     """The key and the certificate of one broker."""
-    return node_path(folder, number) / "broker.pem"
+    return node_path(folder, number) / _STORE
+
+
+def node_stores(folder: Path) -> list[Path]:
+    """Those of all brokers that the folder has."""
+    return sorted((folder / "nodes").glob(f"*/{_STORE}"))

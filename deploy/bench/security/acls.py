@@ -18,13 +18,13 @@ from bus.settings import BusSettings
 from deploy.bench.broker_bench import cameras
 from deploy.bench.program import answer_of_program, module_command
 from deploy.bench.targets import OURS, Target, broker_flags, role, wait_for_port
+from deploy.secure.broker_keys import KRAFT_AUTHORIZER
 from deploy.servers.process import free_port
 
 FEW, MANY = 10, 10_000
 CONNECTIONS, RATE = 500, 5.0
 AT_ONCE = 1_000
 CREATE_TIMEOUT_S = 60
-AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CAMERAS = "User:ANONYMOUS"
 
 
@@ -34,7 +34,7 @@ def cost_of_many() -> float:
         port, metrics = free_port(), free_port()
         flags = [
             *broker_flags(port, metrics),
-            f"broker.authorizer.class.name={AUTHORIZER}",
+            f"broker.authorizer.class.name={KRAFT_AUTHORIZER}",
             "broker.allow.everyone.if.no.acl.found=true",
         ]
         with role("broker", Path(text), flags) as process:

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from bus.security.jaas import JaasError, parse_jaas
+from deploy.secure.account_settings import OTHERS_MASK
 from deploy.secure.check.facts import OWN_BROKER, SecurityFinding, SiteFacts
 from deploy.settings.composed import SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
+from monitor.watch.ending_certificates import WARN_MS
 
 LEAST_SECRET = 12
 """Characters of a secret that a process sends; nobody has to remember it."""
@@ -25,8 +27,7 @@ WELL_KNOWN = frozenset(
     }
 )
 """What is tried first, and what stands in other people's examples."""
-EXPIRY = timedelta(days=30)
-OTHERS_MASK = 0o077
+EXPIRY = timedelta(milliseconds=WARN_MS)
 KAFKA_TABLES = frozenset({"librdkafka", "java", "source_librdkafka", "target_librdkafka"})
 """Tables in the keys of Kafka's clients, most of which are no secrets."""
 _IS_SECRET = re.compile(r"password|token|secret")
