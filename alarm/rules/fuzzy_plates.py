@@ -17,6 +17,9 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import extractOne
+
 from alarm.rules.index_cells import IndexCells, Values
 from alarm.rules.reading_parts import PlateTexts, ReadingParts, texts_of_plate
 from bus.contracts.alarms import ReadingPrice
@@ -64,6 +67,15 @@ class PlateParts(NamedTuple):
         texts = _texts(self.confusion, *written)
         return texts.whole if self.form == "whole" else texts.lacking
 
+    def is_near(self, attributes: Mapping[str, str], compared: Iterable[str]) -> bool:
+        """Whether as many edits as a price may have at most make one of these plates of it."""
+        seen, _, candidates = _plate_attributes(attributes)
+        texts = [*readings(seen), *(plate for plate, _ in candidates_of(candidates))]
+        return any(
+            extractOne(text, compared, scorer=Levenshtein.distance, score_cutoff=MOST_EDITS)
+            for text in texts
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FuzzyPlates:
@@ -80,14 +92,19 @@ class FuzzyPlates:
     def index_cells(self) -> tuple[IndexCells, ...]:
         """By texts of each plate: some 17 of a usual one, 29 or 37 of one with a high price."""
         cells: dict[PlateParts, dict[Values, None]] = {}
+        compared: dict[bool, list[str]] = {True: [], False: []}
         for plate, highest in self.plates:
+            compared[highest > NARROW].append(plate)
             if highest > NARROW:
                 _put(cells, PlateParts("wide", self.confusion), parts_of(plate))
                 continue
             whole, lacking = texts_of_plate(plate)
             _put(cells, PlateParts("whole", self.confusion), whole)
             _put(cells, PlateParts("lacking", self.confusion), lacking)
-        return tuple(IndexCells((parts,), tuple(own)) for parts, own in cells.items())
+        return tuple(
+            IndexCells((parts,), tuple(own), tuple(compared[parts.form == "wide"]))
+            for parts, own in cells.items()
+        )
 
     def is_met(self, attributes: Mapping[str, str], times_ms: Sequence[int] = ()) -> bool:
         """See `RuleCondition.is_met`."""

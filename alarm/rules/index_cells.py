@@ -20,6 +20,13 @@ class IndexKey(Protocol):
         """What to look up for a record: its own values."""
 
 
+class ComparisonKey(IndexKey, Protocol):
+    """A key that costs more than a comparison with each of a few texts of rules."""
+
+    def is_near(self, attributes: Mapping[str, str], compared: Iterable[str]) -> bool:
+        """False if nothing that `of` says stands in an index of rules with these texts."""
+
+
 Signature = tuple[str | IndexKey, ...]
 """Attributes as they are, and parts of them."""
 Values = tuple[object, ...]
@@ -28,10 +35,11 @@ Values = tuple[object, ...]
 class IndexCells(NamedTuple):
     """Where a condition stands in an index: a record that meets it has one of these combinations of
     values in these keys. No key and one empty combination: any record may meet it. No combination:
-    none does."""
+    none does. `compared`: texts of the condition, if the only key is a `ComparisonKey`."""
 
     signature: Signature
     cells: tuple[Values, ...]
+    compared: tuple[str, ...] = ()
 
 
 ANY_RECORD = (IndexCells((), ((),)),)
@@ -52,8 +60,10 @@ def cells_of_values(accepted: Mapping[str, frozenset[str]]) -> IndexCells:
 
 
 def joined(found: Iterable[IndexCells]) -> tuple[IndexCells, ...]:
-    """Those of one signature as one, each cell once."""
-    cells: dict[Signature, list[Values]] = {}
-    for signature, own in found:
-        cells.setdefault(signature, []).extend(own)
-    return tuple(IndexCells(key, tuple(dict.fromkeys(own))) for key, own in cells.items())
+    """Those of one signature as one, each cell and each compared text once."""
+    cells: dict[Signature, dict[Values, None]] = {}
+    compared: dict[Signature, dict[str, None]] = {}
+    for signature, own, texts in found:
+        cells.setdefault(signature, {}).update(dict.fromkeys(own))
+        compared.setdefault(signature, {}).update(dict.fromkeys(texts))
+    return tuple(IndexCells(key, tuple(own), tuple(compared[key])) for key, own in cells.items())

@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from typing import cast
 
 from alarm.rules.condition import RuleCondition
-from alarm.rules.index_cells import IndexKey, Signature, Values
+from alarm.rules.index_cells import ComparisonKey, IndexKey, Signature, Values
 from alarm.rules.references import Reference
 from bus.contracts.commands import WatchCommand
 from bus.domain.rule_values import values_of
@@ -26,6 +27,8 @@ Holders = str | set[str]
 """Ids of rules; one by itself, as nearly all are, is less memory to walk through."""
 Cells = dict[object, Holders]
 """By the combination of values; of a signature of one key, by its value."""
+FEW_COMPARED = 32
+"""So many texts are compared with a record's in less time than two dozen of its own are made in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class Matcher:
     rules: dict[str, Rule] = field(default_factory=dict)
     index: dict[str, dict[Signature, Cells]] = field(default_factory=dict)
     """By kind."""
+    compared: dict[str, dict[Signature, Counter[str]]] = field(default_factory=dict)
+    """By kind, of signatures whose conditions have such texts, how many rules have each."""
     names: dict[str, frozenset[str]] = field(default_factory=dict)
     """The attributes that any rule of a kind reads."""
     readers: dict[str, Counter[str]] = field(default_factory=dict)
@@ -77,12 +82,14 @@ class Matcher:
         self.drop(rule.rule_id)
         self.rules[rule.rule_id] = rule
         self._count_readers(rule, 1)
-        for signature, cells in rule.condition.index_cells():
+        kind = rule.command.kind
+        for signature, cells, compared in rule.condition.index_cells():
             if not cells:
                 continue
-            held = self.index.setdefault(rule.command.kind, {}).setdefault(signature, {})
+            held = self.index.setdefault(kind, {}).setdefault(signature, {})
             for values in cells:
                 _hold(held, _cell(values), rule.rule_id)
+            self._count_compared(kind, signature, compared, 1)
 
     def drop(self, rule_id: str) -> None:
         """Take it out of force, if it is."""
@@ -91,9 +98,11 @@ class Matcher:
             return
         self._count_readers(rule, -1)
         kind = rule.command.kind
-        for signature, cells in rule.condition.index_cells():
+        for signature, cells, compared in rule.condition.index_cells():
             for values in cells:
                 _discard(self.index[kind][signature], _cell(values), rule_id)
+            if cells:
+                self._count_compared(kind, signature, compared, -1)
             if cells and not self.index[kind][signature]:
                 del self.index[kind][signature]
         if not self.index.get(kind, True):
@@ -102,12 +111,15 @@ class Matcher:
     def candidates(self, kind: str, attributes: Mapping[str, str]) -> set[str]:
         """The ids of rules that such a record may meet: all that it does meet, and hardly more."""
         found: set[str] = set()
+        all_compared = self.compared.get(kind, {})
         for signature, cells in self.index.get(kind, {}).items():
             own: Iterable[object]
             if len(signature) != 1:
                 own = product(*(_own_values(key, attributes) for key in signature))
             elif isinstance(key := signature[0], str):
                 own = values_of(key, attributes.get(key, ""))
+            elif _is_far(key, attributes, all_compared.get(signature)):
+                continue
             else:
                 own = key.of(attributes)
             if isinstance(own, set):  # of two dozen texts hardly one is there: looked up in C
@@ -129,6 +141,19 @@ class Matcher:
         rules = (self.rules[rule_id] for rule_id in sorted(self.candidates(kind, attributes)))
         return [rule for rule in rules if rule.matches(kind, attributes, times_ms)]
 
+    def _count_compared(
+        self, kind: str, signature: Signature, texts: tuple[str, ...], step: int
+    ) -> None:
+        if not texts:
+            return
+        counts = self.compared.setdefault(kind, {}).setdefault(signature, Counter())
+        for text in texts:
+            counts[text] += step
+            if not counts[text]:
+                del counts[text]
+        if not counts:
+            del self.compared[kind][signature]
+
     def _count_readers(self, rule: Rule, step: int) -> None:
         counts = self.readers.setdefault(rule.command.kind, Counter())
         before = len(counts)
@@ -142,6 +167,15 @@ class Matcher:
                 del counts[name]
         if len(counts) != before:
             self.names[rule.command.kind] = frozenset(counts)
+
+
+def _is_far(
+    key: IndexKey, attributes: Mapping[str, str], compared: Counter[str] | None
+) -> bool:
+    """Whether a few comparisons say that the index has nothing for a record."""
+    if not compared or len(compared) > FEW_COMPARED:
+        return False
+    return not cast(ComparisonKey, key).is_near(attributes, compared.keys())
 
 
 def _own_values(key: str | IndexKey, attributes: Mapping[str, str]) -> Iterable[object]:

@@ -217,10 +217,10 @@ def test_conditions_that_an_index_serves(text: str, is_served: bool) -> None:
 def test_of_and_the_rarest_part_is_looked_up() -> None:
     """A plate before a colour, a colour and a brand together before either."""
     tree = parse("vehicle_color = 白 and plate_number like *345 and vehicle_brand contains jeep", KIND)
-    [(signature, cells)] = cells_of(tree)
+    [(_, cells, _)] = cells_of(tree)
     assert cells == (("JEEP",),)
     tree = parse("vehicle_color = 白 and plate_number = 浙A12345", KIND)
-    [(signature, _)] = cells_of(tree)
+    [(signature, _, _)] = cells_of(tree)
     assert signature == ("plate_number", "vehicle_color")
 
 
@@ -228,9 +228,9 @@ def test_of_and_a_plate_that_may_be_misread_is_looked_up_by_its_parts() -> None:
     """It is rarer than a checkpoint, at a high price more frequent; an exact plate is rarer still."""
     tree = parse("checkpoint_id = 7 and plate_number resembles 浙A8D345", KIND)
     assert cells_of(tree) == resembled(tree.parts[1]).index_cells()
-    [(signature, _)] = cells_of(parse("checkpoint_id = 7 and plate_number resembles 浙A8D345 up to 2", KIND))
+    [(signature, _, _)] = cells_of(parse("checkpoint_id = 7 and plate_number resembles 浙A8D345 up to 2", KIND))
     assert signature == ("checkpoint_id",)
-    [(signature, _)] = cells_of(parse("plate_number = 浙A8D345 and plate_number resembles 浙A8D345", KIND))
+    [(signature, _, _)] = cells_of(parse("plate_number = 浙A8D345 and plate_number resembles 浙A8D345", KIND))
     assert signature == ("plate_number",)
 
 

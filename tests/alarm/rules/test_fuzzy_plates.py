@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import pickle
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alarm.rules import attributes_of, compile_rules
+from alarm.rules import attributes_of, compile_rules, matcher
 from alarm.rules.fuzzy_plates import FuzzyPlates, parts_of
+from alarm.rules.matcher import FEW_COMPARED
 from bus.contracts.commands import WatchCommand
 from bus.domain.confusion_table import PACKAGED
 from bus.domain.fuzzy_plate import FuzzyPlate
@@ -124,10 +126,18 @@ def rules_and_readings(draw: st.DrawFn) -> tuple[str, float, str, str]:
     return plate, draw(highest), "".join(read), ",".join(map(str, sure)) * draw(st.booleans())
 
 
-@given(st.lists(rules_and_readings(), min_size=1, max_size=8), st.data())
+@given(
+    st.lists(rules_and_readings(), min_size=1, max_size=8), st.sampled_from((0, FEW_COMPARED)), st.data()
+)
 def test_the_index_finds_every_rule_that_a_reading_meets(
-    drawn: list[tuple[str, float, str, str]], data: st.DataObject
+    drawn: list[tuple[str, float, str, str]], few: int, data: st.DataObject
 ) -> None:
+    """Also where plates are too many to be compared one by one."""
+    with mock.patch.object(matcher, "FEW_COMPARED", few):
+        _check_index(drawn, data)
+
+
+def _check_index(drawn: list[tuple[str, float, str, str]], data: st.DataObject) -> None:
     commands = [
         put(f"r{number}", f"~{price}:{plate}") for number, (plate, price, _, _) in enumerate(drawn)
     ]
