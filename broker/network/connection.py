@@ -38,6 +38,7 @@ class ConnectionHost(Protocol):
     is_open: bool
     turns: Turns
     service_class: ServiceClass
+    first_class: ServiceClass
     memory_pool: MemoryPool
     memory: ResponseMemory
     broker_memory: BrokerMemory
@@ -92,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: ConnectionHost) -> None:
         self._listener = listener
         self._turns = listener.turns
-        self._class = listener.service_class
+        self._class = listener.first_class
         self._decoder = listener.new_decoder()
         self._responses = ResponsePipeline(self._on_response_ready)
         self.memory_account = MemoryAccount(listener.memory)
@@ -265,7 +266,10 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.broker_memory.assign(broker_id, self.memory_account, most_bytes)
 
     def on_authenticated(self) -> None:
-        """The client has logged in: its requests may be as large as anybody's."""
+        """The client has logged in: its requests may be as large as anybody's, and wait for nobody
+        who has not."""
+        if self._class is self._listener.first_class:
+            self._class = self._listener.service_class
         self._decoder.limit(self._listener.authenticated(self))
 
     def mute(self, throttle_time_ms: int) -> None:

@@ -32,6 +32,10 @@ ROUND_S = 0.004
 polled again: an acceptable delay for a heartbeat, and fifty small requests, more than arrive at
 once unless the broker is overloaded."""
 
+UNKNOWN_ROUND_S = 0.0002
+"""After how long no more unknown clients get their turn in one round of the event loop: a few steps
+of a login, or one of a handshake of TLS."""
+
 MAX_FULL_READS = 4
 """Consecutive reads in one round that fill their buffer: the event loop reads on as long as there
 is more, even if others wait."""

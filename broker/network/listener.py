@@ -86,6 +86,10 @@ class Listener:
         self._name, self._protocol = name, protocol
         self.turns = shared.turns
         self.service_class = self.turns.brokers if is_for_brokers else self.turns.clients
+        self.first_class = self.service_class
+        if tls is not None or protocol.has_sasl:
+            turns = self.turns
+            self.first_class = turns.unknown_brokers if is_for_brokers else turns.unknown_clients
         self.broker_memory = shared.broker_memory
         self.memory = shared.client_memory
         if is_for_brokers:

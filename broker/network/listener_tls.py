@@ -35,7 +35,7 @@ class TlsListener(Protocol):
     """The part of a listener that is needed here."""
 
     turns: Turns
-    service_class: ServiceClass
+    first_class: ServiceClass
 
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> TimerHandle:
         """Call `callback` once, after this time."""
@@ -60,9 +60,9 @@ class ListenerTls:
         return TlsTransport(connection, TlsSession(self._server.context), self)
 
     def queue_handshake(self, transport: TurnTaker) -> None:
-        """Behind every request that is there, one step in a round: a thousand clients that come at
-        once delay no other for longer than one of them."""
-        self._listener.turns.wait_busy(self._listener.service_class, transport)
+        """Behind every request that is there, about one step in a round: a thousand clients that
+        come at once delay no other for longer than one of them."""
+        self._listener.turns.wait_busy(self._listener.first_class, transport)
 
     def on_established(self, transport: TlsTransport) -> None:
         """Without SASL the client is known from now on."""

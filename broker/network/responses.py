@@ -86,7 +86,14 @@ class ResponsePipeline:
         return ready
 
     def close(self) -> None:
-        """Drop all responses, those that become ready later too."""
+        """Drop all responses, those that become ready later too. The connection is let go of, which
+        has this pipeline itself: a cycle of the two would be left to the garbage collector, whose
+        pauses all connections share."""
         self.is_closed = True
         self.held_bytes = 0
         self.slots.clear()
+        self.on_ready = _nobody_waits
+
+
+def _nobody_waits() -> None:
+    """The connection is closed."""

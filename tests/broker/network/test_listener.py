@@ -33,11 +33,12 @@ KERNEL_BYTES = 10_000_000
 Story = Callable[["ListenerWorld"], Coroutine[object, object, None]]
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 Run = Callable[[Coroutine[object, object, None]], None]
+RUNS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 
 
 class ListenerWorld:
     """A listener whose dispatcher echoes; `w...` waits until released, `x...` is refused, `t...`
-    mutes its connection."""
+    mutes its connection, `l` is a login."""
 
     def __init__(
         self, limits: ConnectionLimits, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
@@ -80,6 +81,8 @@ class ListenerWorld:
         body = bytes(frame)
         self.seen += 1
         self.now += self.cost_s
+        if body == b"l":
+            connection.on_authenticated()
         if body.startswith(b"x"):
             raise CloseConnection("refused")
         if body.startswith(b"!"):
@@ -345,7 +348,7 @@ def test_more_requests_than_may_be_in_flight_wait_their_turn() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@RUNS
 def test_answers_that_are_not_read_keep_further_requests_from_being_taken(run: Run) -> None:
     """Answers behind an unfinished one count, too. Regression: all sixty-four of one connection
     were built before the unsent bytes were checked: gigabytes."""
@@ -373,7 +376,7 @@ def test_answers_that_are_not_read_keep_further_requests_from_being_taken(run: R
     play(story, run=run)
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@RUNS
 def test_those_who_read_nothing_give_way_when_their_memory_is_needed(run: Run) -> None:
     """And only then; one who reads a little in time stays."""
 
@@ -425,7 +428,7 @@ def test_nothing_is_taken_behind_a_request_that_holds_its_connection() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@RUNS
 def test_a_muted_connection_is_answered_and_accepts_nothing_until_its_time_is_over(run: Run) -> None:
     """What it sends meanwhile waits, in the broker up to one read and else in its socket; others
     are served."""
@@ -554,7 +557,7 @@ def peer_port(connection: Connection) -> int:
     return int(transport.get_extra_info("peername")[1])
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@RUNS
 def test_a_connection_that_asks_without_end_gives_others_their_turn(run: Run) -> None:
     """A whole read of it was served in one turn, ten seconds long."""
 
@@ -655,7 +658,7 @@ def test_the_metrics_port_answers_get_and_nothing_else() -> None:
     assert b"405" in respond(b"POST /metrics HTTP/1.1\r\n\r\n", str)
 
 
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@RUNS
 def test_a_held_listener_answers_nobody_before_it_opens(run: Run) -> None:
     """Early requests are answered then, in sequence. A broker on uvloop answered at once, of
     a cluster without brokers, and librdkafka then gave every broker up for good."""
@@ -673,3 +676,47 @@ def test_a_held_listener_answers_nobody_before_it_opens(run: Run) -> None:
         assert await read(early) == b"third" * 20_000
 
     play(story, held=True, run=run)
+
+
+@RUNS
+def test_a_client_is_served_before_it_has_logged_in_while_another_never_stops(run: Run) -> None:
+    """The one that is known fills every round of the loop. Then the other one is known as well."""
+
+    async def story(world: ListenerWorld) -> None:
+        flood = framed(b"f") * 20_000
+        known, known_writer = await world.connect()
+        known_writer.write(framed(b"l"))
+        assert await read(known) == b"l"
+        world.cost_s = 0.01
+        known_writer.write(flood)
+        await until(lambda: world.seen > 1)
+        reader, writer = await world.connect()
+        for word in (b"first", b"second", b"l", b"third"):
+            writer.write(framed(word))
+            assert await read(reader) == word
+        assert world.seen < 15_000
+        world.cost_s = 0.0
+        assert await known.readexactly(len(flood)) == flood
+
+    play(story, run=run, protocol=SecurityProtocol.SASL_PLAINTEXT)
+
+
+def test_who_logs_in_waits_for_those_that_are_known_and_no_longer_after_that() -> None:
+    """Its class is another one then; a later login of a broker leaves it a broker."""
+
+    async def story(world: ListenerWorld) -> None:
+        turns = world.listener.turns
+        reader, writer = await world.connect()
+        writer.write(framed(b"a"))
+        assert await read(reader) == b"a"
+        (connection,) = world.listener._connections
+        assert connection._class is turns.unknown_clients
+        writer.write(framed(b"l"))
+        assert await read(reader) == b"l"
+        assert connection._class is turns.clients
+        connection.mark_as_broker(1, 1000)
+        writer.write(framed(b"l"))
+        assert await read(reader) == b"l"
+        assert connection._class is turns.brokers
+
+    play(story, protocol=SecurityProtocol.SASL_PLAINTEXT)
