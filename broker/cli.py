@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +28,14 @@ strays_app = typer.Typer(
 
 POLL_S = 1.0
 """Within it a running broker has finished what it was writing."""
+
+
+class TreeAccess(StrEnum):
+    """Kafka's words for who may change the nodes of a tree."""
+
+    SECURE = "secure"
+    UNSECURE = "unsecure"
+
 
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
 Config = Annotated[Path | None, typer.Option(help="A server.properties of Kafka.")]
@@ -138,6 +147,34 @@ def migrate(
     raise typer.Exit(
         migrate_controller({**settings.broker, **properties}, root.absolute(), zookeeper)
     )
+
+
+@app.command("zookeeper-acls")
+def zookeeper_acls(
+    context: typer.Context,
+    state: Annotated[
+        TreeAccess, typer.Argument(help="secure: the brokers' login alone changes them.")
+    ],
+    config: Annotated[
+        Path | None, typer.Option(help="A broker's server.properties: its ensemble and login.")
+    ] = None,
+) -> None:
+    """Give a standing tree in ZooKeeper to the login of the brokers, or open it to everybody.
+
+    As Kafka's zookeeper-security-migration; zookeeper.set.acl does it for new nodes.
+    """
+    from broker.config.properties import read_properties
+    from broker.server.process import secure_zookeeper
+
+    properties = read_properties(config.read_text(encoding="utf-8")) if config else {}
+    settings = context.obj
+    root = settings.site.data_path / "broker"
+    raise typer.Exit(
+        secure_zookeeper(
+            {**settings.broker, **properties}, root.absolute(),
+            is_secure=state is TreeAccess.SECURE,
+        )
+    )  # fmt: skip
 
 
 @app.command("configs")

@@ -55,6 +55,9 @@ class ConsoleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     # Empty: they are not.
     accounts_secret: Secret = ""
     zookeeper: str = ""  # host:port,... of the brokers' ensemble; empty: the cluster runs on KRaft
+    # files of PEM where the ensemble asks for certificates: ours with its key, who signs theirs
+    zookeeper_certificate_pem: str = ""
+    zookeeper_authority_pem: str = ""
     brokers: str = ""  # where the brokers' /metrics are: "1=http://host:9094/metrics, 2=…"
     health: dict[str, str] = {}  # name -> URL asked for the page of the processes
     # One of the edges' `reader_tokens`, to ask which senders they refuse; empty: this machine's.

@@ -102,7 +102,7 @@ class Broker:
         self._runtime = Runtime(
             config, self.settings, self.roles, clock, disk, network, self.metrics,
             self._tokens.judge, zookeeper,
-            cleaner_process, self._tls.peer_connector, self._tls.controller_connector,
+            cleaner_process, self._tls.peer_connector, self._tls.controller_connector, tls,
         )  # fmt: skip
         self.control_plane: ControlPlane = make_control_plane(self._runtime)
         self._listeners: dict[ListenerType, list[Listener]] = {}

@@ -27,7 +27,7 @@ from broker.metadata.delta import Changes
 from broker.metadata.image import Endpoint, MetadataImage
 from broker.metadata.publisher import Publisher
 from broker.metrics.registry import Metrics
-from broker.network.port import Network
+from broker.network.port import Network, TlsPort
 from broker.peer.controller_channel import LocalCall
 from broker.replica.manager import ReplicaManager
 from broker.server.roles import Roles
@@ -45,7 +45,7 @@ class Runtime:
     """What components and control planes are built from: configuration and the ports.
     `zookeeper` is set where the ensemble is simulated; no log is cleaned without
     `cleaner_process`. The connectors are those of TLS, where the listeners of others have it.
-    `judge_token`: whose token it is at a listener."""
+    `judge_token`: whose token it is at a listener. `tls`: OpenSSL and its files."""
 
     config: BrokerConfig
     settings: ProcessSettings
@@ -59,6 +59,7 @@ class Runtime:
     cleaner_process: CleanerProcess | None = None
     peer_connector: Connector | None = None
     controller_connector: Connector | None = None
+    tls: TlsPort | None = None
 
     @property
     def to_peers(self) -> Connector:

@@ -21,86 +21,28 @@ from broker.config.views import BrokerConfig
 from broker.network.port import TlsKeys, TlsPort
 from broker.security.cipher_suites import CipherError, openssl_names, versions_left
 from broker.security.distinguished_name import distinguished_name
-from broker.security.key_stores import (
-    JKS,
-    PEM,
-    PKCS12,
-    KeyStore,
-    KeyStoreError,
-    TrustStore,
-    is_of_java,
-    keytool_line,
-    pem_key_store,
-    pem_trust_store,
-    pkcs12_key_store,
-    pkcs12_trust_store,
-)
+from broker.security.key_stores import KeyStoreError
 from broker.security.principal import ANONYMOUS, Principal
 from broker.security.principal_rules import MappingRuleError, PrincipalRules, parse_principal_rules
+from broker.server.tls_stores import TlsStores
 from bus.errors import CloseConnection
 
 log = logging.getLogger("broker.network")
 
-KEY_STORE, TRUST_STORE = "keystore", "truststore"
 NONE = "none"
 
 
-class ListenerStores:
-    """Reads what the keys of one listener name.
-
-    Invariant: `stamps` has the files that were read, whether they can be used or not, as they were
-    before.
-    """
+class ListenerStores(TlsStores):
+    """Reads what the keys of one listener name."""
 
     def __init__(self, config: BrokerConfig, listener: str, factory: TlsPort) -> None:
-        self._config, self._listener, self._factory = config, listener, factory
-        self.stamps: dict[str, tuple[int, ...]] = {}
+        super().__init__(self.value, self.error, factory)
+        self._config, self._listener = config, listener
 
     def value(self, name: str) -> str | None:
         """Of this listener; None and empty are the same for all keys of stores."""
         found: str | None = self._config.of_listener(self._listener, name)
         return found or None
-
-    def key_store(self) -> KeyStore | None:
-        """None: no key names one."""
-        key, chain = self.value("ssl.keystore.key"), self.value("ssl.keystore.certificate.chain")
-        password = self.value("ssl.key.password")
-        kind, path = self._kind(KEY_STORE, has_text=bool(key or chain))
-        if path is None and key is None:
-            return None
-        try:
-            if path is None:
-                if kind != PEM or chain is None or key is None:
-                    raise KeyStoreError(
-                        "it needs ssl.keystore.type=PEM and ssl.keystore.certificate.chain"
-                    )
-                return pem_key_store(key.encode(), chain.encode(), password)
-            data = self._read(path, KEY_STORE)
-            if kind == PEM:
-                return pem_key_store(data, data, password)
-            return pkcs12_key_store(data, self.value("ssl.keystore.password"))
-        except KeyStoreError as error:
-            name = "ssl.keystore.key" if path is None else "ssl.keystore.location"
-            raise self.error(name, f"{path or ''}: {error}".removeprefix(": ")) from None
-
-    def trust_store(self) -> TrustStore | None:
-        """None: no key names one."""
-        text = self.value("ssl.truststore.certificates")
-        kind, path = self._kind(TRUST_STORE, has_text=bool(text))
-        if path is None and text is None:
-            return None
-        try:
-            if path is None:
-                if kind != PEM:
-                    raise KeyStoreError("it needs ssl.truststore.type=PEM")
-                return pem_trust_store((text or "").encode())
-            data = self._read(path, TRUST_STORE)
-            if kind == PEM:
-                return pem_trust_store(data)
-            return pkcs12_trust_store(data, self.value("ssl.truststore.password"))
-        except KeyStoreError as error:
-            name = "ssl.truststore.certificates" if path is None else "ssl.truststore.location"
-            raise self.error(name, f"{path or ''}: {error}".removeprefix(": ")) from None
 
     def material(self, *, is_server: bool) -> TlsKeys:
         """Everything that a context needs. Raises ConfigError."""
@@ -143,28 +85,6 @@ class ListenerStores:
     def error(self, name: str, reason: str) -> ConfigError:
         """Which listener's key it is, and what is wrong with it."""
         return ConfigError(name, f"{LISTENER_PREFIX}{self._listener.lower()}.{name}: {reason}")
-
-    def _kind(self, store: str, *, has_text: bool) -> tuple[str, str | None]:
-        path = self.value(f"ssl.{store}.location")
-        kind = (self.value(f"ssl.{store}.type") or JKS).upper()
-        if path is None and not has_text:
-            return kind, None
-        if kind == JKS:
-            raise self.error(
-                f"ssl.{store}.type",
-                "it is JKS (Kafka's default), which only Java reads; set PEM or PKCS12"
-                + (f", and convert the file: {keytool_line(path, store)}" if path else ""),
-            )
-        if kind not in (PEM, PKCS12):
-            raise self.error(f"ssl.{store}.type", f"{kind} is not served; PEM and PKCS12 are")
-        return kind, path
-
-    def _read(self, path: str, store: str) -> bytes:
-        self.stamps[path] = self._factory.stamp(path)
-        data = self._factory.read(path)
-        if is_of_java(data):
-            raise KeyStoreError(f"it is JKS, which only Java reads: {keytool_line(path, store)}")
-        return data
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -42,6 +43,9 @@ from broker.server.process_logs import close_logs, open_logs
 from broker.server.tools.storage import format_storage
 from broker.settings import CLUSTER_ID_KEY, ProcessSettings, SettingError, split
 from bus.runtime import tasks
+
+if TYPE_CHECKING:
+    from broker.controller.zk.kazoo_session import KazooSession
 
 log = logging.getLogger("broker.server")
 
@@ -133,12 +137,11 @@ def migrate_controller(
 ) -> int:
     """Migrate a stopped cluster's znodes to this KRaft controller. 0, or 1 with one sentence about
     what must be fixed."""
-    from broker.controller.zk.kazoo_session import KazooSession
     from broker.server.tools.migrate import migrate
 
     try:
         config, _ = configured(properties, data_dir)
-        session = KazooSession(zookeeper, int(config["zookeeper.session.timeout.ms"]))
+        session = _ensemble_session(config, zookeeper)
         done = asyncio.run(migrate(config, RealDisk(), RealClock(), session))
     except OPERATOR_ERRORS as error:
         print(error, file=sys.stderr)
@@ -148,6 +151,36 @@ def migrate_controller(
         f"{done.cluster_id}: {done.path}"
     )
     return 0
+
+
+def secure_zookeeper(
+    properties: Mapping[str, str], data_dir: str | PurePath, *, is_secure: bool
+) -> int:
+    """Give the cluster's znodes to the login of the brokers, or open them. 0, or 1 with one
+    sentence about what must be fixed."""
+    from broker.server.tools.zookeeper_acls import set_tree_acls
+
+    try:
+        config, _ = configured(properties, data_dir)
+        if not config["zookeeper.connect"]:
+            raise ConfigError("zookeeper.connect", "zookeeper.connect names no ensemble")
+        session = _ensemble_session(config, config["zookeeper.connect"])
+        done = asyncio.run(set_tree_acls(config, RealClock(), session, is_secure=is_secure))
+    except OPERATOR_ERRORS as error:
+        print(error, file=sys.stderr)
+        return 1
+    whose = "the brokers' login" if is_secure else "everybody"
+    print(f"{done} nodes of {config['zookeeper.connect']} are open to {whose} for changes")
+    return 0
+
+
+def _ensemble_session(config: BrokerConfig, address: str) -> KazooSession:
+    """As a broker of these keys has it."""
+    from broker.controller.zk.kazoo_session import KazooSession
+    from broker.server.zk.ensemble_settings import ensemble_access
+
+    timeout_ms = int(config["zookeeper.session.timeout.ms"])
+    return KazooSession(address, timeout_ms, ensemble_access(config, RealTls()))
 
 
 async def serve(

@@ -1,8 +1,10 @@
-"""Login settings in the syntax of Java's JAAS, as Kafka's keys `…sasl.jaas.config` hold them. Pure.
+"""Login settings in the syntax of Java's JAAS: Kafka's keys `…sasl.jaas.config`, and whole files as
+java.security.auth.login.config names them. Pure.
 
-In: `MODULE required name="value" …;` as text. Out: `LoginModule`. Raises JaasError, whose text has
-nothing of the settings: anything there may be a password. Never: files, or what a module does. The
-words are those of Java's StreamTokenizer as Kafka sets it up.
+In: `MODULE required name="value" …;` as text, or sections of them. Out: `LoginModule`. Raises
+JaasError, whose text has nothing of the settings: anything there may be a password. Never: a file
+that is opened, or what a module does. The words are those of Java's StreamTokenizer as Kafka sets
+it up.
 """
 
 from __future__ import annotations
@@ -63,16 +65,52 @@ def parse_jaas(text: str) -> LoginModule:
     name = next(tokens, None)
     if name is None:
         raise JaasError("no login module is named")
+    module = _module(name, tokens)
+    if next(tokens, None) is not None:
+        raise JaasError("there must be one login module only")
+    return module
+
+
+def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
+    """The modules of each section, `NAME { MODULE required …; };`. Raises JaasError."""
+    tokens = _tokens(text)
+    sections: dict[str, tuple[LoginModule, ...]] = {}
+    for name in tokens:
+        if not name.is_word:
+            raise JaasError("something stands where a section's name must")
+        if name.text in sections:
+            raise JaasError("a section stands twice")
+        _expect(tokens, "{")
+        sections[name.text] = tuple(_modules(tokens))
+        _expect(tokens, ";")
+    return sections
+
+
+def _modules(tokens: Iterator[_Token]) -> Iterator[LoginModule]:
+    """Up to the end of a section, one or more."""
+    is_first = True
+    for token in tokens:
+        if token.is_character("}") and not is_first:
+            return
+        yield _module(token, tokens)
+        is_first = False
+    raise JaasError("a section must end with };")
+
+
+def _expect(tokens: Iterator[_Token], character: str) -> None:
+    token = next(tokens, None)
+    if token is None or not token.is_character(character):
+        raise JaasError("a section is NAME { MODULE required …; };")
+
+
+def _module(name: _Token, tokens: Iterator[_Token]) -> LoginModule:
     if not name.is_word:
         raise JaasError("it must begin with the name of a login module")
     flag = next(tokens, None)
     if flag is None or not flag.is_word or flag.text.lower() not in _CONTROL_FLAGS:
         flags = ", ".join(_CONTROL_FLAGS)
         raise JaasError(f"after the login module's name must stand one of {flags}")
-    options = _options(tokens)
-    if next(tokens, None) is not None:
-        raise JaasError("there must be one login module only")
-    return LoginModule(name.text, options)
+    return LoginModule(name.text, _options(tokens))
 
 
 def _options(tokens: Iterator[_Token]) -> dict[str, str]:

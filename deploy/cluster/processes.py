@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 
 from deploy.cluster.layout import HOST, BrokerNode, ClusterPlan, ControllerKind, ZooKeeperNode
-from deploy.cluster.zookeeper import write_config
+from deploy.cluster.zookeeper import EnsembleStores, ensemble_stores, write_config
 from deploy.roles.table import ROLES, environment
 from deploy.secure.layout import IN_FORCE
 from deploy.settings.composed import Settings, with_changes
@@ -37,7 +37,9 @@ def cluster_settings(settings: Settings, plan: ClusterPlan) -> Settings:
 
 def cluster_processes(settings: Settings, plan: ClusterPlan) -> list[Child]:
     """The ensemble first; all brokers at once, because a quorum waits for its members."""
-    servers = [zookeeper_process(node) for node in plan.zookeepers]
+    folder = settings.security.folder_path(settings.site)
+    stores = ensemble_stores(folder) if plan.zookeepers else None
+    servers = [zookeeper_process(node, stores=stores) for node in plan.zookeepers]
     needs = tuple(server.name for server in servers)
     more = {"cluster.id": cluster_id(plan)} if plan.controller is ControllerKind.KRAFT else {}
     return [*servers, *(_broker(settings, node, needs, more) for node in plan.nodes)]
@@ -77,10 +79,14 @@ def _broker(
 
 
 def zookeeper_process(
-    node: ZooKeeperNode, name: str = "", port_option: str = "--zookeeper-port"
+    node: ZooKeeperNode,
+    name: str = "",
+    port_option: str = "--zookeeper-port",
+    *,
+    stores: EnsembleStores | None = None,
 ) -> Child:
-    """A ZooKeeper server; `name` is its own unless given."""
-    write_config(node)
+    """A ZooKeeper server; `name` is its own unless given. `stores`: of a secured site."""
+    write_config(node, stores)
     return Child(
         name=name or node.name,
         command=(sys.executable, "-m", "deploy.cluster.zookeeper", str(node.folder)),

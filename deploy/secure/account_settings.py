@@ -20,6 +20,8 @@ from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_p
 from deploy.settings.composed import Settings, with_account
 from deploy.settings.sources import SettingsError
 
+PATH_ENDINGS = (".location", "_pem")
+"""Of keys whose values are files of the site's folder."""
 OTHERS_MASK = 0o077
 """Of a file's mode: what group and others may do."""
 _ACCOUNTS_OF_ROLES = {"streams-watchlist": STREAMS}
@@ -112,7 +114,7 @@ def _rooted(folder: Path, table: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in table.items():
         if isinstance(value, Mapping):
             found[key] = _rooted(folder, value)
-        elif key.endswith(".location"):
+        elif key.endswith(PATH_ENDINGS):
             found[key] = str(folder / value)
         else:
             found[key] = value

@@ -17,6 +17,12 @@ BROKERS_PORT_STEP = 3
 """From the port of clients to that of brokers; the controller's and the metrics' lie between."""
 PROTOCOL_MAP = "listener.security.protocol.map"
 KRAFT_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+REAUTHENTICATION = "connections.max.reauth.ms"
+SESSION_MS = 3_600_000
+"""So long goes on whoever logged in with what has been withdrawn."""
+ENSEMBLE_PREFIX = "zookeeper.ssl."
+ENSEMBLE_SWITCHES = ("zookeeper.ssl.client.enable", "zookeeper.set.acl")
+"""On unless the settings say otherwise, which `secure check` then names."""
 ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 
 
@@ -30,8 +36,15 @@ def secured(broker: Mapping[str, str]) -> dict[str, str]:
     if "advertised.listeners" in broker:
         keys["advertised.listeners"] = _secured(broker["advertised.listeners"])
     zookeeper = "zookeeper.connect" in broker
+    own = {
+        name: value
+        for name, value in broker.items()
+        if zookeeper or not name.startswith(ENSEMBLE_PREFIX)
+    }
     return {
-        **broker,
+        REAUTHENTICATION: str(SESSION_MS),
+        **(dict.fromkeys(ENSEMBLE_SWITCHES, "true") if zookeeper else {}),
+        **own,
         **keys,
         PROTOCOL_MAP: f"{CLIENTS}:SASL_SSL,{BROKERS}:SSL,{CONTROLLER}:SSL",
         "inter.broker.listener.name": BROKERS,

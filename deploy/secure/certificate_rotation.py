@@ -32,14 +32,15 @@ from deploy.secure.layout import (
     AUTHORITY_KEY,
     NEXT_AUTHORITY,
     NEXT_AUTHORITY_KEY,
-    node_stores,
+    certificate_stores,
 )
 from deploy.secure.secret_files import replace_secret
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCertificate:
-    """Of one broker, and whether the authority that comes or stands alone has signed it."""
+    """Of a broker, or for ZooKeeper, and whether the authority that comes or stands alone has
+    signed it."""
 
     node: str
     ends: datetime
@@ -64,7 +65,7 @@ def certificate_state(folder: Path) -> CertificateState:
     """Raises OperatorError where a file cannot be read."""
     newest = _newest(folder)
     nodes = tuple(
-        NodeCertificate(store.parent.name, found.not_valid_after_utc, _has_signed(newest, found))
+        NodeCertificate(_whose(store), found.not_valid_after_utc, _has_signed(newest, found))
         for store, found in _node_certificates(folder)
     )
     trusted = tuple(one.not_valid_after_utc for one in _certificates(folder, AUTHORITY_CERTIFICATE))
@@ -95,7 +96,7 @@ def sign_certificates(folder: Path, passphrase: str, now: datetime) -> list[str]
         name = old.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
         made = new_leaf(authority, str(name), list(_places(old)), now)
         replace_secret(store, made.key_pem() + made.certificate_pem)
-        signed.append(store.parent.name)
+        signed.append(_whose(store))
     return signed
 
 
@@ -147,8 +148,14 @@ def _newest_key(folder: Path, passphrase: str) -> ec.EllipticCurvePrivateKey:
 
 
 def _node_certificates(folder: Path) -> Iterator[tuple[Path, x509.Certificate]]:
-    for store in node_stores(folder):
+    for store in certificate_stores(folder):
         yield store, _certificates(folder, store.relative_to(folder))[0]
+
+
+def _whose(store: Path) -> str:
+    """A broker's own goes by its name, another one by its file, too."""
+    node = store.parent.name
+    return node if store.stem == "broker" else f"{node}/{store.stem}"
 
 
 def _certificates(folder: Path, path: Path) -> list[x509.Certificate]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bus.contracts.access import ACCOUNTS, principal_of
+from bus.contracts.access import ACCOUNTS, CONSOLE, principal_of
 from bus.files.durable_file import sync_folder
 from bus.files.lock_file import hold_lock_file
 from deploy.errors import OperatorError
@@ -22,9 +22,13 @@ from deploy.secure.authority import TlsIdentity, new_authority, new_leaf
 from deploy.secure.layout import (
     AUTHORITY_CERTIFICATE,
     AUTHORITY_KEY,
+    ENSEMBLE_OWNER,
+    ENSEMBLE_READER,
+    ENSEMBLE_SERVER,
     MECHANISMS,
     SECRET_BYTES,
     account_path,
+    ensemble_client_store,
     node_name,
     node_path,
     node_store,
@@ -130,16 +134,25 @@ def _make(
         *(principal_of(name) for name, right in ACCOUNTS.items() if right.superuser),
     ]
     _folder(folder)
-    for name in ("authority", "nodes", "accounts"):
+    for name in ("authority", "nodes", "accounts", "zookeeper"):
         _folder(folder / name)
     write_secret(folder / AUTHORITY_CERTIFICATE, authority.certificate_pem)
     write_secret(folder / AUTHORITY_KEY, authority.key_pem(passphrase))
     for number, name in enumerate(names, start=1):
         _node(folder, number, new_leaf(authority, name, places, now), superusers, page_token)
+        client = new_leaf(authority, ENSEMBLE_OWNER, places, now)
+        write_secret(ensemble_client_store(folder, number), _store(client))
+    for path, owner in ((ENSEMBLE_SERVER, "zookeeper"), (ENSEMBLE_READER, CONSOLE)):
+        write_secret(folder / path, _store(new_leaf(authority, owner, places, now)))
     for name, right in ACCOUNTS.items():
         tables: dict[str, Mapping[str, str]] = {"security": {"page_token": page_token}}
         if right.on_bus:
             tables["bus.librdkafka"] = _login(name, secrets.token_urlsafe(SECRET_BYTES))
+        if name == CONSOLE:
+            tables["console"] = {
+                "zookeeper_certificate_pem": str(ENSEMBLE_READER),
+                "zookeeper_authority_pem": str(AUTHORITY_CERTIFICATE),
+            }
         write_secret(account_path(folder, name), toml_of(f"# {name}: {right.what}.", tables))
     for path in (*(folder / "nodes").iterdir(), *folder.iterdir(), folder):
         sync_folder(path)
@@ -151,17 +164,25 @@ def _node(
     home = node_path(folder, number)
     _folder(home)
     store = node_store(folder, number)
-    write_secret(store, signed.key_pem() + signed.certificate_pem)
+    write_secret(store, _store(signed))
     keys = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(store.relative_to(folder)),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(AUTHORITY_CERTIFICATE),
         "super.users": ";".join(superusers),
+        "zookeeper.ssl.keystore.location": str(
+            ensemble_client_store(folder, number).relative_to(folder)
+        ),
+        "zookeeper.ssl.truststore.location": str(AUTHORITY_CERTIFICATE),
     }
     tables = {"broker": keys, "security": {"page_token": page_token}}
     title = f"# {home.name}: paths begin at the site's folder."
     write_secret(home / "broker.toml", toml_of(title, tables))
+
+
+def _store(signed: TlsIdentity) -> bytes:
+    return signed.key_pem() + signed.certificate_pem
 
 
 def _login(name: str, password: str) -> dict[str, str]:

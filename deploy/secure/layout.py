@@ -12,6 +12,13 @@ DEFAULT_FOLDER = "secure"
 IN_FORCE = "access: in force"
 """How the line of a broker begins that says that users, rights and topics are."""
 _STORE = "broker.pem"
+_ENSEMBLE_STORE = "zookeeper.pem"
+ENSEMBLE_SERVER = Path("zookeeper", "server.pem")
+"""Key and certificate of our own ZooKeeper servers."""
+ENSEMBLE_READER = Path("zookeeper", "console.pem")
+"""What the console shows to ZooKeeper."""
+ENSEMBLE_OWNER = "brokers"
+"""The name to which the znodes belong, in the certificates of all brokers."""
 AUTHORITY_CERTIFICATE = Path("authority", "ca.pem")
 AUTHORITY_KEY = Path("authority", "ca.key")
 NEXT_AUTHORITY = Path("authority", "next.pem")
@@ -43,6 +50,12 @@ def node_store(folder: Path, number: int | str) -> Path:
     return node_path(folder, number) / _STORE
 
 
-def node_stores(folder: Path) -> list[Path]:
-    """Those of all brokers that the folder has."""
-    return sorted((folder / "nodes").glob(f"*/{_STORE}"))
+def ensemble_client_store(folder: Path, number: int | str) -> Path:
+    """What one broker shows to ZooKeeper. All of these have one name, which owns the znodes."""
+    return node_path(folder, number) / _ENSEMBLE_STORE
+
+
+def certificate_stores(folder: Path) -> list[Path]:
+    """All that the folder has, of brokers and of ZooKeeper."""
+    nodes, ensemble = folder / "nodes", folder / ENSEMBLE_SERVER.parent
+    return sorted([*nodes.glob("*/*.pem"), *ensemble.glob("*.pem")])

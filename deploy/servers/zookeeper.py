@@ -5,6 +5,7 @@ In: a folder of its own. Out: a running server on a free port. Never: a city's e
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -24,19 +25,36 @@ OPTIONS = (
 )
 
 
-def start_zookeeper(folder: Path, *, host: str = "127.0.0.1") -> JavaServer:
-    """A standalone ZooKeeper that answers on `server.port` of an address of this machine."""
+def start_zookeeper(
+    folder: Path,
+    *,
+    host: str = "127.0.0.1",
+    has_tls: bool = False,
+    settings: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    jars: Sequence[Path] | None = None,
+) -> JavaServer:
+    """A standalone ZooKeeper that answers on `server.port` of an address of this machine.
+
+    `has_tls`: its only port is one of TLS, and `settings`, more lines of `zoo.cfg`, name its
+    stores. `options` are Java's; `jars` are of another ZooKeeper than pyspark's.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     config = folder / "zoo.cfg"
-    config.write_text(
-        f"tickTime=1000\ndataDir={folder / 'data'}\nclientPort={port}\n"
-        f"clientPortAddress={host}\nmaxClientCnxns=0\n",
-        encoding="utf-8",
-    )
+    lines = {
+        "tickTime": "1000",
+        "dataDir": str(folder / "data"),
+        "secureClientPort" if has_tls else "clientPort": str(port),
+        "secureClientPortAddress" if has_tls else "clientPortAddress": host,
+        "maxClientCnxns": "0",
+        **(settings or {}),
+    }
+    config.write_text("".join(f"{key}={value}\n" for key, value in lines.items()), "utf-8")
     server = launch(
-        "ZooKeeper", folder, port, zookeeper_jars(), [MAIN, str(config)], options=OPTIONS
-    )
+        "ZooKeeper", folder, port, jars or zookeeper_jars(), [MAIN, str(config)],
+        options=(*OPTIONS, *options),
+    )  # fmt: skip
     return server.wait_until(lambda: accepts(port, host))
 
 

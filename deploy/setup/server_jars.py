@@ -36,6 +36,11 @@ def zookeeper_era_jars() -> list[Path]:
     return jars_of(HERE / "kafka-clients-3.9.xml", "kafka-clients-3.9")
 
 
+def kafka_on_zookeeper_jars() -> list[Path]:
+    """Apache Kafka 3.9, the last whose brokers stand on ZooKeeper, and ZooKeeper 3.8 with it."""
+    return jars_of(HERE / "kafka-3.9.xml", "testserver-kafka-3.9")
+
+
 def metadata_shell_jars() -> list[Path]:
     """kafka-metadata-shell, which is of 4.3."""
     return jars_of(HERE / "kafka-shell.xml", "testserver-kafka-shell")

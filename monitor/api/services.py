@@ -44,6 +44,7 @@ from monitor.cluster.bus_overview import BusOverviewReader
 from monitor.cluster.poller import ClusterPoller
 from monitor.cluster.topic_orders import TopicOrders
 from monitor.cluster.traffic import metrics_urls
+from monitor.cluster.znodes import EnsembleTlsFiles, ZnodeReader
 from monitor.live.command_sender import CommandNotAcknowledged, CommandSender
 from monitor.live.live_hub import LiveHub
 from monitor.live.register_writes import CLIENT_ID, RegisterWrites
@@ -227,7 +228,7 @@ def build_services(
         cluster=BusOverviewReader(bus, now_ms),
         topic_orders=TopicOrders(bus),
         poller=ClusterPoller(
-            bus, console.zookeeper, metrics_urls(console.brokers), now_ms, page_token
+            bus, _znodes(console), metrics_urls(console.brokers), now_ms, page_token
         ),
         commands=CommandSender(bus, site.name),
         read_picture=read_picture,
@@ -238,6 +239,13 @@ def build_services(
         secret=secret,
         page_token=page_token,
     )
+
+
+def _znodes(console: ConsoleSettings) -> ZnodeReader | None:
+    if not console.zookeeper:
+        return None
+    files = EnsembleTlsFiles(console.zookeeper_certificate_pem, console.zookeeper_authority_pem)
+    return ZnodeReader(console.zookeeper, files)
 
 
 def _no_import(_: ListUpload) -> ListImport:

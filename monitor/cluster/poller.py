@@ -62,7 +62,7 @@ class ClusterPoller:
     def __init__(
         self,
         bus: BusSettings,
-        zookeeper: str,
+        znodes: ZnodeReader | None,
         metrics_urls: Mapping[int, str],
         now_ms: Callable[[], int],
         page_token: str = "",
@@ -84,7 +84,7 @@ class ClusterPoller:
             bus, CLIENT_ID,
             connect_timeout_ms=CONNECT_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS,
         )  # fmt: skip
-        self._znodes = ZnodeReader(zookeeper) if zookeeper else None
+        self._znodes = znodes
         self._metadata_log = MetadataLogReader(self._log_nodes)
         self._tree = MetadataTree()
         self._reading = asyncio.Lock()

@@ -6,10 +6,11 @@ Reads at most MAX_ZNODES nodes and sets no watch.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from monitor.cluster.tree import MAX_VALUE_CHARACTERS, NEWEST, Tree
@@ -21,7 +22,22 @@ CONNECT_S = 3.0
 VALUE = "="
 """The name under which a node's own value stands beside its children."""
 
+HIDDEN = "***"
+"""In the place of what is for brokers alone: users, their settings, tokens."""
+
 _SKIPPED = frozenset({"/zookeeper"})
+
+
+@dataclass(frozen=True, slots=True)
+class EnsembleTlsFiles:
+    """Of PEM: the certificate that is shown, with its key, and who signs the ensemble's. Without an
+    authority there is no TLS."""
+
+    certificate: str = ""
+    authority: str = ""
+
+
+PLAIN = EnsembleTlsFiles()
 
 
 class ZooKeeperUnavailable(Exception):
@@ -31,8 +47,8 @@ class ZooKeeperUnavailable(Exception):
 class ZnodeReader:
     """One session, opened at the first look and again after a loss."""
 
-    def __init__(self, hosts: str) -> None:
-        self._hosts = hosts
+    def __init__(self, hosts: str, tls: EnsembleTlsFiles = PLAIN) -> None:
+        self._hosts, self._tls = hosts, tls
         self._client: KazooClient | None = None
 
     def read(self) -> tuple[Tree, list[dict[str, Any]]]:
@@ -66,7 +82,12 @@ class ZnodeReader:
 
     def _connected(self) -> KazooClient:
         if self._client is None:
-            client = KazooClient(self._hosts, timeout=CONNECT_S * 2, read_only=True)
+            tls = self._tls
+            client = KazooClient(
+                self._hosts, timeout=CONNECT_S * 2, read_only=True, use_ssl=bool(tls.authority),
+                ca=tls.authority or None, certfile=tls.certificate or None,
+                keyfile=tls.certificate or None, check_hostname=bool(tls.authority),
+            )  # fmt: skip
             client.start(timeout=CONNECT_S)
             self._client = client
         return self._client
@@ -80,6 +101,8 @@ def _walk(client: KazooClient, path: str, found: list[dict[str, Any]]) -> Any:
         children = client.get_children(path)
     except NoNodeError:
         return None  # went while we looked
+    except NoAuthError:
+        return HIDDEN
     value = _value(data)
     if data or not children:  # a mere parent says nothing
         found.append(_row(path, stat, value))

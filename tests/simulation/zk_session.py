@@ -63,6 +63,18 @@ class SimSession:
     def session_id(self) -> int:
         return self._session_id
 
+    @property
+    def is_refused(self) -> bool:
+        """A simulated ensemble asks for no login."""
+        return False
+
+    @property
+    def last_failure(self) -> str:
+        return ""
+
+    async def set_acls(self, path: str, entries: Sequence[ZnodeAcl]) -> None:
+        raise AssertionError("no simulated broker sets zookeeper.set.acl")
+
     def start(self, listener: SessionListener) -> None:
         """Connects, and reconnects for ever."""
         self._listener = listener

@@ -24,6 +24,7 @@ from broker.controller.zk.port import (
     ZooKeeperSession,
 )
 from broker.controller.zk.state_reader import children_or_none, get_or_none, read_cluster_id
+from broker.controller.zk.znode_acls import default_acls, is_of_brokers_alone
 from broker.metadata.image import MetadataImage
 
 log = logging.getLogger("broker.controller.zk")
@@ -51,6 +52,13 @@ async def ensure_paths(
     for path in (*znodes.PERSISTENT, *of_acls, *of_tokens):
         await _create_if_absent(session, path)
     await _create_if_absent(session, znodes.FEATURE, znodes.encode_features({}))
+
+
+async def own_root(session: ZooKeeperSession) -> None:
+    """Nobody else may remove or make a node in the root, unless somebody else has one there. Kafka
+    leaves it open where there is no chroot, and with it /controller to whoever comes."""
+    if is_of_brokers_alone(await session.children("/")):
+        await session.set_acls("/", default_acls("/", is_secure=True))
 
 
 async def get_or_create_cluster_id(session: ZooKeeperSession, candidate: str) -> str:

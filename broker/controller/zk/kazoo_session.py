@@ -1,21 +1,27 @@
 """A session with a real ensemble: kazoo, its threads kept behind `call_soon_threadsafe`.
 
-Takes hosts (`zookeeper.connect`, with an optional chroot) and the session timeout, and keeps the
-port's promises. No code of the broker runs on a thread of kazoo's.
+Takes hosts (`zookeeper.connect`, with an optional chroot), the session timeout and how to say who
+we are, and keeps the port's promises. Of the broker's code only what makes a connection (TLS, its
+certificates) runs on a thread of kazoo's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import ssl
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo import exceptions as kazoo_errors
 from kazoo.client import KazooClient
-from kazoo.protocol.states import EventType, KazooState, WatchedEvent
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.retry import KazooRetry
+from kazoo.security import ACL, Id
 
+from broker.controller.zk.ensemble_access import OPEN_ENSEMBLE, EnsembleAccess
 from broker.controller.zk.port import (
     ANY_VERSION,
     Check,
@@ -28,14 +34,26 @@ from broker.controller.zk.port import (
     Stat,
     WatchEvent,
     WatchKind,
+    ZnodeAcl,
     ZooKeeperError,
     ZooKeeperErrorKind,
 )
+from broker.controller.zk.znode_acls import default_acls
+
+if TYPE_CHECKING:
+    _LoggerAdapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _LoggerAdapter = logging.LoggerAdapter
 
 RETRY_DELAY_S = 0.1
 RETRY_MAX_DELAY_S = 1.0
 """Between two rounds over all servers of an ensemble that cannot be reached; kazoo doubles from
 the first to the second, so that a broker is back within about a second of its ensemble."""
+REFUSED_RETRY_S = 1.0
+"""After a login that was refused, as in Kafka; kazoo itself would never try again."""
+MECHANISM = "DIGEST-MD5"
+_FAILURES = ("Connection dropped: ", "Connection time-out: ")
+"""How kazoo's warnings begin that say why an attempt failed."""
 
 _KINDS: tuple[tuple[type[Exception], ZooKeeperErrorKind], ...] = (
     (kazoo_errors.NoNodeError, ZooKeeperErrorKind.NO_NODE),
@@ -56,36 +74,89 @@ _WATCHES = {
 }
 
 
+class FailureNotes(_LoggerAdapter):
+    """kazoo's log: of its warnings, one per attempt and server, the newest reason is kept."""
+
+    last = ""
+
+    def warning(self, msg: object, *args: object, **_: Any) -> None:
+        """Keep the reason of a failed attempt; who has the session says what matters."""
+        text = str(msg) % args if args else str(msg)
+        for beginning in _FAILURES:
+            if text.startswith(beginning):
+                self.last = text.removeprefix(beginning)
+
+
+class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """kazoo's threads, with connections of our own contexts: certificates out of all our stores,
+    chosen suites, and no key on a disk."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+        super().__init__()
+        self._context = context
+
+    def create_connection(
+        self,
+        address: tuple[str, int],
+        hostname: str | None = None,
+        timeout: float | None = None,
+        **_: Any,
+    ) -> ssl.SSLSocket:
+        """A connection whose handshake is done within `timeout` seconds. Raises OSError."""
+        plain = socket.create_connection(address, timeout)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return self._context().wrap_socket(plain, server_hostname=hostname or address[0])
+        except BaseException:
+            plain.close()
+            raise
+
+
 class KazooSession:
     """`ZooKeeperSession` over kazoo.
 
     Invariant: `_pending` holds the calls without a result; all fields change on the loop's thread
-    only.
+    only. With a login, CONNECTED is reported when the ensemble has accepted it.
     """
 
-    def __init__(self, hosts: str, session_timeout_ms: int, name: str = "") -> None:
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        access: EnsembleAccess = OPEN_ENSEMBLE,
+    ) -> None:
         quiet = logging.getLogger("broker.zookeeper.client")
         if quiet.level == logging.NOTSET:
             # Its warnings are one per attempt and server; who has the session says what matters.
             quiet.setLevel(logging.ERROR)
+        self._access = access
+        self._notes = FailureNotes(quiet, {})
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
             connection_retry=KazooRetry(
                 max_tries=-1, delay=RETRY_DELAY_S, max_delay=RETRY_MAX_DELAY_S
             ),
-            logger=quiet,
+            logger=self._notes,
+            handler=None if access.context is None else TlsHandler(access.context),
+            sasl_options=None if access.login is None else {
+                "mechanism": MECHANISM,
+                "username": access.login.username,
+                "password": access.login.password,
+            },
             # A server that is cut off from its majority (readonlymode.enabled) must turn us away:
             # its data may be old, and what we register there would be invisible to others.
             read_only=False,
         )
-        self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listener: SessionListener | None = None
         self._state = SessionState.CONNECTING
         self._session_id = 0
         self._pending: dict[asyncio.Future[Any], None] = {}
         self._missing_root: str = self._client.chroot
+        self._is_let_in = access.login is None
+        self._is_refused = False
+        self._starting: asyncio.Future[Any] | None = None
 
     @property
     def state(self) -> SessionState:
@@ -96,6 +167,22 @@ class KazooSession:
     def session_id(self) -> int:
         """The present session."""
         return self._session_id
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the ensemble did not accept the login, the last time it was asked."""
+        return self._is_refused
+
+    @property
+    def last_failure(self) -> str:
+        """Why the last attempt to connect failed."""
+        login = self._access.login
+        if self._is_refused and login is not None:
+            return (
+                f"it refuses the login of {login.username}: it knows no such user, or by another"
+                " password"
+            )
+        return self._notes.last
 
     def start(self, listener: SessionListener) -> None:
         """Begin to connect."""
@@ -111,6 +198,8 @@ class KazooSession:
         self._state = SessionState.CLOSED
         self._fail_pending(ZooKeeperErrorKind.SESSION_EXPIRED)
         self._client.remove_listener(self._on_state_in_thread)
+        if self._starting is not None:
+            await asyncio.wait((self._starting,))
         if self._loop is not None:
             await self._loop.run_in_executor(None, self._stop_client)
 
@@ -122,7 +211,8 @@ class KazooSession:
         """Make a node."""
         made, stat = await self._call(
             lambda client: client.create_async(
-                path, data, ephemeral=ephemeral, sequence=sequence, include_data=True
+                path, data, self._acls(path),
+                ephemeral=ephemeral, sequence=sequence, include_data=True,
             )
         )
         return made, _stat(stat)
@@ -160,7 +250,9 @@ class KazooSession:
         """All or none."""
         if not operations:
             return []
-        results = await self._call(lambda client: _transaction(client, operations).commit_async())
+        results = await self._call(
+            lambda client: self._transaction(client, operations).commit_async()
+        )
         stats: list[Stat | None] = []
         for index, result in enumerate(results):
             if isinstance(result, Exception):
@@ -170,6 +262,30 @@ class KazooSession:
                 raise _error(result, f"operation {operations[index]!r}", index)
             stats.append(_stat(result) if isinstance(operations[index], SetData) else None)
         return stats
+
+    async def set_acls(self, path: str, entries: Sequence[ZnodeAcl]) -> None:
+        """Who may do what with a node from now on."""
+        await self._call(lambda client: client.set_acls_async(path, _kazoo_acls(entries)))
+
+    def _acls(self, path: str) -> list[ACL]:
+        return _kazoo_acls(default_acls(path, is_secure=self._access.sets_acls))
+
+    def _transaction(self, client: KazooClient, operations: Sequence[Operation]) -> Any:
+        transaction = client.transaction()
+        for operation in operations:
+            match operation:
+                case Create():
+                    path = operation.path
+                    transaction.create(
+                        path, operation.data, self._acls(path), ephemeral=operation.ephemeral
+                    )
+                case SetData():
+                    transaction.set_data(operation.path, operation.data, operation.version)
+                case Delete():
+                    transaction.delete(operation.path, operation.version)
+                case Check():
+                    transaction.check(operation.path, operation.version)
+        return transaction
 
     # -- between the threads ------------------------------------------------------------
 
@@ -205,7 +321,9 @@ class KazooSession:
     def _on_state_in_thread(self, state: str) -> None:
         if self._loop is not None:
             client_id = self._client.client_id
-            _call_on_loop(self._loop, self._on_state, state, client_id[0] if client_id else 0)
+            refused = self._client.client_state == KeeperState.AUTH_FAILED
+            call = self._on_refused if refused else self._on_state
+            _call_on_loop(self._loop, call, state, client_id[0] if client_id else 0)
 
     def _on_watch_in_thread(self, event: WatchedEvent) -> None:
         kind = _WATCHES.get(event.type)
@@ -215,10 +333,15 @@ class KazooSession:
     def _on_state(self, state: str, session_id: int) -> None:
         if self._state is SessionState.CLOSED:
             return
+        if state == KazooState.CONNECTED and not self._is_let_in:
+            self._await_login(state, session_id)
+            return
         if state == KazooState.CONNECTED and self._missing_root:
             self._make_root(state, session_id)
             return
+        self._is_let_in = self._access.login is None or state == KazooState.CONNECTED
         if state == KazooState.CONNECTED:
+            self._is_refused = False
             self._state, self._session_id = SessionState.CONNECTED, session_id
         elif state == KazooState.SUSPENDED:
             self._state = SessionState.DISCONNECTED
@@ -228,6 +351,32 @@ class KazooSession:
             self._fail_pending(ZooKeeperErrorKind.SESSION_EXPIRED)
         if self._listener is not None:
             self._listener.on_session(self._state, self._session_id)
+
+    def _await_login(self, state: str, session_id: int) -> None:
+        """kazoo says that it is connected before it logs in, and sends nothing until it has: the
+        answer to a first call says that we are let in."""
+
+        def answered(done: Any) -> None:
+            if done.exception is None:
+                self._is_let_in = True
+                self._on_state(state, session_id)
+
+        if self._loop is not None:
+            loop = self._loop
+            result = self._client.exists_async("/")
+            result.rawlink(lambda done: _call_on_loop(loop, answered, done))
+
+    def _on_refused(self, state: str, session_id: int) -> None:
+        """kazoo has given up; a login may be put right while we wait, here or there."""
+        self._is_refused = True
+        self._on_state(state, session_id)
+        if self._loop is not None and self._state is not SessionState.CLOSED:
+            self._loop.call_later(REFUSED_RETRY_S, self._connect_again)
+
+    def _connect_again(self) -> None:
+        if self._loop is not None and self._state is not SessionState.CLOSED:
+            # It joins threads of kazoo's, which have ended.
+            self._starting = self._loop.run_in_executor(None, self._client.start_async)
 
     def _make_root(self, state: str, session_id: int) -> None:
         """The chroot of `zookeeper.connect` is created first, as in Kafka, before any other
@@ -242,7 +391,7 @@ class KazooSession:
                 self._on_state(state, session_id)
 
         if loop is not None:
-            result = self._client.ensure_path_async(root)
+            result = self._client.ensure_path_async(root, self._acls(root))
             result.rawlink(lambda done: _call_on_loop(loop, made, done))
 
     def _on_watch(self, event: WatchEvent) -> None:
@@ -270,19 +419,8 @@ def _call_on_loop(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *v
             raise
 
 
-def _transaction(client: KazooClient, operations: Sequence[Operation]) -> Any:
-    transaction = client.transaction()
-    for operation in operations:
-        match operation:
-            case Create():
-                transaction.create(operation.path, operation.data, ephemeral=operation.ephemeral)
-            case SetData():
-                transaction.set_data(operation.path, operation.data, operation.version)
-            case Delete():
-                transaction.delete(operation.path, operation.version)
-            case Check():
-                transaction.check(operation.path, operation.version)
-    return transaction
+def _kazoo_acls(entries: Sequence[ZnodeAcl]) -> list[ACL]:
+    return [ACL(one.permissions, Id(one.scheme, one.id)) for one in entries]
 
 
 def _stat(stat: Any) -> Stat:
@@ -299,6 +437,9 @@ def _error(error: BaseException, text: str = "", index: int = -1) -> ZooKeeperEr
     for kind_of, kind in _KINDS:
         if isinstance(error, kind_of):
             return ZooKeeperError(kind, text or str(error), index)
+    if isinstance(error, kazoo_errors.NoAuthError):
+        text = f"another login made this node, and this one may not do that with it {text}".strip()
+        return ZooKeeperError(ZooKeeperErrorKind.REFUSED, text, index)
     return ZooKeeperError(
         ZooKeeperErrorKind.REFUSED, f"{type(error).__name__} {error} {text}".strip(), index
     )

@@ -27,6 +27,16 @@ ANY_VERSION = -1
 """A conditional write that asks for no particular version."""
 
 
+@dataclass(frozen=True, slots=True)
+class ZnodeAcl:
+    """Who may do what with a node, one entry. The scheme `auth` stands for whoever sets it, in all
+    ways in which it has said who it is."""
+
+    permissions: int
+    scheme: str
+    id: str
+
+
 class ZooKeeperErrorKind(Enum):
     """Why a call failed."""
 
@@ -145,6 +155,14 @@ class ZooKeeperSession(Protocol):
     def session_id(self) -> int:
         """The present session, 0 before the first."""
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the ensemble did not accept our login, the last time it was asked."""
+
+    @property
+    def last_failure(self) -> str:
+        """Why the last attempt to connect failed, for an operator; may be empty."""
+
     def start(self, listener: SessionListener) -> None:
         """Begin to connect; the listener is called when connected."""
 
@@ -174,6 +192,9 @@ class ZooKeeperSession(Protocol):
     async def sync(self, path: str) -> None:
         """Reads after this show what was written before it, by whomever: the server that answers
         this session may be behind the others."""
+
+    async def set_acls(self, path: str, entries: Sequence[ZnodeAcl]) -> None:
+        """Who may do what with a node from now on; a new one has those of its path."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Stat | None]:
         """All or none; the stat of every changed node at its place, None for the others."""

@@ -14,7 +14,6 @@ ZooKeeper mode from starting: two clusters must not write the same logs.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,8 +30,6 @@ from broker.controller.kraft.storage.snapshots import MetadataSnapshots
 from broker.controller.zk import znodes
 from broker.controller.zk.acl_and_quota_reader import read_acls_and_quotas
 from broker.controller.zk.port import (
-    SessionState,
-    WatchEvent,
     ZooKeeperError,
     ZooKeeperErrorKind,
     ZooKeeperSession,
@@ -56,6 +53,7 @@ from broker.metadata.image import MetadataImage
 from broker.metadata.image_writer import image_records
 from broker.metadata.versions import record_version
 from broker.server.control_plane import StartError
+from broker.server.tools.first_connection import FirstConnection
 from bus.protocol.generated.metadata_records import (
     PartitionRecord,
     RegisterBrokerRecord,
@@ -82,45 +80,20 @@ class Migrated:
     path: str
 
 
-class _Connecting:
-    """Waits for the session; a migration takes seconds and starts again if it is interrupted."""
-
-    def __init__(self) -> None:
-        self.connected = asyncio.Event()
-
-    def on_session(self, state: SessionState, session_id: int) -> None:
-        if state is SessionState.CONNECTED:
-            self.connected.set()
-
-    def on_watch(self, event: WatchEvent) -> None:
-        """Nothing is watched."""
-
-
 async def migrate(
     config: BrokerConfig, disk: Disk, clock: Clock, session: ZooKeeperSession
 ) -> Migrated:
     """Write the snapshot of this controller. Raises StartError, WrongDirectory, DirectoryLocked
     and AlreadyFormatted; then nothing has been changed."""
-    waiting = _Connecting()
+    waiting = FirstConnection(session)
     session.start(waiting)
     try:
-        await _connected(config, clock, session, waiting)
+        await waiting.wait(clock, int(config["zookeeper.connection.timeout.ms"]))
         return await _migrate(config, disk, clock, session)
     except (ZooKeeperError, znodes.ZnodeError) as error:
         raise StartError(f"ZooKeeper's content was not carried over: {error}") from error
     finally:
         await session.close()
-
-
-async def _connected(
-    config: BrokerConfig, clock: Clock, session: ZooKeeperSession, waiting: _Connecting
-) -> None:
-    timeout_ms = int(config["zookeeper.connection.timeout.ms"])
-    timer = clock.call_later(timeout_ms / 1000, waiting.connected.set)
-    await waiting.connected.wait()
-    timer.cancel()
-    if session.state is not SessionState.CONNECTED:
-        raise StartError(f"ZooKeeper did not answer within {timeout_ms} ms; check the address")
 
 
 async def _migrate(

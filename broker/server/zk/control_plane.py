@@ -72,16 +72,21 @@ class ZooKeeperControlPlane:
         self.incarnation_id = runtime.clock.new_uuid()
         self._is_unverified = False
         self._has_failed_directory = False
-        self._outage_log = OutageLog(runtime.clock, runtime.roles.zookeeper or "")
+        self._outage_log = OutageLog(
+            runtime.clock, runtime.roles.zookeeper or "", lambda: self._session.last_failure
+        )
 
     def _make_session(self) -> ZooKeeperSession:
         runtime = self._runtime
         if runtime.zookeeper is not None:
             return runtime.zookeeper
         from broker.controller.zk.kazoo_session import KazooSession
+        from broker.server.zk.ensemble_settings import ensemble_access
 
         return KazooSession(
-            runtime.roles.zookeeper or "", int(runtime.config["zookeeper.session.timeout.ms"])
+            runtime.roles.zookeeper or "",
+            int(runtime.config["zookeeper.session.timeout.ms"]),
+            ensemble_access(runtime.config, runtime.tls),
         )
 
     # -- the ControlPlane port ------------------------------------------------------------
@@ -319,6 +324,8 @@ class ZooKeeperControlPlane:
                     self.controller.on_session(state)
             return
         self._outage_log.begin()
+        if self._session.is_refused:
+            self._startup.connected.set()  # a login that is refused is not waited for
         if state is SessionState.EXPIRED:
             log.warning(
                 "the session has ended: broker %d leads nothing until it is registered again",

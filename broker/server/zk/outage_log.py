@@ -7,6 +7,7 @@ cannot learn that its session has ended, it serves on what it leads.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from broker.clock.port import Clock, TimerHandle
 from broker.peer.log_limiter import FIRST_PAUSE_S, MAX_PAUSE_S
@@ -17,9 +18,11 @@ log = logging.getLogger("broker.server")
 class OutageLog:
     """Invariant: a timer runs exactly while the connection is lost."""
 
-    def __init__(self, clock: Clock, address: str) -> None:
+    def __init__(self, clock: Clock, address: str, reason: Callable[[], str]) -> None:
+        """`reason`: why the last attempt to connect failed; may be empty."""
         self._clock = clock
         self._address = address
+        self._reason = reason
         self._since = 0.0
         self._pause_s = FIRST_PAUSE_S
         self._has_logged = False
@@ -51,13 +54,15 @@ class OutageLog:
 
     def _log_outage(self) -> None:
         self._has_logged = True
+        reason = self._reason()
         log.error(
-            "ZooKeeper at %s has not answered for %d s: this broker serves what it leads, but no "
+            "ZooKeeper at %s has not answered for %d s%s: this broker serves what it leads, but no "
             "topic is made, no leader elected and no in-sync set changed until it is back; start "
             "the ensemble's servers until a majority runs, or repair the network to them; nothing "
             "has to be done here, the broker connects again by itself",
             self._address,
             self._duration_s(),
+            f" ({reason})" if reason else "",
         )
         self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
         self._timer = self._clock.call_later(self._pause_s, self._log_outage)

@@ -12,7 +12,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from broker.controller.zk import znodes
-from broker.controller.zk.broker_znode import ensure_paths, get_or_create_cluster_id
+from broker.controller.zk.broker_znode import (
+    ensure_paths,
+    get_or_create_cluster_id,
+    own_root,
+)
 from broker.controller.zk.port import (
     SessionState,
     ZooKeeperError,
@@ -56,6 +60,8 @@ class Startup:
                 has_tokens=bool(config["delegation.token.secret.key"]),
             )
         )
+        if config["zookeeper.set.acl"]:
+            await self.retry(lambda: own_root(self._session))
         if known is not None:
             return known
         candidate = new_id(self._runtime.clock)
@@ -71,10 +77,18 @@ class Startup:
         finally:
             timer.cancel()
         if self._session.state is not SessionState.CONNECTED:
+            reason, address = self._session.last_failure, self._runtime.roles.zookeeper
+            is_refused = self._session.is_refused
             await self._session.close()
+            if is_refused:
+                raise StartError(
+                    f"ZooKeeper at {address} does not let this broker in: {reason}; compare the "
+                    "file of java.security.auth.login.config with the ensemble's"
+                )
             raise StartError(
-                f"ZooKeeper at {self._runtime.roles.zookeeper} did not answer within "
+                f"ZooKeeper at {address} did not answer within "
                 f"{timeout_ms} ms; check zookeeper.connect and that the ensemble has a quorum"
+                + (f" (the last attempt: {reason})" if reason else "")
             )
 
     async def retry(self, work: Callable[[], Awaitable[Result]]) -> Result:

@@ -60,16 +60,27 @@ def open_zookeeper(facts: SiteFacts) -> Iterator[SecurityFinding]:
     """Whoever reaches ZooKeeper changes what brokers believe, ACLs and users among it."""
     for broker in facts.brokers:
         servers = broker.keys.get("zookeeper.connect", "")
-        if servers and not (
-            _is_on(broker.keys, "zookeeper.set.acl")
-            or _is_on(broker.keys, "zookeeper.ssl.client.enable")
-        ):
+        what = _open_ensemble(broker.keys, servers) if servers else ""
+        if what:
             yield SecurityFinding(
-                "open-zookeeper", f"{broker.where}, zookeeper.connect",
-                "the ensemble asks for no login: whoever reaches it changes topics, rights, users",
-                "shut its ports to all but brokers; zookeeper.set.acl=true where it has logins"
-                " (docs/security.md)",
+                "open-zookeeper", f"{broker.where}, zookeeper.connect", what,
+                "zookeeper.ssl.client.enable=true with a certificate, and zookeeper.set.acl=true,"
+                " on every broker; its plain port shut (docs/zookeeper.md)",
             )  # fmt: skip
+
+
+def _open_ensemble(keys: Mapping[str, str], servers: str) -> str:
+    """What is open there; empty: nothing."""
+    has_tls = _is_on(keys, "zookeeper.ssl.client.enable")
+    has_certificate = has_tls and bool(keys.get("zookeeper.ssl.keystore.location"))
+    if not (has_certificate or keys.get("java.security.auth.login.config")):
+        return "the ensemble asks for no login: whoever reaches it changes topics, rights, users"
+    if not _is_on(keys, "zookeeper.set.acl"):
+        return "what brokers make there belongs to everybody who reaches it (zookeeper.set.acl)"
+    hosts = hosts_of(servers.partition("/")[0])
+    if not has_tls and not all(is_loopback(host) for host in hosts):
+        return "brokers and the ensemble of other machines speak in the clear"
+    return ""
 
 
 def plain_notice(facts: SiteFacts) -> Iterator[SecurityFinding]:

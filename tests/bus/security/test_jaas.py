@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bus.security.jaas import JaasError, LoginModule, parse_jaas
+from bus.security.jaas import JaasError, LoginModule, parse_jaas, parse_jaas_file
 from bus.security.java_config import java_config
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -41,6 +41,46 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     """Nothing else is raised, and nothing runs for ever."""
     with suppress(JaasError):
         parse_jaas(text)
+
+
+@given(
+    st.dictionaries(NAMES, st.lists(st.dictionaries(NAMES, VALUES, max_size=3), min_size=1, max_size=3), max_size=4),
+    st.sampled_from(["\n", " ", " // c\n", "\t/* c */"]),
+)
+def test_every_section_of_a_file_is_read_as_it_was_written(
+    sections: dict[str, list[dict[str, str]]], gap: str
+) -> None:
+    words: list[str] = []
+    for name, modules in sections.items():
+        words += [name, "{"]
+        for options in modules:
+            words += [PLAIN, "required", *(f"{key}={quoted(value)}" for key, value in options.items()), ";"]
+        words += ["}", ";"]
+    expected = {
+        name: tuple(LoginModule(PLAIN, options) for options in modules)
+        for name, modules in sections.items()
+    }
+    assert parse_jaas_file(gap.join(words)) == expected
+
+
+@given(st.one_of(st.text(max_size=60), st.text("aA{};= \"'\n/*", max_size=60)))
+def test_any_file_is_read_or_refused(text: str) -> None:
+    with suppress(JaasError):
+        parse_jaas_file(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Client", "Client {", "Client { };", "{ a required; };",
+        "Client { a required; }", "Client { a required };", "Client { a needed; };",
+        "Client { a required; }; Client { b required; };",
+    ],
+)  # fmt: skip
+def test_what_is_no_file_of_sections_is_refused_without_its_content(text: str) -> None:
+    with pytest.raises(JaasError) as refused:
+        parse_jaas_file(text.replace(" a ", " secret-mark "))
+    assert "secret-mark" not in str(refused.value)
 
 
 def test_users_are_the_options_that_begin_so() -> None:

@@ -68,6 +68,16 @@ def test_who_has_named_the_protocols_of_the_listeners_keeps_them() -> None:
     assert secured(own) == own
 
 
+def test_sessions_end_within_the_hour_and_zookeeper_is_closed_unless_the_settings_say_otherwise() -> None:
+    ensemble = {"zookeeper.connect": "z:2181", "zookeeper.ssl.keystore.location": "a.pem"}
+    keys = secured(ensemble)
+    assert keys["connections.max.reauth.ms"] == "3600000"
+    assert keys["zookeeper.ssl.client.enable"] == keys["zookeeper.set.acl"] == "true"
+    own = {**ensemble, "connections.max.reauth.ms": "60000", "zookeeper.ssl.client.enable": "false"}
+    assert secured(own).items() >= own.items()
+    assert not any(name.startswith("zookeeper.") for name in secured({"zookeeper.ssl.keystore.location": "a"}))
+
+
 def test_a_broker_is_reached_on_this_machine_where_it_listens_everywhere() -> None:
     assert brokers_address(secured({"listeners": "PLAINTEXT://0.0.0.0:9092"})) == "127.0.0.1:9095"
     assert brokers_address({"listeners": "PLAINTEXT://0.0.0.0:9092"}) == ""

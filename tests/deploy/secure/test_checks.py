@@ -46,6 +46,13 @@ def certificate(days: float) -> CertificateFacts:
     return CertificateFacts("/etc/databus/a.pem", "CN=a", NOW + timedelta(days=days))
 
 
+ENSEMBLE = {
+    "zookeeper.connect": "a:2181/bus", "zookeeper.set.acl": "true",
+    "zookeeper.ssl.client.enable": "true", "zookeeper.ssl.keystore.location": "/etc/databus/z.pem",
+}  # fmt: skip
+"""As a broker says it whose ensemble is closed."""
+
+
 AWAY = "PLAINTEXT://10.0.0.5:9092"
 OPENED: dict[str, list[SiteFacts]] = {
     "unused-folder": [facts_of(unused_folder="/srv/var/secure")],
@@ -115,7 +122,14 @@ OPENED: dict[str, list[SiteFacts]] = {
         facts_of(("streams.conf.spark.master=spark://a:7077",)),
     ],
     "open-spark-page": [facts_of(("streams.conf.spark.ui.enabled=true",))],
-    "open-zookeeper": [facts_of(broker={"zookeeper.connect": "127.0.0.1:2181"})],
+    "open-zookeeper": [
+        facts_of(broker={"zookeeper.connect": "127.0.0.1:2181"}),
+        facts_of(broker={"zookeeper.connect": "a:2181", "zookeeper.set.acl": "true"}),
+        facts_of(broker={**ENSEMBLE, "zookeeper.set.acl": "false"}),
+        facts_of(broker={**ENSEMBLE, "zookeeper.ssl.client.enable": "false"}),
+        facts_of(broker={"zookeeper.connect": "a:2181/bus", "zookeeper.set.acl": "true",
+                         "java.security.auth.login.config": "/etc/databus/zookeeper.jaas"}),
+    ],
     "plain-notice": [
         facts_of(("notices.webhook_url=http://chat.example/plain-mark",)),
         facts_of(("notices.sms_url=http://10.0.0.9/plain-mark",)),
@@ -178,7 +192,9 @@ CLOSED = [
     facts_of(files=(FileFacts("/a", 0o600, 0), FileFacts("/b", 0o700, 1000, is_folder=True)), owner=1000),
     facts_of(certificates=(certificate(31),)),
     facts_of(("broker.metrics.port=-1", "broker.metrics.host=0.0.0.0")),
-    facts_of(broker={"zookeeper.connect": "a:2181", "zookeeper.set.acl": "true"}),
+    facts_of(broker=ENSEMBLE),
+    facts_of(broker={"zookeeper.connect": "127.0.0.1:2181/bus", "zookeeper.set.acl": "true",
+                     "java.security.auth.login.config": "/etc/databus/zookeeper.jaas"}),
     facts_of(('mirror.edge_urls=["https://b.example"]', "console.mirror=http://127.0.0.1:8660")),
     with_acls(acl("User:edge"), acl("User:*", Permission.DENY)),
 ]  # fmt: skip

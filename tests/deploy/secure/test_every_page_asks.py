@@ -126,7 +126,7 @@ def reading_console(url: str, token: str) -> bool:
 def reading_rates(url: str, token: str) -> bool:
     async def poll() -> bool:
         bus = BusSettings(bootstrap_servers="127.0.0.1:1")
-        poller = ClusterPoller(bus, "", {1: f"{url}/metrics"}, now_ms, token)
+        poller = ClusterPoller(bus, None, {1: f"{url}/metrics"}, now_ms, token)
         poller.watched = lambda: True
         await poller._poll_metrics()
         return 1 in poller.traffic.rates

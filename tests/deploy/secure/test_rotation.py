@@ -51,6 +51,9 @@ from deploy.supervisor.state_file import StateFile
 
 OLD, NEW = "the old passphrase", "the new passphrase"
 READY_S = 90.0
+SIGNED = (
+    "broker-1", "broker-1/zookeeper", "broker-2", "broker-2/zookeeper", "zookeeper/console", "zookeeper/server",
+)  # fmt: skip
 
 
 def made(folder: Path, brokers: int = 2) -> Path:
@@ -83,11 +86,11 @@ def test_authorities_change_and_every_node_is_trusted_at_each_moment(tmp_path: P
     before = x509.load_pem_x509_certificate(node_store(folder, 1).read_bytes())
     begin_authority(folder, "a", NEW, now())
     assert old in (folder / AUTHORITY_CERTIFICATE).read_bytes()
-    assert certificate_state(folder).unsigned == ("broker-1", "broker-2")
+    assert certificate_state(folder).unsigned == SIGNED
     assert trusts(folder, 1)
     with pytest.raises(OperatorError, match="rotate certificates"):
         finish_authority(folder)
-    assert sign_certificates(folder, NEW, now()) == ["broker-1", "broker-2"]
+    assert tuple(sign_certificates(folder, NEW, now())) == SIGNED
     assert trusts(folder, 1)
     assert certificate_state(folder).unsigned == ()
     finish_authority(folder)
@@ -98,7 +101,7 @@ def test_authorities_change_and_every_node_is_trusted_at_each_moment(tmp_path: P
     assert after.subject == before.subject
     assert _names(after) == _names(before)
     assert not certificate_state(folder).is_changing
-    assert sign_certificates(folder, NEW, now()) == ["broker-1", "broker-2"]  # of the one that stands
+    assert tuple(sign_certificates(folder, NEW, now())) == SIGNED  # of the one that stands
 
 
 def _names(leaf: x509.Certificate) -> list[str]:
@@ -180,7 +183,7 @@ def test_a_wrong_passphrase_or_a_key_that_was_taken_away_changes_nothing(tmp_pat
 def test_the_watch_is_told_of_every_certificate_of_the_folder(tmp_path: Path) -> None:
     made(tmp_path / "secure")
     settings = load(None, [f"site.data_dir={tmp_path}", "security.folder=secure"], {})
-    assert {one.name for one in certificate_ends(settings)} == {"authority", "broker-1", "broker-2"}
+    assert {one.name for one in certificate_ends(settings)} == {"authority", *SIGNED}
     assert all(one.ends_at_ms > now().timestamp() * 1000 for one in certificate_ends(settings))
     assert certificate_ends(load(None, [f"site.data_dir={tmp_path}"], {})) == []
 

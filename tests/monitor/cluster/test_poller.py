@@ -25,7 +25,7 @@ def now_ms() -> int:
 
 async def test_a_look_shows_the_broker_its_topics_and_its_metadata(broker: RunningBroker) -> None:
     urls = metrics_urls(f"1=http://127.0.0.1:{broker.metrics_port}/metrics")
-    watcher = ClusterPoller(BusSettings(bootstrap_servers=broker.bootstrap), "", urls, now_ms)
+    watcher = ClusterPoller(BusSettings(bootstrap_servers=broker.bootstrap), None, urls, now_ms)
     heard: list[tuple[ClusterSnapshot, list[ClusterEvent]]] = []
     watcher.on_poll = lambda now, new: heard.append((now, new))
     with SyncClient(broker.bootstrap, "test") as nodes:
@@ -45,7 +45,7 @@ async def test_a_look_shows_the_broker_its_topics_and_its_metadata(broker: Runni
 async def test_a_cluster_that_went_away_keeps_its_last_picture(tmp_path: Path) -> None:
     """And the console says what it cannot reach, instead of an empty page."""
     broker = start_broker(tmp_path)
-    watcher = ClusterPoller(BusSettings(bootstrap_servers=broker.bootstrap), "", {}, now_ms)
+    watcher = ClusterPoller(BusSettings(bootstrap_servers=broker.bootstrap), None, {}, now_ms)
     await watcher.poll()
     known = watcher.history.last
     assert known is not None

@@ -47,7 +47,7 @@ def test_an_hour_is_told_a_dozen_times_with_the_remedy_and_its_end_once(
 ) -> None:
     """However often the session reports that it is disconnected."""
     time = Time()
-    absence = OutageLog(time, "zk:2181")  # type: ignore[arg-type]
+    absence = OutageLog(time, "zk:2181", lambda: "")  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING, "broker.server"):
         absence.begin()
         for minute in range(60):
@@ -69,7 +69,7 @@ def test_a_connection_that_is_back_at_once_is_not_worth_a_word(
 ) -> None:
     """A server of the ensemble was restarted."""
     time = Time()
-    absence = OutageLog(time, "zk:2181")  # type: ignore[arg-type]
+    absence = OutageLog(time, "zk:2181", lambda: "")  # type: ignore[arg-type]
     with caplog.at_level(logging.WARNING, "broker.server"):
         absence.begin()
         time.turn(2.0)

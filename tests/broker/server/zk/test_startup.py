@@ -53,7 +53,7 @@ class Start:
             roles=SimpleNamespace(zookeeper="zk:2181/kafka"),
             config=Config({
                 "zookeeper.connection.timeout.ms": 5000, "authorizer.class.name": "",
-                "delegation.token.secret.key": "",
+                "delegation.token.secret.key": "", "zookeeper.set.acl": False,
             }),
         )  # fmt: skip
         self.opening = Startup(ports, self.session)  # type: ignore[arg-type]
