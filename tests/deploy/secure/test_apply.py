@@ -18,13 +18,16 @@ from typing import IO
 import msgspec
 import pytest
 
-from bus.client.admin import commands, queries
+from bus.client.admin import commands, queries, site_keys
+from bus.client.admin.config_resources import BROKER, AlterConfigOp
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.access import all_acls
+from bus.contracts.site_confirmation import SITE_CONFIRMATION_KEY, ConfirmedBy, SiteConfirmation
+from bus.contracts.site_epoch import SITE_EPOCH_KEY, EpochKind, SiteEpoch
 from bus.contracts.topics import CONTROL_WATCHLIST, DATA_FACE, TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
@@ -177,3 +180,26 @@ def test_a_folder_made_anew_counts_from_the_next_start_on(place: BrokerPlace) ->
         with pytest.raises(BusError) as refused:
             topics_seen(msgspec.structs.replace(now, librdkafka=former_password))
         assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_an_edge_confirms_a_site_epoch_and_changes_nothing_else_of_the_cluster(place: BrokerPlace) -> None:
+    """Whoever may alter a cluster's configuration could open it, or make another site the primary."""
+    confirmation = SiteConfirmation(0, ConfirmedBy.EDGE, 1, "edge-1", "both sites were asked")
+    epoch = SiteEpoch(1, EpochKind.FORCED, "cluster-b", "cluster-a", 1, "edge-1")
+    with running(place.settings(), IN_FORCE), SyncClient.of(place.bus("edge"), "test") as edge:
+        site_keys.confirm(edge, confirmation)
+        assert site_keys.read(edge).confirmation == confirmation
+        for key, operation, value in (
+            (SITE_CONFIRMATION_KEY, AlterConfigOp.DELETE, None),
+            (SITE_EPOCH_KEY, AlterConfigOp.SET, epoch.text),
+            ("log.retention.ms", AlterConfigOp.SET, "1"),
+        ):
+            together = [(SITE_CONFIRMATION_KEY, AlterConfigOp.SET, confirmation.text), (key, operation, value)]
+            for changes in ([(key, operation, value)], together[key == SITE_CONFIRMATION_KEY :]):
+                with pytest.raises(BusError) as refused:
+                    commands.alter_configs(edge, {(BROKER, site_keys.ALL_BROKERS): changes})
+                assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, key
+        with SyncClient.of(place.bus("city"), "test") as city, pytest.raises(BusError) as not_an_edge:
+            site_keys.confirm(city, confirmation)
+        assert not_an_edge.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert site_keys.read(edge).epoch is None

@@ -20,8 +20,8 @@ from bus.files.lock_file import hold_lock_file
 from deploy.cli import mount_commands
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.secure.account_settings import read_tables
 from deploy.secure.init import init, new_passphrase, own_places, standing
+from deploy.secure.secret_tables import read_tables
 from deploy.settings.composed import load
 
 PASSPHRASE = "a long enough one"
