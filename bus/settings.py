@@ -6,6 +6,7 @@ Never: reading files or the environment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -99,6 +100,17 @@ class BusSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         """Refuse what Spark's connector could not be told; files are read by those who connect."""
         java_config(self.librdkafka, self.java, lambda _: PKCS8_BEGIN)
+
+
+def other_bus(
+    own: BusSettings, bootstrap_servers: str, librdkafka: Mapping[str, str]
+) -> BusSettings | None:
+    """Brokers of another site, reached as our own are unless it has keys of its own; None where no
+    broker is named."""
+    if not bootstrap_servers:
+        return None
+    keys = dict(librdkafka) or own.librdkafka
+    return msgspec.structs.replace(own, bootstrap_servers=bootstrap_servers, librdkafka=keys)
 
 
 class SecuritySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,6 +17,7 @@ from bus.settings import (
     Secret,
     SiteSettings,
     check_trusted_proxies,
+    other_bus,
 )
 
 MIB = 1 << 20
@@ -46,6 +47,8 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     # Brokers of the second site, to which the mirror copies. With them the spool keeps what the bus
     # has until the mirror has confirmed it there; empty: nothing is kept.
     second_site_bootstrap_servers: str = ""
+    # How they are reached, in librdkafka's keys; empty: as our own are.
+    second_site_librdkafka: dict[str, Secret] = {}
     # An edge there, http://host:8650, which says what the second site has; empty: its brokers are
     # asked.
     second_site_url: str = ""
@@ -67,10 +70,9 @@ class EdgeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.kept_max_bytes if self.second_site_bootstrap_servers else 0
 
     def second_site(self, bus: BusSettings) -> BusSettings | None:
-        """The second site's bus: other brokers, reached as our own are."""
-        if not self.second_site_bootstrap_servers:
-            return None
-        return msgspec.structs.replace(bus, bootstrap_servers=self.second_site_bootstrap_servers)
+        """The second site's bus: other brokers, reached as our own are unless it has keys of its
+        own."""
+        return other_bus(bus, self.second_site_bootstrap_servers, self.second_site_librdkafka)
 
     def spool_dir(self, site: SiteSettings) -> Path:
         """Where acknowledged records wait for the bus."""

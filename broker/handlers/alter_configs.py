@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from broker.config.keys import BROKER_KEYS, TOPIC_KEYS, ConfigType
 from broker.config.views import BrokerConfig, topic_default
 from broker.controller.decisions.configs import (
+    AlterOperation,
     ConfigResult,
     InForce,
     ResourceAlteration,
@@ -19,6 +20,8 @@ from broker.handlers.listener_type import ListenerType
 from broker.handlers.own_configs import refused_here
 from broker.metadata.image import ResourceType
 from broker.security.authorizer import CLUSTER_NAME, Operation, Resource
+from bus.contracts.site_confirmation import SITE_CONFIRMATION_KEY
+from bus.contracts.topics import CONTROL_MIRROR_CONFIRMED
 from bus.errors import ErrorCode
 
 
@@ -100,7 +103,25 @@ def _is_authorized(resource: ResourceAlteration, context: RequestContext) -> boo
         return context.is_authorized(Operation.ALTER_CONFIGS, Resource.TOPIC, resource.name)
     if resource.resource_type == ResourceType.GROUP:
         return context.is_authorized(Operation.ALTER_CONFIGS, Resource.GROUP, resource.name)
+    if _only_confirms(resource) and context.is_authorized(
+        Operation.ALTER, Resource.TOPIC, CONTROL_MIRROR_CONFIRMED, is_reported=False
+    ):
+        return True
     return context.is_authorized(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
+
+
+def _only_confirms(resource: ResourceAlteration) -> bool:
+    """Whether nothing is set but the confirmation of a site epoch. An edge may do that; whoever may
+    alter the cluster's configuration could open it (ADR 0115)."""
+    return (
+        resource.resource_type == ResourceType.BROKER
+        and not resource.replace_all
+        and bool(resource.alterations)
+        and all(
+            one.name == SITE_CONFIRMATION_KEY and one.operation == AlterOperation.SET
+            for one in resource.alterations
+        )
+    )
 
 
 def _refusal(resource: ResourceAlteration) -> ErrorCode:

@@ -128,7 +128,7 @@ SERVED: Mapping[int, Served] = {
     ),
     33: Served(
         "k33_alter_configs", CONTROL,
-        (ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS),
+        (ALTER_TOPIC, ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS),
         forwarded=True, decides_forwarding=True,
     ),
     34: Served("k34_alter_replica_log_dirs", DATA, (ALTER_CLUSTER,)),
@@ -150,7 +150,7 @@ SERVED: Mapping[int, Served] = {
     43: Served("k43_elect_leaders", CONTROL, (ALTER_CLUSTER,), forwarded=True),
     44: Served(
         "k44_incremental_alter_configs", CONTROL,
-        (ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS),
+        (ALTER_TOPIC, ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS),
         forwarded=True, decides_forwarding=True,
     ),
     45: Served("k45_alter_partition_reassignments", CONTROL, (ALTER_CLUSTER,), forwarded=True),

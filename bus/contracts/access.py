@@ -30,6 +30,7 @@ _TABLES = (t.STATE_WATCHLIST, t.STATE_LISTS, t.CONTROL_REGISTER)
 _ALARMS = (
     t.EVENT_ALARM, t.EVENT_SUPPRESSED, t.EVENT_INCIDENT, t.EVENT_NOTIFIED, t.EVENT_ACKNOWLEDGED,
 )  # fmt: skip
+_OF_CITY = (*t.DATA_TOPICS, t.METER_SENT, t.CONTROL_WATCHLIST, t.CONTROL_LISTS, t.STATE_LISTS)
 _ALL_TOPICS = tuple(t.TOPICS)
 
 
@@ -38,12 +39,13 @@ class AccountAccess:
     """What one account may do.
 
     Of topics it `reads` the records and the configuration, and `writes`; of those that it `shows`
-    it learns that they are there, and of those of `shows_configs` their configuration. `groups` are
-    those whose positions it commits; who reads may ask for those of all, as librdkafka asks for a
-    group named after each of its consumers. A name that ends in `*` is the beginning of names.
-    `cluster` are operations on the cluster as a whole, `other_topics` those on topics that are none
-    of the product's. A `superuser` may do everything, so that it can put right what the rules have
-    closed.
+    it learns that they are there, and of those of `shows_configs` their configuration. To those
+    that it `alters` it may add partitions; whoever alters `control.mirror-confirmed` may confirm a
+    site epoch. `groups` are those whose positions it commits; who reads may ask for those of all,
+    as librdkafka asks for a group named after each of its consumers. A name that ends in `*` is the
+    beginning of names. `cluster` are operations on the cluster as a whole, `other_topics` those on
+    topics that are none of the product's. A `superuser` may do everything, so that it can put right
+    what the rules have closed.
     """
 
     what: str
@@ -52,6 +54,7 @@ class AccountAccess:
     shows: tuple[str, ...] = ()
     shows_configs: tuple[str, ...] = ()
     changes_configs: tuple[str, ...] = ()
+    alters: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
     transactions: tuple[str, ...] = ()
     cluster: tuple[Operation, ...] = ()
@@ -65,7 +68,9 @@ ACCOUNTS: dict[str, AccountAccess] = {
         "sends what devices report, and what it refused",
         reads=(t.CONTROL_MIRROR_CONFIRMED,),
         writes=_RECORDS,
-        shows_configs=t.DATA_TOPICS,
+        shows_configs=_RECORDS,
+        alters=(t.CONTROL_MIRROR_CONFIRMED,),
+        cluster=(Operation.DESCRIBE_CONFIGS,),
     ),
     STREAMS: AccountAccess(
         "stores records, matches them, counts them",
@@ -116,6 +121,7 @@ ACCOUNTS: dict[str, AccountAccess] = {
         shows=(EVERY,),
         shows_configs=(EVERY,),
         changes_configs=_ALL_TOPICS,
+        alters=_ALL_TOPICS,
         groups=(EVERY,),
         transactions=("databus-mirror-*",),
         cluster=(
@@ -129,12 +135,17 @@ ACCOUNTS: dict[str, AccountAccess] = {
     CITY: AccountAccess(
         "the simulated cameras, and the lists that their city looks for",
         reads=(t.EVENT_COMMAND,),
-        writes=(*t.DATA_TOPICS, t.METER_SENT, t.CONTROL_WATCHLIST, t.CONTROL_LISTS,
-                t.STATE_LISTS),
+        writes=_OF_CITY,
+        shows_configs=_OF_CITY,
+        cluster=(Operation.DESCRIBE_CONFIGS,),
     ),
     OPERATOR: AccountAccess("the command line of whoever runs the site", superuser=True),
     PROMETHEUS: AccountAccess("reads pages of metrics, and nothing on the bus", on_bus=False),
 }  # fmt: skip
+
+
+ACROSS_SITES = (MIRROR, EDGE)
+"""Whose processes connect to both sites of a mirrored pair, with an account at each."""
 
 
 def principal_of(account: str) -> str:
@@ -172,6 +183,7 @@ def _allowed(right: AccountAccess) -> Iterator[tuple[int, str, int, int]]:
         (Resource.TOPIC, right.shows, Operation.DESCRIBE),
         (Resource.TOPIC, right.shows_configs, Operation.DESCRIBE_CONFIGS),
         (Resource.TOPIC, right.changes_configs, Operation.ALTER_CONFIGS),
+        (Resource.TOPIC, right.alters, Operation.ALTER),
         (Resource.GROUP, right.groups, Operation.READ),
         (Resource.GROUP, (EVERY,) if right.reads else (), Operation.DESCRIBE),
         (Resource.TRANSACTIONAL_ID, right.transactions, Operation.WRITE),

@@ -89,7 +89,8 @@ def demo(
         bool, typer.Option("--planned", help="With --sites 2: A hands over and is not killed.")
     ] = False,
     secure: Annotated[
-        bool, typer.Option("--secure", help="With logins, rights and TLS, after `secure init`.")
+        bool, typer.Option("--secure", help="With logins, rights and TLS, after `secure init`;"
+                           " two sites have folders of their own.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -103,8 +104,9 @@ def demo(
     changes = {"city.rate": rate, "city.hour": city_hour, "city.seed": seed}
     chosen = {k: v for k, v in changes.items() if v is not None}
     settings = with_changes(ctx.obj, {**NO_POLICY_CHANGES, **chosen})
-    if secure or settings.security.folder:
-        settings = _secured(settings, sites, spark_workers, brokers or 1)
+    is_closed = secure or bool(settings.security.folder)
+    if is_closed and sites == 1:
+        settings = _secured(settings, spark_workers, brokers or 1)
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     if sites > 1:
@@ -113,7 +115,10 @@ def demo(
                 "--sites 2 has three brokers and one Spark driver at each site; leave out"
                 " --brokers, --kill-broker-at, --spark-workers and --region-servers"
             )
-        raise typer.Exit(_two_sites(settings, seconds, port, planned=planned, as_json=as_json))
+        raise typer.Exit(
+            _two_sites(settings, seconds, port, planned=planned, is_closed=is_closed,
+                       as_json=as_json)
+        )  # fmt: skip
     if planned:
         raise OperatorError("--planned is about a switch between two sites: --sites 2 --planned")
     if brokers is None and (kill_broker_at or controller is not ControllerKind.KRAFT):
@@ -132,15 +137,14 @@ def demo(
     )
 
 
-def _secured(settings: Settings, sites: int, spark_workers: int, brokers: int) -> Settings:
+def _secured(settings: Settings, spark_workers: int, brokers: int) -> Settings:
     """The same with the site's folder, wherever the data of this arrangement lie, and as its
     operator. Raises OperatorError where there is no such folder, or for what is not secured yet."""
     from deploy.secure.account_settings import as_command, check_nodes, site_folder
 
-    if sites > 1 or spark_workers:
+    if spark_workers:
         raise OperatorError(
-            "two sites and a Spark cluster are not secured by this version; leave out --sites and"
-            " --spark-workers, or --secure"
+            "a Spark cluster is not secured by this version; leave out --spark-workers, or --secure"
         )
     settings = with_changes(settings, {"security.folder": site_folder(settings)})
     operators = as_command(settings, "demo")
@@ -167,15 +171,18 @@ def _one_site(
 
 
 def _two_sites(
-    settings: Settings, seconds: float | None, port: int, *, planned: bool, as_json: bool
+    settings: Settings, seconds: float | None, port: int, *, planned: bool, is_closed: bool,
+    as_json: bool,
 ) -> int:
     from bus.runtime import tasks
     from deploy.demo.two_sites.demo import TIME_S, demo_sites
 
+    settings = with_changes(settings, {"security.folder": ""})  # each site has one of its own
     settings = _with_data_in(settings, new_folder_of_two_sites(settings.site.data_path))
     return tasks.run(
-        demo_sites(settings, seconds or TIME_S, port, planned=planned, as_json=as_json)
-    )
+        demo_sites(settings, seconds or TIME_S, port, planned=planned, is_closed=is_closed,
+                   as_json=as_json)
+    )  # fmt: skip
 
 
 def _with_data_in(settings: Settings, folder: Path) -> Settings:

@@ -6,7 +6,6 @@ leaves it: neither arguments nor environment of a child hold what is read here.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,26 @@ from bus.contracts.access import ACCOUNTS, BACKUP, OPERATOR, STREAMS
 from deploy.errors import OperatorError
 from deploy.secure.broker_keys import secured
 from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_path
+from deploy.secure.other_site import pair_tables
+from deploy.secure.secret_tables import read_tables
 from deploy.settings.composed import Settings, with_account
 from deploy.settings.sources import SettingsError
 
 PATH_ENDINGS = (".location", "_pem")
 """Of keys whose values are files of the site's folder."""
-OTHERS_MASK = 0o077
-"""Of a file's mode: what group and others may do."""
 _ACCOUNTS_OF_ROLES = {"streams-watchlist": STREAMS}
 _ACCOUNTS_OF_COMMANDS = {"backup": BACKUP}
 
 
 def as_account(settings: Settings, name: str) -> Settings:
-    """The same settings with the tables of this account laid over; unchanged where the site is
-    open. Raises OperatorError where the account's file cannot be used."""
+    """The same settings with the tables of this account laid over, and what it needs of the other
+    site of a mirrored pair; unchanged where the site is open. Raises OperatorError where a file
+    of them cannot be used."""
     folder = settings.security.folder_path(settings.site)
     if folder is None:
         return settings
-    return _laid_over(settings, folder, read_tables(account_path(folder, name)))
+    own = read_tables(account_path(folder, name))
+    return _laid_over(settings, folder, {**own, **pair_tables(folder, settings.mirror, name)})
 
 
 def as_command(settings: Settings, command: str) -> Settings:
@@ -71,32 +72,6 @@ def as_role(settings: Settings, role: str) -> Settings:
         return msgspec.structs.replace(own, broker=secured(own.broker))
     name = _ACCOUNTS_OF_ROLES.get(role, role)
     return as_account(settings, name if name in ACCOUNTS else OPERATOR)
-
-
-def read_tables(path: Path) -> dict[str, dict[str, Any]]:
-    """What a file of an account or of a node holds. Raises OperatorError where it is not there, is
-    open to others or is none."""
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise OperatorError(
-            f"the site is secured (security.folder), and there is no {path}; make the folder"
-            " with `./databus secure init`, or copy the file from where it was made"
-        ) from None
-    except OSError as error:
-        raise OperatorError(
-            f"{path} cannot be read: {error.strerror}; it belongs to the user that the product"
-            " runs as"
-        ) from error
-    if mode & OTHERS_MASK:
-        raise OperatorError(
-            f"{path} holds a secret and is open to others of this machine; say `chmod 600 {path}`"
-        )
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise OperatorError(f"{path}: {error}") from error
 
 
 def _laid_over(

@@ -23,9 +23,10 @@ from bus.protocol.generated.describe_acls import DescribeAclsRequest
 from bus.security.sasl_server import SCRAM_BY_TITLE
 from bus.settings import BusSettings
 from deploy.errors import OperatorError
-from deploy.secure.account_settings import read_tables
 from deploy.secure.broker_keys import brokers_address
 from deploy.secure.layout import IN_FORCE, account_path
+from deploy.secure.other_site import own_site
+from deploy.secure.secret_tables import read_tables
 from deploy.settings.composed import Settings
 from deploy.topics import make_topics
 
@@ -55,7 +56,7 @@ def apply(settings: Settings) -> str:
             if time.monotonic() > deadline_s:
                 raise OperatorError(f"users and rights could not be set: {error}") from error
             time.sleep(PAUSE_S)
-    make_topics(bus, settings.mirror)
+    make_topics(bus, settings.mirror, own_site(folder, settings.mirror))
     return f"{IN_FORCE}: {len(users)} users, {len(all_acls())} rights"
 
 

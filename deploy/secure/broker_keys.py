@@ -16,6 +16,8 @@ OPEN_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 BROKERS_PORT_STEP = 3
 """From the port of clients to that of brokers; the controller's and the metrics' lie between."""
 PROTOCOL_MAP = "listener.security.protocol.map"
+MIRROR_LISTENER = "mirror.listener.name"
+"""The broker's key that names the listener over which a mirror may write."""
 KRAFT_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 REAUTHENTICATION = "connections.max.reauth.ms"
 SESSION_MS = 3_600_000
@@ -41,12 +43,15 @@ def secured(broker: Mapping[str, str]) -> dict[str, str]:
         for name, value in broker.items()
         if zookeeper or not name.startswith(ENSEMBLE_PREFIX)
     }
+    protocols = {CLIENTS: "SASL_SSL", BROKERS: "SSL", CONTROLLER: "SSL"}
+    if mirrors := broker.get(MIRROR_LISTENER):
+        protocols.setdefault(mirrors, "SASL_SSL")  # a mirror logs in, as all clients do
     return {
         REAUTHENTICATION: str(SESSION_MS),
         **(dict.fromkeys(ENSEMBLE_SWITCHES, "true") if zookeeper else {}),
         **own,
         **keys,
-        PROTOCOL_MAP: f"{CLIENTS}:SASL_SSL,{BROKERS}:SSL,{CONTROLLER}:SSL",
+        PROTOCOL_MAP: ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         "inter.broker.listener.name": BROKERS,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "listener.name.brokers.ssl.client.auth": "required",

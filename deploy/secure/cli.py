@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bus.cli.show import AsJson, print_json
+from deploy.secure import pair_cli
 from deploy.secure.check.cli import check_command
 from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
 from deploy.secure.passphrases import PassphraseFile, ask_new_passphrase, read_passphrase
@@ -31,6 +32,7 @@ DEFAULT_NODES = 3
 def mount(root: typer.Typer) -> None:
     """Add the commands of this package."""
     app.command("check")(check_command)
+    pair_cli.mount(app)
     app.add_typer(rotate_app, name="rotate")
     root.add_typer(app, name="secure")
 

@@ -33,14 +33,13 @@ from deploy.secure.layout import (
     node_path,
     node_store,
 )
-from deploy.secure.secret_files import toml_of, write_secret
+from deploy.secure.secret_files import make_private_folder, toml_of, write_secret
 
 PASSPHRASE_BYTES = 18
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 NOWHERE = ("192.0.2.1", 9)
 """An address of documentation: a datagram socket that is bound for it names our own address, and
 sends nothing."""
-_FOLDER_MODE = 0o700
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +132,9 @@ def _make(
         *(principal_of(f"CN={name}") for name in names),
         *(principal_of(name) for name, right in ACCOUNTS.items() if right.superuser),
     ]
-    _folder(folder)
+    make_private_folder(folder)
     for name in ("authority", "nodes", "accounts", "zookeeper"):
-        _folder(folder / name)
+        make_private_folder(folder / name)
     write_secret(folder / AUTHORITY_CERTIFICATE, authority.certificate_pem)
     write_secret(folder / AUTHORITY_KEY, authority.key_pem(passphrase))
     for number, name in enumerate(names, start=1):
@@ -162,7 +161,7 @@ def _node(
     folder: Path, number: int, signed: TlsIdentity, superusers: Sequence[str], page_token: str
 ) -> None:
     home = node_path(folder, number)
-    _folder(home)
+    make_private_folder(home)
     store = node_store(folder, number)
     write_secret(store, _store(signed))
     keys = {
@@ -193,8 +192,3 @@ def _login(name: str, password: str) -> dict[str, str]:
         "sasl.username": name,
         "sasl.password": password,
     }
-
-
-def _folder(path: Path) -> None:
-    path.mkdir(mode=_FOLDER_MODE)
-    path.chmod(_FOLDER_MODE)

@@ -24,6 +24,10 @@ AUTHORITY_KEY = Path("authority", "ca.key")
 NEXT_AUTHORITY = Path("authority", "next.pem")
 NEXT_AUTHORITY_KEY = Path("authority", "next.key")
 """While authorities change: the one that comes; `AUTHORITY_CERTIFICATE` has both then."""
+OTHER_SITES = Path("sites")
+"""Of a mirrored pair: what the other site has exported, in a folder of its name, and what both
+share."""
+PAIR = OTHER_SITES / "pair.toml"
 SECRET_BYTES = 24
 """Of a password, at random."""
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
@@ -33,6 +37,16 @@ MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 def account_path(folder: Path, name: str) -> Path:
     """The file of what one process connects with."""
     return folder / "accounts" / f"{name}.toml"
+
+
+def other_site_path(folder: Path, name: str) -> Path:
+    """What the other site of a pair has exported."""
+    return folder / OTHER_SITES / name
+
+
+def other_account_path(folder: Path, site: str, name: str) -> Path:
+    """The file of what one of our processes connects with there."""
+    return other_site_path(folder, site) / "accounts" / f"{name}.toml"
 
 
 def node_name(number: int | str) -> str:

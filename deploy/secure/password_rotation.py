@@ -21,9 +21,9 @@ from bus.client.wire.sync_client import SyncClient
 from bus.contracts.access import ACCOUNTS
 from bus.security.sasl_server import SCRAM_BY_TITLE
 from deploy.errors import OperatorError
-from deploy.secure.account_settings import read_tables
 from deploy.secure.layout import MECHANISMS, SECRET_BYTES, account_path
 from deploy.secure.secret_files import replace_secret
+from deploy.secure.secret_tables import read_tables
 from deploy.settings.sources import unknown
 
 

@@ -10,10 +10,13 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from bus.files.durable_file import sync_folder
 
 SECRET_MODE = 0o600
+FOLDER_MODE = 0o700
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
 def write_secret(path: Path, data: bytes) -> None:
@@ -34,10 +37,19 @@ def replace_secret(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def toml_of(title: str, tables: Mapping[str, Mapping[str, str]]) -> bytes:
-    """Tables below a line of comment. All values are ASCII, whose strings TOML writes as JSON
-    does."""
+def make_private_folder(path: Path) -> None:
+    """Below one that is there; nothing is said of one that is there already."""
+    path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    path.chmod(FOLDER_MODE)
+
+
+def toml_of(
+    title: str, tables: Mapping[str, Mapping[str, str]], head: Mapping[str, str] = NO_KEYS
+) -> bytes:
+    """Keys and tables below a line of comment. All values are ASCII, whose strings TOML writes as
+    JSON does."""
     lines = [title]
+    lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in head.items()]
     for name, table in tables.items():
         lines += ["", f"[{name}]"]
         lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in table.items()]

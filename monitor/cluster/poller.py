@@ -15,12 +15,15 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from bus.client.admin import queries
+from bus.client.admin.config_resources import BROKER, TOPIC
 from bus.client.admin.metadata_log import MetadataLogReader
 from bus.client.model import QuorumDescription
 from bus.client.wire.sync_client import SyncClient
 from bus.errors import BusError, ErrorCode
+from bus.protocol.acls import AclBinding
 from bus.security.page_token import bearer_headers
 from bus.settings import BusSettings
+from monitor.cluster.described_tree import described_tree
 from monitor.cluster.events import ClusterEvent
 from monitor.cluster.history import ClusterHistory
 from monitor.cluster.snapshot import ClusterSnapshot, build_snapshot
@@ -40,17 +43,22 @@ MAX_TIME_SHARE = 20
 CONNECT_TIMEOUT_MS = 1_000
 REQUEST_TIMEOUT_MS = 5_000
 METRICS_TIMEOUT_S = 1.0
+REFUSED_S = 60.0
+"""Controllers, or an ensemble, that have let us in never yet are tried again after this time: of a
+closed site they admit nodes only, and every attempt is a line of their logs."""
 TREE_PAGES = 50
 """Pages of the metadata log read at once; the next question reads on."""
 
 
 class MetadataView(msgspec.Struct, frozen=True, kw_only=True):
-    """The tree and the newest records or znodes, newest first."""
+    """The tree and the newest records or znodes, newest first. `is_described`: the metadata cannot
+    be read with our login, the tree is what brokers say; there are no newest ones then."""
 
     mode: str
     tree: Tree
     newest: list[dict[str, object]]
     fault: str = ""
+    is_described: bool = False
 
 
 OnPoll = Callable[[ClusterSnapshot, list[ClusterEvent]], None]
@@ -87,6 +95,8 @@ class ClusterPoller:
         self._znodes = znodes
         self._metadata_log = MetadataLogReader(self._log_nodes)
         self._tree = MetadataTree()
+        self._has_read = False
+        self._refused_until_s = 0.0
         self._reading = asyncio.Lock()
 
     async def run(self) -> None:
@@ -176,14 +186,47 @@ class ClusterPoller:
             return -1
 
     def _metadata(self) -> MetadataView:
+        if time.monotonic() < self._refused_until_s:
+            return self._described()
         try:
             if self._znodes is not None:
                 tree, newest = self._znodes.read()
+                self._has_read = True
                 return MetadataView(mode="zookeeper", tree=tree, newest=newest)
             self._read_log()
+            self._has_read = True
         except (BusError, ZooKeeperUnavailable, OSError) as error:
-            return self._metadata_view(str(error))
+            if self._has_read:
+                return self._metadata_view(str(error))
+            log.info("the metadata cannot be read, brokers are asked for them: %s", error)
+            self._refused_until_s = time.monotonic() + REFUSED_S
+            return self._described()
         return self._metadata_view("")
+
+    def _described(self) -> MetadataView:
+        """What brokers say to whoever may ask them."""
+        mode = "kraft" if self._znodes is None else "zookeeper"
+        nodes = self._log_nodes
+        try:
+            cluster, topics = queries.cluster(nodes), queries.topics(nodes)
+            topic_configs = queries.many_configs(nodes, TOPIC, [topic.name for topic in topics])
+            configs = {f"topic {name}": entries for name, entries in topic_configs.items()}
+            configs["all brokers"] = queries.configs(nodes, BROKER, "")
+            quorum, acls = queries.quorum_or_none(nodes), self._acls()
+        except (BusError, OSError) as error:
+            return MetadataView(
+                mode=mode, tree={}, newest=[], fault=str(error), is_described=True
+            )
+        tree = described_tree(cluster, topics, quorum, configs, acls)
+        return MetadataView(mode=mode, tree=tree, newest=[], is_described=True)
+
+    def _acls(self) -> list[AclBinding]:
+        try:
+            return queries.acls(self._log_nodes)
+        except BusError as error:
+            if error.code is ErrorCode.SECURITY_DISABLED:
+                return []
+            raise
 
     def _metadata_view(self, fault: str) -> MetadataView:
         newest = list(reversed(self._tree.newest))

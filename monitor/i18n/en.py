@@ -548,6 +548,8 @@ TEXTS: dict[str, str] = {
     "metadata.filter": "Find",
     "metadata.refresh": "Refresh",
     "metadata.fault": "Not complete: {fault}",
+    "metadata.described": "As the brokers describe them: only nodes of the cluster may read the"
+    " metadata themselves.",
     "metadata.empty": "Nothing yet.",
     "metadata.more": "{count} more; narrow it with the filter",
     "grid.noRowsToShow": "Nothing to show",

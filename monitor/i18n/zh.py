@@ -542,6 +542,7 @@ TEXTS: dict[str, str] = {
     "metadata.filter": "查找",
     "metadata.refresh": "刷新",
     "metadata.fault": "不完整：{fault}",
+    "metadata.described": "以下为各 broker 的描述；元数据本身只有集群节点可以读取。",
     "metadata.empty": "暂无内容。",
     "metadata.more": "另有 {count} 项，请用查找缩小范围",
     "grid.noRowsToShow": "没有数据",

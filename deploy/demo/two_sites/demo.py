@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -25,9 +26,10 @@ from bus.security.page_token import bearer_headers
 from deploy.demo.one_site import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
 from deploy.demo.two_sites import report
 from deploy.demo.two_sites.balance import reconcile_sites
+from deploy.demo.two_sites.closed import close_pair
 from deploy.demo.two_sites.collect import read_records
 from deploy.demo.two_sites.first_stored import AcknowledgedEnds, StoredPositions
-from deploy.demo.two_sites.layout import SitePlan, two_sites
+from deploy.demo.two_sites.layout import BROKERS, SitePlan, TwoSitesPlan, two_sites
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.reconcile.drain import drain
@@ -53,11 +55,16 @@ MAX_OFFSET = 1 << 62
 
 
 async def demo_sites(
-    settings: Settings, seconds: float, first_port: int, *, planned: bool, as_json: bool
+    settings: Settings, seconds: float, first_port: int, *, planned: bool, is_closed: bool,
+    as_json: bool,
 ) -> int:
-    """Run both sites for a time, switch in the middle, account at B."""
+    """Run both sites for a time, switch in the middle, account at B. `is_closed`: with logins,
+    rights and TLS at both."""
     prepare(settings)
-    run = TwoSitesRun(settings, first_port, seconds, planned=planned)
+    if is_closed:
+        close_pair(settings.site.data_path, settings.mirror, BROKERS)
+    plan = two_sites(settings, first_port, is_closed=is_closed)
+    run = TwoSitesRun(plan, settings.site.data_path, seconds, planned=planned)
     stop_on_signals(run.asked, run.hurry)
     try:
         await run.start()
@@ -75,11 +82,11 @@ class TwoSitesRun:
     """One run. Invariant: what is killed is what it started."""
 
     def __init__(
-        self, settings: Settings, first_port: int, seconds: float, *, planned: bool
+        self, plan: TwoSitesPlan, folder: Path, seconds: float, *, planned: bool
     ) -> None:
         self.line = StatusLine()
         self.asked, self.hurry = asyncio.Event(), asyncio.Event()
-        self._plan = two_sites(settings, first_port)
+        self._plan = plan
         self._seconds = seconds
         self._planned = planned
         self._switch: dict[str, Any] = {}
@@ -87,7 +94,6 @@ class TwoSitesRun:
         self._positions = StoredPositions(self._plan.b.settings)
         self._acknowledged = AcknowledgedEnds(self._plan.a.settings, list(KIND_OF_TOPIC))
         self._lost_at_ms = -1
-        folder = settings.site.data_path
         self._a = Supervisor(self._plan.a.processes, folder / "a")
         self._b = Supervisor(self._plan.b.processes, folder / "b")
         self._cameras = Supervisor(self._plan.camera_processes, folder / "cameras")

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from bus.contracts.access import OPERATOR
 from deploy.cluster.layout import HOST, BrokerNode, ClusterPlan, ControllerKind, plan
 from deploy.cluster.processes import cluster_processes, cluster_settings
+from deploy.demo.two_sites.closed import site_folder
 from deploy.roles.table import MIRROR, children
+from deploy.secure.account_settings import as_account
 from deploy.settings.composed import Settings, with_changes
 from deploy.supervisor.child import Child
 
 BROKERS = 3
 SECOND_PORT = 100  # of B's first broker, behind A's
-MIRROR_PORT = 3  # of a broker's listener for mirrors, behind its own
+MIRROR_PORT = 4  # of a broker's listener for mirrors, behind its own
 LISTENER = "MIRROR"
 APPLICATIONS = ("streams", "dispatcher", "console")
 """What works at both sites. The watch would find one site away for most of the time."""
@@ -48,14 +50,16 @@ class TwoSitesPlan:
     camera_processes: list[Child]
 
 
-def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
-    """The plan of the whole demo, below the data directory of the settings."""
+def two_sites(settings: Settings, first_port: int, *, is_closed: bool = False) -> TwoSitesPlan:
+    """The plan of the whole demo, below the data directory of the settings. `is_closed`: each site
+    has its folder of a secured site there, as `close_pair` makes them; the cameras and their edge
+    belong to A."""
     folder = settings.site.data_path
     plans = {
         name: _with_mirror_listener(
             plan(folder / name, brokers=BROKERS, controller=ControllerKind.KRAFT,
                  first_port=first_port + offset),
-            number,
+            number, is_closed=is_closed,
         )
         for number, (name, offset) in enumerate((("a", 0), ("b", SECOND_PORT)), 1)
     }  # fmt: skip
@@ -67,14 +71,12 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
         for end, name in (("source", "a"), ("target", "b"))
     }
     mirror["mirror.edge_urls"] = f'["{edge_url}"]'
-    b_edge, token = settings.edge.port + MOVED_BY, secrets.token_urlsafe(16)
+    b_edge = settings.edge.port + MOVED_BY
     mirror |= {
         "mirror.pictures": "hits",
         "mirror.source_pictures_url": edge_url,
         "mirror.target_pictures_url": f"http://{HOST}:{b_edge}",
-        "mirror.pictures_token": token,
-        "console.accounts_secret": secrets.token_urlsafe(32),
-        "edge.mirror_tokens": json.dumps({"mirror": token}),
+        **({} if is_closed else _shared_secrets()),
     }
     sites = []
     for name, ports in (("a", 0), ("b", MOVED_BY)):
@@ -86,6 +88,7 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
             "console.other_site_pictures": edge_url,
             **mirror,
             **({"edge.port": b_edge} if name == "b" else {}),
+            **({"security.folder": site_folder(folder, name)} if is_closed else {}),
         })  # fmt: skip
         own = cluster_settings(own, plans[name])
         brokers = cluster_processes(own, plans[name])
@@ -98,22 +101,37 @@ def two_sites(settings: Settings, first_port: int) -> TwoSitesPlan:
         "edge.second_site_bootstrap_servers": plans["b"].bootstrap,
         "city.second_site_bootstrap_servers": plans["b"].bootstrap,
     })  # fmt: skip
-    return TwoSitesPlan(sites[0], sites[1], cameras, children(cameras, ("edge", "city")))
+    processes = children(cameras, ("edge", "city"))
+    a, b = (replace(site, settings=as_account(site.settings, OPERATOR)) for site in sites)
+    return TwoSitesPlan(a, b, as_account(cameras, OPERATOR), processes)
 
 
-def _with_mirror_listener(made: ClusterPlan, number: int) -> ClusterPlan:
+def _shared_secrets() -> dict[str, object]:
+    """Of open sites; what closed ones share lies in their folders."""
+    token = secrets.token_urlsafe(16)
+    return {
+        "mirror.pictures_token": token,
+        "console.accounts_secret": secrets.token_urlsafe(32),
+        "edge.mirror_tokens": json.dumps({"mirror": token}),
+    }
+
+
+def _with_mirror_listener(made: ClusterPlan, number: int, *, is_closed: bool) -> ClusterPlan:
     """The same brokers with a site's number and a listener over which a mirror may write."""
-    return replace(made, nodes=tuple(_mirror_node(node, number) for node in made.nodes))
+    nodes = tuple(_mirror_node(node, number, is_closed=is_closed) for node in made.nodes)
+    return replace(made, nodes=nodes)
 
 
-def _mirror_node(node: BrokerNode, number: int) -> BrokerNode:
+def _mirror_node(node: BrokerNode, number: int, *, is_closed: bool) -> BrokerNode:
+    """Which protocols a closed site's listeners speak, its folder decides."""
     address = f"{LISTENER}://{HOST}:{node.port + MIRROR_PORT}"
     names = ("PLAINTEXT", "CONTROLLER", LISTENER)
-    more: Mapping[str, str] = {
+    more = {
         "site.number": str(number),
         "mirror.listener.name": LISTENER,
         "listeners": f"{node.properties['listeners']},{address}",
         "advertised.listeners": f"{node.properties['advertised.listeners']},{address}",
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
     }
+    if not is_closed:
+        more |= {"listener.security.protocol.map": ",".join(f"{n}:PLAINTEXT" for n in names)}
     return replace(node, properties={**node.properties, **more})

@@ -31,7 +31,7 @@ from deploy.secure.check.facts import (
     SiteFacts,
 )
 from deploy.secure.check.secret_checks import KAFKA_TABLES
-from deploy.secure.layout import AUTHORITY_CERTIFICATE
+from deploy.secure.layout import AUTHORITY_CERTIFICATE, OTHER_SITES
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
 from deploy.settings.shown import is_secret_key, masked_tables
@@ -183,7 +183,7 @@ def _certificates(
             password = keys.get(key.removesuffix("location") + "password", "")
             places.setdefault(Path(keys[key]), password)
     if folder is not None:
-        for path in (folder / AUTHORITY_CERTIFICATE, *(folder / "nodes").glob("*/*.pem")):
+        for path in (folder / AUTHORITY_CERTIFICATE, *_certificates_in(folder)):
             places.setdefault(path, "")
     for path, password in sorted(places.items()):
         try:
@@ -192,6 +192,12 @@ def _certificates(
                 yield CertificateFacts(str(path), name, one.not_valid_after_utc)
         except (OSError, ValueError) as error:
             not_asked.append(f"the certificates of {path} could not be read: {error}")
+
+
+def _certificates_in(folder: Path) -> Iterator[Path]:
+    """Of brokers, and of the authority that another site has exported."""
+    yield from (folder / "nodes").glob("*/*.pem")
+    yield from (folder / OTHER_SITES).glob("*/*.pem")
 
 
 def _read(data: bytes, password: str) -> list[x509.Certificate]:

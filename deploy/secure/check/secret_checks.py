@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from bus.security.jaas import JaasError, parse_jaas
-from deploy.secure.account_settings import OTHERS_MASK
 from deploy.secure.check.facts import OWN_BROKER, SecurityFinding, SiteFacts
+from deploy.secure.secret_tables import OTHERS_MASK
 from deploy.settings.composed import SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
 from monitor.watch.ending_certificates import WARN_MS
@@ -28,7 +28,9 @@ WELL_KNOWN = frozenset(
 )
 """What is tried first, and what stands in other people's examples."""
 EXPIRY = timedelta(milliseconds=WARN_MS)
-KAFKA_TABLES = frozenset({"librdkafka", "java", "source_librdkafka", "target_librdkafka"})
+KAFKA_TABLES = frozenset(
+    {"librdkafka", "java", "source_librdkafka", "target_librdkafka", "second_site_librdkafka"}
+)
 """Tables in the keys of Kafka's clients, most of which are no secrets."""
 _IS_SECRET = re.compile(r"password|token|secret")
 _JAAS = "sasl.jaas.config"

@@ -36,6 +36,8 @@ class CitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     message_timeout_ms: Positive = 600_000  # a smart camera keeps trying through a broker's restart
     # Brokers of the second site: the smart cameras send there once it has taken over.
     second_site_bootstrap_servers: str = ""
+    # how they are reached, in librdkafka's keys; empty: as our own are
+    second_site_librdkafka: dict[str, Secret] = {}
     edge_token: Secret = ""  # where the edge admits only known senders
     counters_interval_ms: Positive = 10_000
     flush_timeout_ms: NotNegative = 20_000  # how long a stop may wait for pending records

@@ -15,13 +15,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from bus.client.kafka.site_follower import SendProgress, SiteFollower
 from bus.contracts.register import encode_register
 from bus.contracts.topics import DATA_TOPICS, METER_SENT
 from bus.runtime import tasks, wall_clock
-from bus.settings import BusSettings, SiteSettings
+from bus.settings import BusSettings, SiteSettings, other_bus
 from ingest.senders.simulator.bus_uplink import BusRecord, BusUplink
 from ingest.senders.simulator.counters import SentCounters
 from ingest.senders.simulator.edge_connection import EdgeResponse
@@ -53,10 +51,8 @@ async def serve(site: SiteSettings, bus: BusSettings, city: CitySettings, edge_u
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, simulator.stop)
     follower: SiteFollower | None = None
-    if city.second_site_bootstrap_servers:
-        second = msgspec.structs.replace(
-            bus, bootstrap_servers=city.second_site_bootstrap_servers
-        )
+    second = other_bus(bus, city.second_site_bootstrap_servers, city.second_site_librdkafka)
+    if second is not None:
 
         def on_move(to: BusSettings) -> None:
             loop.call_soon_threadsafe(simulator.move, to)

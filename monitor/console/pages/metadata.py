@@ -68,7 +68,8 @@ class MetadataTreePage:
 
     async def _refresh(self) -> None:
         found = self._last = await self._view.services.poller.metadata()
-        fault = self._view.t("metadata.fault", fault=found.fault) if found.fault else ""
+        described = self._view.t("metadata.described") if found.is_described else ""
+        fault = self._view.t("metadata.fault", fault=found.fault) if found.fault else described
         self._fault.set_text(fault)
         self._fault.set_visibility(bool(fault))
         zone = self._view.services.site.tz

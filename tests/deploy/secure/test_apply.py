@@ -2,99 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import queue
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import msgspec
 import pytest
 
-from bus.client.admin import commands, queries
+from bus.client.admin import commands, queries, site_keys
+from bus.client.admin.config_resources import BROKER, AlterConfigOp
 from bus.client.kafka.consumer import BEGINNING, Consumer
 from bus.client.kafka.errors import DeliveryError
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.access import all_acls
+from bus.contracts.site_confirmation import SITE_CONFIRMATION_KEY, ConfirmedBy, SiteConfirmation
+from bus.contracts.site_epoch import SITE_EPOCH_KEY, EpochKind, SiteEpoch
 from bus.contracts.topics import CONTROL_WATCHLIST, DATA_FACE, TOPICS
 from bus.errors import BusError, ErrorCode
 from bus.settings import BusSettings
-from deploy.paths import PROJECT_ROOT
-from deploy.roles.table import environment
-from deploy.secure.account_settings import as_account
-from deploy.secure.init import init
 from deploy.secure.layout import IN_FORCE
 from deploy.servers.process import free_port
-from deploy.settings.composed import Settings, load
+from tests.secured_place import WAIT_S, BrokerPlace, new_folder, running
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 BEFORE = "kept.from.before"
-WAIT_S = 120.0
-
-
-@dataclass(frozen=True)
-class BrokerPlace:
-    """Data and ports of one broker."""
-
-    folder: Path
-    clients: int
-    brokers: int
-
-    def settings(self, *, is_secured: bool = True) -> Settings:
-        flags = {
-            "site.data_dir": self.folder,
-            "bus.bootstrap_servers": f"127.0.0.1:{self.clients}",
-            "broker.metrics.port": -1,
-            "broker.listeners": f"PLAINTEXT://127.0.0.1:{self.clients}",
-        }
-        if is_secured:
-            flags["broker.listeners"] = f"{flags['broker.listeners']},BROKERS://127.0.0.1:{self.brokers}"
-            flags["security.folder"] = "secure"
-        return load(None, [f"{name}={value}" for name, value in flags.items()], environment={})
-
-    def bus(self, account: str) -> BusSettings:
-        return as_account(self.settings(), account).bus
-
-
-@contextlib.contextmanager
-def running(settings: Settings, until: str) -> Iterator[subprocess.Popen[str]]:
-    """A broker's process, from the line that begins so; it is killed with -9 at the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "deploy", *settings.arguments, "run", "broker"], cwd=PROJECT_ROOT,
-        env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
-    lines: queue.Queue[str] = queue.Queue()
-    stdout = process.stdout
-    assert stdout is not None
-    reader = threading.Thread(target=_pass_on, args=(stdout, lines), daemon=True)
-    reader.start()
-    try:
-        seen: list[str] = []
-        while not seen or not seen[-1].startswith(until):
-            try:
-                seen.append(lines.get(timeout=WAIT_S))
-            except queue.Empty:
-                pytest.fail(f"no line that begins with {until!r}: {seen}")
-        yield process
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(WAIT_S)
-        reader.join(WAIT_S)
-
-
-def _pass_on(stdout: IO[str], lines: queue.Queue[str]) -> None:
-    for line in stdout:
-        lines.put(line)
 
 
 @pytest.fixture
@@ -102,10 +34,6 @@ def place(tmp_path: Path) -> BrokerPlace:
     made = BrokerPlace(tmp_path / "data", free_port(), free_port())
     new_folder(made)
     return made
-
-
-def new_folder(place: BrokerPlace) -> None:
-    init(place.folder / "secure", site="a", brokers=1, places=["127.0.0.1"], passphrase="one long enough")
 
 
 def topics_seen(bus: BusSettings) -> set[str]:
@@ -177,3 +105,26 @@ def test_a_folder_made_anew_counts_from_the_next_start_on(place: BrokerPlace) ->
         with pytest.raises(BusError) as refused:
             topics_seen(msgspec.structs.replace(now, librdkafka=former_password))
         assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+def test_an_edge_confirms_a_site_epoch_and_changes_nothing_else_of_the_cluster(place: BrokerPlace) -> None:
+    """Whoever may alter a cluster's configuration could open it, or make another site the primary."""
+    confirmation = SiteConfirmation(0, ConfirmedBy.EDGE, 1, "edge-1", "both sites were asked")
+    epoch = SiteEpoch(1, EpochKind.FORCED, "cluster-b", "cluster-a", 1, "edge-1")
+    with running(place.settings(), IN_FORCE), SyncClient.of(place.bus("edge"), "test") as edge:
+        site_keys.confirm(edge, confirmation)
+        assert site_keys.read(edge).confirmation == confirmation
+        for key, operation, value in (
+            (SITE_CONFIRMATION_KEY, AlterConfigOp.DELETE, None),
+            (SITE_EPOCH_KEY, AlterConfigOp.SET, epoch.text),
+            ("log.retention.ms", AlterConfigOp.SET, "1"),
+        ):
+            together = [(SITE_CONFIRMATION_KEY, AlterConfigOp.SET, confirmation.text), (key, operation, value)]
+            for changes in ([(key, operation, value)], together[key == SITE_CONFIRMATION_KEY :]):
+                with pytest.raises(BusError) as refused:
+                    commands.alter_configs(edge, {(BROKER, site_keys.ALL_BROKERS): changes})
+                assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED, key
+        with SyncClient.of(place.bus("city"), "test") as city, pytest.raises(BusError) as not_an_edge:
+            site_keys.confirm(city, confirmation)
+        assert not_an_edge.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert site_keys.read(edge).epoch is None

@@ -20,8 +20,8 @@ from bus.files.lock_file import hold_lock_file
 from deploy.cli import mount_commands
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
-from deploy.secure.account_settings import read_tables
 from deploy.secure.init import init, new_passphrase, own_places, standing
+from deploy.secure.secret_tables import read_tables
 from deploy.settings.composed import load
 
 PASSPHRASE = "a long enough one"
@@ -182,7 +182,6 @@ def test_a_passphrase_of_standard_input_is_not_shown(tmp_path: Path) -> None:
         (["secure", "init", "--passphrase", "-"], "fewer than 12 characters"),
         (["secure", "init", "--passphrase", "/nowhere/file"], "/nowhere/file"),
         (["demo", "--secure", "--for", "1s"], "./databus secure init"),
-        (["demo", "--secure", "--sites", "2"], "--sites"),
         (["demo", "--secure", "--spark-workers", "2"], "--spark-workers"),
     ],
 )

@@ -26,7 +26,7 @@ from deploy.cli import mount_commands
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.roles.watch_ports import certificate_ends
-from deploy.secure.account_settings import as_account, read_tables
+from deploy.secure.account_settings import as_account
 from deploy.secure.certificate_rotation import (
     begin_authority,
     certificate_state,
@@ -44,6 +44,7 @@ from deploy.secure.layout import (
     node_store,
 )
 from deploy.secure.password_rotation import begin_passwords, finish_passwords
+from deploy.secure.secret_tables import read_tables
 from deploy.secure.started_before import started_before
 from deploy.servers.process import free_range
 from deploy.settings.composed import Settings, load
