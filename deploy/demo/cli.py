@@ -104,7 +104,7 @@ def demo(
     chosen = {k: v for k, v in changes.items() if v is not None}
     settings = with_changes(ctx.obj, {**NO_POLICY_CHANGES, **chosen})
     if secure or settings.security.folder:
-        settings = _secured(settings, sites, spark_workers, brokers or 1)
+        settings = _secured(settings, sites, brokers or 1)
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     if sites > 1:
@@ -132,15 +132,14 @@ def demo(
     )
 
 
-def _secured(settings: Settings, sites: int, spark_workers: int, brokers: int) -> Settings:
+def _secured(settings: Settings, sites: int, brokers: int) -> Settings:
     """The same with the site's folder, wherever the data of this arrangement lie, and as its
     operator. Raises OperatorError where there is no such folder, or for what is not secured yet."""
     from deploy.secure.account_settings import as_command, check_nodes, site_folder
 
-    if sites > 1 or spark_workers:
+    if sites > 1:
         raise OperatorError(
-            "two sites and a Spark cluster are not secured by this version; leave out --sites and"
-            " --spark-workers, or --secure"
+            "two sites are not secured by this version; leave out --sites, or --secure"
         )
     settings = with_changes(settings, {"security.folder": site_folder(settings)})
     operators = as_command(settings, "demo")
