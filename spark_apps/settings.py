@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +37,10 @@ APART: Mapping[str, tuple[ApplicationName, ...]] = MappingProxyType(
 an executor costs more than both: they share one."""
 
 
+_ENDS_AS_SECRET = re.compile(r"(secret|password|token|access[.]?key|secret[.]?key)$", re.I)
+"""How names of Spark's keys end that are secrets."""
+
+
 class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the micro-batch applications run. Intervals are upper bounds of waiting, not of work."""
 
@@ -46,6 +51,8 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     java_options: str = ""  # of the driver's JVM, after our own; separated by blanks
     jars: str = ""  # Spark's Kafka connector, colon separated; empty: DATABUS_SPARK_JARS
     py_files: str = ""  # the zip of our packages (`./databus package`)
+    # Spark's own keys in the form of spark-defaults.conf, for secrets: only its owner may read it.
+    properties_file: str = ""
     checkpoint_dir: str = ""  # disposable; empty: memory (/dev/shm) or the data directory
     applications: tuple[ApplicationName, ...] = ("watchlist", "ingest", "latency", "quality")
     watchlist_trigger_ms: NotNegative = 0
@@ -66,11 +73,17 @@ class StreamsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     metrics_port: PageOfMetrics = 8654  # a driver of few applications: one to four more
 
     def __post_init__(self) -> None:
-        """Raises `ValueError`, the key first: two drivers have something to do each."""
+        """Raises `ValueError`, the key first: two drivers have something to do each; every user of
+        the machine reads command lines."""
         if self.drivers == 2 and (
             ALARMS not in self.applications or len(set(self.applications)) == 1
         ):
             raise ValueError(f"drivers: 2 needs {ALARMS} and another one in applications")
+        for key in filter(_ENDS_AS_SECRET.search, self.conf):
+            raise ValueError(
+                f"conf: {key} is a secret, and what stands here is on the command line of Spark's"
+                " JVM; write it into a file that properties_file names"
+            )
 
     @property
     def wanted_master(self) -> str:

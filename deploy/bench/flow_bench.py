@@ -57,16 +57,21 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
 
 
 def _demo_figures() -> dict[str, float]:
-    with _fresh_folder() as (folder, flags):
-        _demo(folder, [*flags, *NO_MISHAPS], LONG)
-        figures = _warm_percentiles(folder)
+    with fresh_folder() as (folder, flags):
+        watched_demo(folder, flags)
+        figures = warm_percentiles(folder)
         second = _demo(folder, [*flags, *NO_MISHAPS], SHORT)
     if second["first_stored_s"] is not None:
         figures["second-start"] = second["first_stored_s"]
     return figures
 
 
-def _warm_percentiles(folder: Path) -> dict[str, float]:
+def watched_demo(folder: Path, flags: Sequence[str]) -> None:
+    """A whole one, long enough for figures. Raises OperatorError."""
+    _demo(folder, [*flags, *NO_MISHAPS], LONG)
+
+
+def warm_percentiles(folder: Path) -> dict[str, float]:
     """p99 in seconds over the records captured after the warm-up, one by one, from the stores."""
     stored = list(_stored(folder))
     since_ms = min(captured_at_ms for captured_at_ms, _ in stored) + WARM_UP_MS
@@ -91,13 +96,13 @@ def _raised(folder: Path) -> list[tuple[int, int]]:
 
 
 def _demo(folder: Path, flags: Sequence[str], how_long: str) -> dict[str, Any]:
-    command = _command(folder, flags)
+    words = command(folder, flags)
     demo = subprocess.Popen(
-        [*command, "demo", "--for", how_long, "--rate", str(RATE), "--city-hour", "8", "--json"],
+        [*words, "demo", "--for", how_long, "--rate", str(RATE), "--city-hour", "8", "--json"],
         cwd=PROJECT_ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    _watch_for_one_in_a_hundred(demo, folder, command)
+    _watch_for_one_in_a_hundred(demo, folder, words)
     output, errors = demo.communicate(timeout=DEMO_TIMEOUT_S)
     if not output.strip():
         raise OperatorError(f"the demo under measurement failed: {errors[-600:]}")
@@ -108,7 +113,7 @@ def _demo(folder: Path, flags: Sequence[str], how_long: str) -> dict[str, Any]:
 
 
 def _watch_for_one_in_a_hundred(
-    demo: subprocess.Popen[str], folder: Path, command: Sequence[str]
+    demo: subprocess.Popen[str], folder: Path, words: Sequence[str]
 ) -> None:
     """Three alarms of the city's own story make no percentile: every yellow car is wanted."""
     while (_state_of(folder, "dispatcher")) != "running":
@@ -116,7 +121,7 @@ def _watch_for_one_in_a_hundred(
             return
         time.sleep(POLL_S)
     rule = ["watch", "add", "--id", "bench", "--match", "vehicle_color=黄色", "--quiet", "0"]
-    subprocess.run([*command, *rule], cwd=PROJECT_ROOT, capture_output=True, check=True)
+    subprocess.run([*words, *rule], cwd=PROJECT_ROOT, capture_output=True, check=True)
 
 
 def _state_of(folder: Path, role_name: str) -> str:
@@ -124,7 +129,8 @@ def _state_of(folder: Path, role_name: str) -> str:
     return str(roles.get(role_name, {}).get("state", ""))
 
 
-def _command(folder: Path, flags: Sequence[str]) -> list[str]:
+def command(folder: Path, flags: Sequence[str]) -> list[str]:
+    """`databus` on this data directory."""
     words = [sys.executable, "-m", "deploy", "--data-dir", str(folder)]
     for flag in flags:
         words += ["--set", flag]
@@ -133,7 +139,7 @@ def _command(folder: Path, flags: Sequence[str]) -> list[str]:
 
 def catch_up() -> float:
     """Records per second into the store, from its first commit to its last."""
-    with _fresh_folder() as (folder, flags):
+    with fresh_folder() as (folder, flags):
         port = int(flags[0].rpartition(":")[2])
         with role("broker", folder, flags) as broker:
             wait_for_port(broker, port, folder)
@@ -146,7 +152,7 @@ def catch_up() -> float:
 
 
 @contextmanager
-def _fresh_folder() -> Iterator[tuple[Path, list[str]]]:
+def fresh_folder() -> Iterator[tuple[Path, list[str]]]:
     """A data directory and ports that are free."""
     with tempfile.TemporaryDirectory(prefix="databus-bench-", ignore_cleanup_errors=True) as name:
         flags = [

@@ -278,6 +278,9 @@ SECURITY = (
     ),
     Figure(name="security-acls", title="10,000 ACLs beside 10: broker's CPU per produce request",
            unit="×", must=1.05, aim=1.01, compared=False, less_is_better=True),
+    Figure(name="security-alarm", unit="×", must=1.15, aim=1.05, compared=False,
+           title="everything closed: captured → alarm raised, p99, beside everything open",
+           less_is_better=True),
 )  # fmt: skip
 
 FIGURES: dict[str, Figure] = {

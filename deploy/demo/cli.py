@@ -106,7 +106,7 @@ def demo(
     settings = with_changes(ctx.obj, {**NO_POLICY_CHANGES, **chosen})
     is_closed = secure or bool(settings.security.folder)
     if is_closed and sites == 1:
-        settings = _secured(settings, spark_workers, brokers or 1)
+        settings = _secured(settings, brokers or 1)
     seconds = parse_seconds(for_) if for_ else None
     kill_at_s = parse_seconds(kill_broker_at) if kill_broker_at else None
     if sites > 1:
@@ -137,15 +137,11 @@ def demo(
     )
 
 
-def _secured(settings: Settings, spark_workers: int, brokers: int) -> Settings:
+def _secured(settings: Settings, brokers: int) -> Settings:
     """The same with the site's folder, wherever the data of this arrangement lie, and as its
-    operator. Raises OperatorError where there is no such folder, or for what is not secured yet."""
+    operator. Raises OperatorError where there is no such folder."""
     from deploy.secure.account_settings import as_command, check_nodes, site_folder
 
-    if spark_workers:
-        raise OperatorError(
-            "a Spark cluster is not secured by this version; leave out --spark-workers, or --secure"
-        )
     settings = with_changes(settings, {"security.folder": site_folder(settings)})
     operators = as_command(settings, "demo")
     check_nodes(settings, brokers)

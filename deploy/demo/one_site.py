@@ -24,7 +24,7 @@ from deploy.open_stores import open_operations, open_records
 from deploy.reconcile import collect, report
 from deploy.reconcile.drain import drain
 from deploy.roles.prepare import prepare
-from deploy.roles.table import DEMO, children, console_endpoint
+from deploy.roles.table import BROKER, DEMO, children, console_endpoint
 from deploy.settings.composed import Settings
 from deploy.supervisor.child import Child, RoleState
 from deploy.supervisor.status_line import StatusLine
@@ -77,11 +77,12 @@ def planned(
 ) -> tuple[Settings, list[Child]]:
     """The settings of all roles, and their processes."""
     brokers = cluster_processes(settings, plan) if plan else []
-    stands_for = {"broker": [child.name for child in brokers]} if plan else {}
+    stands_for = {BROKER: [child.name for child in brokers]} if plan else {}
     if plan:
         settings = cluster_settings(settings, plan)
     settings = distributed_settings(settings, distributed)
-    others = [*brokers, *distributed_processes(settings, distributed)]
+    bus = stands_for.get(BROKER, [BROKER])
+    others = [*brokers, *distributed_processes(settings, distributed, bus)]
     stands_for |= stands_in(distributed)
     return settings, children(settings, DEMO, others=others, stands_for=stands_for)
 

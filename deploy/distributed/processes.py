@@ -6,12 +6,15 @@ Never: starting anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from deploy.distributed.hbase import THRIFT_NAME, hbase_processes
 from deploy.distributed.layout import CORES, EMBEDDED, DistributedPlan
 from deploy.distributed.spark import spark_processes
+from deploy.distributed.spark_key_files import SparkKeyFiles
 from deploy.distributed.tables import NAME as TABLES
 from deploy.distributed.tables import tables_process
-from deploy.roles.table import ALARM_STREAMS, STREAMS, driver_name
+from deploy.roles.table import ALARM_STREAMS, BROKER, STREAMS, driver_name
 from deploy.settings.composed import Settings, with_changes
 from deploy.supervisor.child import Child
 
@@ -25,13 +28,19 @@ def distributed_settings(settings: Settings, plan: DistributedPlan) -> Settings:
     changes: dict[str, str] = {}
     if plan.spark:
         changes |= {"streams.master": plan.spark.master, "streams.work_in": "executors"}
+        if settings.security.folder:
+            properties = SparkKeyFiles(plan.spark.home).properties
+            changes["streams.properties_file"] = str(properties)
     if plan.hbase:
         changes["store.url"] = plan.hbase.store_url(STORE_NAME)
     return with_changes(settings, changes)
 
 
-def distributed_processes(settings: Settings, plan: DistributedPlan) -> list[Child]:
-    """HBase first, then its tables; then Spark, whose drivers wait for the bus by themselves."""
+def distributed_processes(
+    settings: Settings, plan: DistributedPlan, bus: Sequence[str] = (BROKER,)
+) -> list[Child]:
+    """HBase first, then its tables; then Spark, whose drivers wait for the bus by themselves. On a
+    secured site they wait for `bus`, the processes of the brokers: nobody is let in before."""
     found: list[Child] = []
     if plan.hbase:
         found = hbase_processes(plan.hbase)
@@ -39,7 +48,8 @@ def distributed_processes(settings: Settings, plan: DistributedPlan) -> list[Chi
         found.append(tables_process(settings, plan.hbase, thrift_servers))
     if plan.spark:
         tables = (TABLES,) if plan.hbase else ()
-        found += spark_processes(settings, plan.spark, tables)
+        brokers = tuple(bus) if settings.security.folder else ()
+        found += spark_processes(settings, plan.spark, tables, brokers)
     return found
 
 

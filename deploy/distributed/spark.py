@@ -10,10 +10,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from deploy.cluster.layout import HOST
 from deploy.distributed.layout import CORES, EXECUTOR_MEMORY, SparkPlan
+from deploy.distributed.spark_key_files import SparkKeyFiles
 from deploy.errors import Unavailable
 from deploy.roles.table import ROLES, driver_name, environment
 from deploy.settings.composed import Settings
@@ -51,29 +54,39 @@ def spark_environment() -> dict[str, str]:
 
 
 def spark_processes(
-    settings: Settings, plan: SparkPlan, store: tuple[str, ...] = ()
+    settings: Settings, plan: SparkPlan, store: tuple[str, ...] = (), bus: tuple[str, ...] = ()
 ) -> list[Child]:
-    """The master, the workers, the drivers; `store`: what the one that writes it waits for."""
-    workers = [_worker(plan, number) for number in range(plan.workers)]
-    return [_master(plan), *workers, *(_driver(settings, plan, name, store) for name in CORES)]
+    """The master, the workers, the drivers; `store`: what the one that writes it waits for, `bus`:
+    what all drivers wait for. On a secured site the cluster is a closed one."""
+    closed = SparkKeyFiles(plan.home) if settings.security.folder else None
+    if closed:
+        closed.make()
+    workers = [_worker(plan, number, closed) for number in range(plan.workers)]
+    drivers = [_driver(settings, plan, name, store, bus) for name in CORES]
+    return [_master(plan, closed), *workers, *drivers]
 
 
-def _master(plan: SparkPlan) -> Child:
+def _master(plan: SparkPlan, closed: SparkKeyFiles | None) -> Child:
     port = plan.first_port
     words = [MASTER, "--host", HOST, "--port", str(port), "--webui-port", str(port + 1)]
-    return _daemon("spark-master", port, words, needs=())
+    return _daemon("spark-master", port, [*words, *_properties(closed)], needs=())
 
 
-def _worker(plan: SparkPlan, number: int) -> Child:
+def _properties(closed: SparkKeyFiles | None) -> list[str]:
+    return ["--properties-file", str(closed.properties)] if closed else []
+
+
+def _worker(plan: SparkPlan, number: int, closed: SparkKeyFiles | None) -> Child:
     name, port = plan.names[number], plan.port_of(number)
     folder = plan.home / name
     folder.mkdir(parents=True, exist_ok=True)
     words = [
         WORKER, "--host", HOST, "--port", str(port), "--webui-port", str(port + 1),
         "--cores", str(plan.cores_per_worker), "--memory", _memory(plan.cores_per_worker),
-        "--work-dir", str(folder), plan.master,
+        "--work-dir", str(folder), *_properties(closed), plan.master,
     ]  # fmt: skip
-    return _daemon(name, port, words, needs=("spark-master",))
+    more = closed.of_workers if closed else {}
+    return _daemon(name, port, words, needs=("spark-master",), more=more)
 
 
 def _memory(executors: int) -> str:
@@ -81,24 +94,32 @@ def _memory(executors: int) -> str:
     return f"{executors * int(EXECUTOR_MEMORY.removesuffix('m'))}m"
 
 
-def _daemon(name: str, port: int, words: list[str], needs: tuple[str, ...]) -> Child:
+def _daemon(
+    name: str,
+    port: int,
+    words: list[str],
+    needs: tuple[str, ...],
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Child:
     return Child(
         name=name,
         command=(sys.executable, "-m", "deploy.distributed.spark", *words),
-        environment=spark_environment(),
+        environment={**spark_environment(), **more},
         needs=needs,
         endpoint=ServiceEndpoint(HOST, port, PORT_OPTION),
         stop_timeout_s=STOP_TIMEOUT_S,
     )
 
 
-def _driver(settings: Settings, plan: SparkPlan, name: str, store: tuple[str, ...]) -> Child:
+def _driver(
+    settings: Settings, plan: SparkPlan, name: str, store: tuple[str, ...], bus: tuple[str, ...]
+) -> Child:
     words = ["deploy.distributed.submit", name, str(CORES[name])]
     return Child(
         name=driver_name(name),
         command=(sys.executable, "-m", *words, *settings.arguments),
         environment=spark_environment(),
-        needs=(*plan.names, *(store if name == WRITER else ())),
+        needs=(*plan.names, *bus, *(store if name == WRITER else ())),
         ready_line=ROLES["streams"].ready_line,
         stop_timeout_s=ROLES["streams"].stop_timeout_s,
     )

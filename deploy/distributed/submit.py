@@ -14,12 +14,14 @@ from pathlib import Path
 
 import msgspec
 
+from bus.contracts.access import STREAMS
 from deploy.cluster.layout import HOST
 from deploy.distributed.layout import EXECUTOR_MEMORY
 from deploy.distributed.spark import spark_home
 from deploy.paths import PROJECT_ROOT
 from deploy.roles.run import job_settings
 from deploy.roles.table import driver_name
+from deploy.secure.account_settings import as_account
 from deploy.settings.composed import Settings, load_arguments
 from deploy.supervisor.process_end import end_with_the_supervisor
 from spark_apps.session.session import java_options
@@ -40,6 +42,8 @@ def command_of(job: JobSettings, path: Path, driver: str, cores: int) -> list[st
         "spark.driver.bindAddress": HOST,
     }
     words = [str(spark_home() / "bin" / "spark-submit"), "--master", streams.master]
+    if streams.properties_file:
+        words += ["--properties-file", streams.properties_file]
     words += ["--driver-memory", streams.driver_memory]
     words += ["--driver-java-options", java_options(streams)]
     words += ["--jars", streams.jars.replace(":", ","), "--py-files", streams.py_files]
@@ -66,7 +70,8 @@ def main(words: list[str]) -> None:
     """Become `spark-submit`; ends with the supervisor that started it."""
     driver, cores, *arguments = words
     end_with_the_supervisor()
-    job, path = prepare(load_arguments(arguments), driver)
+    settings = as_account(load_arguments(arguments), STREAMS)
+    job, path = prepare(settings, driver)
     command = command_of(job, path, driver, int(cores))
     os.execv(command[0], command)
 

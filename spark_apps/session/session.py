@@ -6,6 +6,7 @@ Settings measured in docs/decisions/0021-micro-batches.md carry the reason besid
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -33,6 +34,17 @@ SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 DEFAULT_MASTER, SUBMITTED_FILE = "local[*]", "driver.py"
 MALLOC_ARENAS = "2"
 """Of the JVM; glibc makes eight a core, and each of 280 threads leaves pages in one."""
+
+_SECRET_KEYS = "(?i)secret|password|token|access[.]?key|jaas|keystore|private key"
+"""Whose key or value has one of these is shown by Spark's pages, event log and plans as redacted:
+Spark's own words, and those of Kafka's client."""
+_SECRET_TEXTS = (
+    '(?is)password="(?:[^"\\\\]++|\\\\.)*+"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END'
+)
+"""The same within the text of a plan."""
+OTHERS_MASK = 0o077
+SUBMIT_VARIABLE = "PYSPARK_SUBMIT_ARGS"
+"""The words with which pyspark starts the JVM."""
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 _WITH_PAGES = MappingProxyType(
@@ -83,6 +95,22 @@ def submitted(environment: Mapping[str, str]) -> dict[str, str]:
         return {}
     SparkContext._ensure_initialized()  # a `SparkConf` before that does not know the JVM's
     return operators_words(dict(SparkConf().getAll()))
+
+
+def _submit_words(properties_file: str, environment: Mapping[str, str]) -> str:
+    """With the file's name, not with what it holds. Raises `SessionError` where others read it."""
+    try:
+        mode = os.stat(properties_file).st_mode
+    except OSError as error:
+        what = f"streams.properties_file: {properties_file}: {error.strerror}"
+        raise SessionError(what) from error
+    if mode & OTHERS_MASK:
+        raise SessionError(
+            f"streams.properties_file: {properties_file} is open to others of this machine; say"
+            f" chmod 600 {properties_file}"
+        )
+    before = environment.get(SUBMIT_VARIABLE, "pyspark-shell")
+    return f"--properties-file {shlex.quote(properties_file)} {before}"
 
 
 def operators_words(known: Mapping[str, str]) -> dict[str, str]:
@@ -139,6 +167,9 @@ def _own_configuration(
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BYTES),
         "spark.driver.extraJavaOptions": " ".join([*defined, java_options(settings)]),
+        # Passwords and keys of the bus travel as options of the source.
+        "spark.redaction.regex": _SECRET_KEYS,
+        "spark.sql.redaction.string.regex": _SECRET_TEXTS,
     }
     if jars:
         # On one machine the class path itself: a class that Spark's own loader finds in a jar is
@@ -202,6 +233,8 @@ def open_session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("MALLOC_ARENA_MAX", MALLOC_ARENAS)
+    if settings.properties_file and SUBMITTED_VARIABLE not in os.environ:
+        os.environ[SUBMIT_VARIABLE] = _submit_words(settings.properties_file, os.environ)
     jars = connector_jars(settings, os.environ)
     conf = configuration(settings, jars, queries, submitted(os.environ), properties)
     if conf["spark.master"].startswith("local"):

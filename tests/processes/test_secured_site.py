@@ -144,8 +144,8 @@ class PlantedSite:
     def log(self, name: str) -> str:
         return self.log_path(name).read_text(encoding="utf-8", errors="replace")
 
-    def until(self, what: Callable[[], bool], told: str) -> None:
-        deadline = time.monotonic() + READY_S
+    def until(self, what: Callable[[], bool], told: str, limit_s: float = READY_S) -> None:
+        deadline = time.monotonic() + limit_s
         while not what():
             tails = "\n".join(f"--- {name}\n{self.log(name)[-1500:]}" for name in self.running)
             assert time.monotonic() < deadline, f"{told}\n{tails}"

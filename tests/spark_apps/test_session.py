@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from spark_apps.session import session
 from spark_apps.session.session import (
     JARS_VARIABLE,
     SessionError,
@@ -113,3 +116,46 @@ def test_what_is_between_java_and_python_is_bounded_by_bytes() -> None:
     """Without it a task's 50,000 records of 512 KiB are one piece."""
     conf = configuration(StreamsSettings(), [], 1)
     assert conf["spark.sql.execution.arrow.maxBytesPerBatch"] == str(16 << 20)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["spark.authenticate.secret", "spark.ssl.rpc.keyPassword", "spark.hadoop.fs.s3a.access.key",
+     "spark.org.apache.spark.ui.JWSFilter.param.secretKey", "spark.hadoop.my.TOKEN"],
+)  # fmt: skip
+def test_a_secret_of_spark_is_refused_where_it_would_be_on_a_command_line(key: str) -> None:
+    with pytest.raises(ValueError, match=rf"^conf: {re.escape(key)} .* properties_file"):
+        StreamsSettings(conf={key: "hunter2"})
+    StreamsSettings(conf={"spark.authenticate.secretBitLength": "256", "spark.cores.max": "2"})
+
+
+def test_java_is_told_the_place_of_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+    path = tmp_path / "of spark.conf"
+    with pytest.raises(SessionError, match=r"of spark\.conf: No such file"):
+        session._submit_words(str(path), {})
+    path.write_text("spark.authenticate.secret hunter2\n", encoding="ascii")
+    path.chmod(0o640)
+    with pytest.raises(SessionError, match=r"chmod 600 .*of spark\.conf$"):
+        session._submit_words(str(path), {})
+    path.chmod(0o600)
+    words = session._submit_words(str(path), {"PYSPARK_SUBMIT_ARGS": "--verbose pyspark-shell"})
+    assert shlex.split(words) == ["--properties-file", str(path), "--verbose", "pyspark-shell"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("kafka.sasl.jaas.config", 'a.ScramLoginModule required username="u" password="p";'),
+     ("kafka.ssl.keystore.key", "-----BEGIN PRIVATE KEY-----"), ("spark.authenticate.secret", "s"),
+     ("kafka.sasl.oauthbearer.client.credentials.client.secret", "s"), ("other", "-----BEGIN ENCRYPTED PRIVATE KEY-----")],
+)  # fmt: skip
+def test_what_logs_in_is_redacted_by_its_key_or_its_value(key: str, value: str) -> None:
+    redacted = configuration(StreamsSettings(), [], 1)["spark.redaction.regex"]
+    assert re.search(redacted, key) or re.search(redacted, value)
+    assert not re.search(redacted, "kafka.bootstrap.servers")
+    assert not re.search(redacted, "subscribe")
+
+
+def test_within_a_plan_passwords_and_keys_are_redacted_and_nothing_else() -> None:
+    text = configuration(StreamsSettings(), [], 1)["spark.sql.redaction.string.regex"]
+    plan = 'a [username="u" password="with \\" and ;"], b -----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----, c'
+    assert re.sub(text, "*", plan) == 'a [username="u" *], b * PRIVATE KEY-----, c'

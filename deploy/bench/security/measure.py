@@ -16,7 +16,7 @@ from pathlib import Path
 from deploy.bench.program import answer_of_program, module_command
 from deploy.bench.report import Samples
 from deploy.bench.samples import SampleRecorder, Say, attempt, chosen_figures
-from deploy.bench.security import acls, java_tools
+from deploy.bench.security import acls, closed_flow, java_tools
 from deploy.bench.security.targets import (
     SecurityTarget,
     Start,
@@ -32,6 +32,7 @@ HANDSHAKES = "security-handshakes"
 LOGINS, LOGINS_ACK = "security-logins", "security-logins-ack"
 LOGINS_TLS, LOGINS_TLS_ACK = "security-logins-tls", "security-logins-tls-ack"
 ACLS = "security-acls"
+ALARM = "security-alarm"
 
 CLIENT_TIMEOUT_S = 300
 WARM_S, MEASURED_S = 5, 10
@@ -58,6 +59,10 @@ def measure(names: Sequence[str], repeat: int, say: Say) -> Iterator[Samples]:
             times = attempt("ACLs", acls.cost_of_many, say)
             if times is not None:
                 recorder.add(ACLS, times, of="ours")
+        if ALARM in names:
+            times = attempt("a closed site", partial(closed_flow.closed_beside_open, say), say)
+            if times is not None:
+                recorder.add(ALARM, times, of="ours")
         yield from recorder.samples()
 
 

@@ -6,7 +6,7 @@ In: what `gather` has read. Out: values. Never: a file, a client; a secret in a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from bus.protocol.acls import AclBinding
@@ -65,6 +65,7 @@ class SiteFacts:
     could be asked. `owner` is whom the data directory belongs to. `guessed_accounts` are names at
     the console whose passwords everybody would try first. `given_secrets` are settings that stand
     on the command line. `unused_folder` is that of a secured site that no setting names.
+    `spark_file` is what the file of Spark's own keys says.
     """
 
     settings: Settings
@@ -76,5 +77,6 @@ class SiteFacts:
     certificates: tuple[CertificateFacts, ...] = ()
     guessed_accounts: tuple[str, ...] = ()
     given_secrets: tuple[str, ...] = ()
+    spark_file: Mapping[str, str] = field(default_factory=dict)
     unused_folder: str = ""
     not_asked: tuple[str, ...] = ()

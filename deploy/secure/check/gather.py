@@ -14,6 +14,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import pkcs12
 
+from broker.config.properties import read_properties
 from bus.client.admin import queries
 from bus.client.admin.config_resources import BROKER
 from bus.client.wire.sync_client import SyncClient
@@ -72,6 +73,7 @@ def gather(settings: Settings) -> SiteFacts:
         certificates=tuple(_certificates(folder, stored, not_asked)),
         guessed_accounts=tuple(_guessed(settings.site.data_path, not_asked)),
         given_secrets=tuple(_given(settings)),
+        spark_file=_spark_file(settings, not_asked),
         unused_folder=str(usual) if folder is None and usual.is_dir() else "",
         not_asked=tuple(not_asked),
     )
@@ -145,7 +147,10 @@ def _files(
     """What holds secrets, as far as it is there."""
     data_path = settings.site.data_path
     places = {data_path / "console" / "secret", data_path / "console" / "accounts.db"}
-    places.update((data_path / "spark").glob("*.json"))
+    for kind in ("*.json", "cluster.conf", "cluster.credentials"):
+        places.update((data_path / "spark").glob(kind))
+    if settings.streams.properties_file:
+        places.add(Path(settings.streams.properties_file))
     words = settings.arguments
     if "--config" in words and SECRET_MASK in str(masked_tables(settings)):
         places.add(Path(words[words.index("--config") + 1]))
@@ -159,6 +164,16 @@ def _files(
         except OSError:
             continue
         yield FileFacts(str(path), found.st_mode & 0o777, found.st_uid, path.is_dir())
+
+
+def _spark_file(settings: Settings, not_asked: list[str]) -> dict[str, str]:
+    """Spark's own keys, where a file has them: its form is the one of Kafka's, too."""
+    name = settings.streams.properties_file
+    try:
+        return read_properties(Path(name).read_text(encoding="utf-8")) if name else {}
+    except (OSError, UnicodeDecodeError) as error:
+        not_asked.append(f"the file of [streams] properties_file could not be read: {error}")
+        return {}
 
 
 def _kafka_tables(settings: Settings) -> list[Mapping[str, str]]:

@@ -35,19 +35,20 @@ def open_spark(facts: SiteFacts) -> Iterator[SecurityFinding]:
     """Whoever reaches a Spark cluster runs code on its workers."""
     streams = facts.settings.streams
     master = streams.wanted_master
-    missing = [key for key in SPARK_KEYS if not _is_on(streams.conf, key)]
+    keys = {**facts.spark_file, **streams.conf}
+    missing = [key for key in SPARK_KEYS if not _is_on(keys, key)]
     if master and not master.startswith("local") and missing:
         yield SecurityFinding(
             "open-spark", f"[streams] master {master}",
             "drivers and executors ask each other for no secret, or speak in the clear",
-            f'{", ".join(f"{key} = true" for key in missing)} in [streams.conf], and on master and'
-            " workers the same (docs/spark-cluster.md)",
+            f'{", ".join(f"{key} true" for key in missing)} in the file that [streams]'
+            " properties_file names, and on master and workers the same (docs/spark-cluster.md)",
         )  # fmt: skip
 
 
 def open_spark_page(facts: SiteFacts) -> Iterator[SecurityFinding]:
     """Spark's own pages show plans, settings and environment to whoever asks."""
-    conf = facts.settings.streams.conf
+    conf = {**facts.spark_file, **facts.settings.streams.conf}
     if _is_on(conf, "spark.ui.enabled") and not conf.get("spark.ui.filters"):
         yield SecurityFinding(
             "open-spark-page", "[streams.conf] spark.ui.enabled",

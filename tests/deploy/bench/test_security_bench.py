@@ -9,7 +9,7 @@ from deploy.bench.security.new_connections import MECHANISM, PASSWORD, USER, key
 
 
 def test_each_figure_is_measured_by_something() -> None:
-    measured = [name for names, _ in measure._RUNS for name in names] + [measure.ACLS]
+    measured = [name for names, _ in measure._RUNS for name in names] + [measure.ACLS, measure.ALARM]
     assert sorted(measured) == sorted(name for name in FIGURES if name.startswith(measure.PREFIX))
 
 

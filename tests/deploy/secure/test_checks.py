@@ -120,6 +120,7 @@ OPENED: dict[str, list[SiteFacts]] = {
         facts_of(("streams.master=spark://10.0.0.8:7077",)),
         facts_of(("streams.master=spark://a:7077", "streams.conf.spark.authenticate=true")),
         facts_of(("streams.conf.spark.master=spark://a:7077",)),
+        facts_of(("streams.master=spark://a:7077",), spark_file={"spark.authenticate": "true"}),
     ],
     "open-spark-page": [facts_of(("streams.conf.spark.ui.enabled=true",))],
     "open-zookeeper": [
@@ -184,6 +185,8 @@ CLOSED = [
     facts_of(("streams.master=local[4]",)),
     facts_of(("streams.master=spark://a:7077", "streams.conf.spark.authenticate=true",
               "streams.conf.spark.network.crypto.enabled=true")),
+    facts_of(("streams.master=spark://a:7077",),
+             spark_file={"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}),
     facts_of(("streams.conf.spark.ui.enabled=true", "streams.conf.spark.ui.filters=a.Filter")),
     facts_of(("store.url=hbase://127.0.0.1:9090/city",)),
     facts_of(("store.url=sqlite:///srv/records.db",)),

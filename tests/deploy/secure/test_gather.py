@@ -131,3 +131,20 @@ def test_the_command_ends_with_one_where_a_door_stands_open(
     found = json.loads(as_json.stdout)["findings"]
     assert [one["check"] for one in found] == ["edge-for-everybody", "plain-edge"] * status
     assert all(one["remedy"] in told.output for one in found)
+
+
+def test_the_file_of_spark_s_own_keys_is_read_and_must_be_its_owners(folder: Path) -> None:
+    keys = folder / "spark.conf"
+    text = f'[streams]\nmaster = "spark://10.0.0.8:7077"\nproperties_file = "{keys}"\n'
+    lost = gather(settings_of(folder, text))
+    assert [one.check for one in findings(lost)] == ["open-spark"]
+    assert [one for one in lost.not_asked if "properties_file" in one]
+    keys.write_text(
+        f"spark.authenticate true\nspark.authenticate.secret {SECRET}\nspark.network.crypto.enabled=true\n"
+    )
+    keys.chmod(0o644)
+    found = findings(gather(settings_of(folder, text)))
+    assert [(one.check, one.where) for one in found] == [("readable-secret", str(keys))]
+    assert SECRET not in str(found)
+    keys.chmod(0o600)
+    assert findings(gather(settings_of(folder, text))) == []
