@@ -12,6 +12,7 @@ import typer
 
 from bus.cli.show import AsJson, print_json
 from deploy.secure.check.cli import check_command
+from deploy.secure.convert_cli import app as convert_app
 from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
 from deploy.secure.passphrases import PassphraseFile, ask_new_passphrase, read_passphrase
 from deploy.secure.rotate_cli import app as rotate_app
@@ -32,6 +33,7 @@ def mount(root: typer.Typer) -> None:
     """Add the commands of this package."""
     app.command("check")(check_command)
     app.add_typer(rotate_app, name="rotate")
+    app.add_typer(convert_app, name="convert")
     root.add_typer(app, name="secure")
 
 

@@ -17,6 +17,10 @@ AUTHORITY_KEY = Path("authority", "ca.key")
 NEXT_AUTHORITY = Path("authority", "next.pem")
 NEXT_AUTHORITY_KEY = Path("authority", "next.key")
 """While authorities change: the one that comes; `AUTHORITY_CERTIFICATE` has both then."""
+CONVERSION_FILE = Path("conversion.json")
+"""While a site is on its way from open to closed: how far it is. Without it the site is closed."""
+PROCESSES_MARK = Path("conversion.processes")
+"""Written when our own processes are to start again, as others than before."""
 SECRET_BYTES = 24
 """Of a password, at random."""
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
