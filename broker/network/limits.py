@@ -79,6 +79,10 @@ MAX_UNKNOWN_CLIENTS = 1_000
 """Connections of one listener whose clients have not finished their handshake of TLS, or not logged
 in yet. One more closes the oldest: whoever opens connections and is silent keeps nobody out."""
 
+MAX_PLAIN_CLIENTS = 1_000
+"""Of clients without TLS that have gone, so many are remembered, the newest ones: an operator who
+closes a listener wants to know that somebody still comes, and names of some of them."""
+
 HANDSHAKE_READ_BYTES = 16 * 1024
 """The size of one read before the end of a handshake: a client's hello, or a short chain of
 certificates. A longer one comes in several reads."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from broker.clock.port import TimerHandle
@@ -145,6 +145,11 @@ class Listener:
             self._arrivals.stop()
         for connection in [*self._connections, *self._refused]:
             connection.close()
+
+    @property
+    def connections(self) -> Iterable[Connection]:
+        """Those that are open."""
+        return self._connections
 
     @property
     def connection_count(self) -> int:

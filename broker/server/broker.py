@@ -34,8 +34,10 @@ from broker.metrics.registry import Metrics
 from broker.network.connection import Connection
 from broker.network.limits import SWEEP_S, ConnectionLimits
 from broker.network.listener import Dispatch, Listener, SharedResources
+from broker.network.plain_clients import PLAIN_CLIENTS_PAGE, PlainClients
 from broker.network.port import HttpsPort, Network, Server, TlsPort
 from broker.network.responses import ResponseSlot
+from broker.network.shared_port import SharedPort
 from broker.security.session import NO_BROKER, AuthenticationState
 from broker.server.assembly import (
     Components,
@@ -107,6 +109,14 @@ class Broker:
         self.control_plane: ControlPlane = make_control_plane(self._runtime)
         self._listeners: dict[ListenerType, list[Listener]] = {}
         self._dispatches: dict[Listener, Dispatch] = {}
+        self._shared_ports = {
+            address: SharedPort(network, clock.monotonic)
+            for address in sorted(self.roles.shared_addresses)
+        }
+        self._plain_clients = PlainClients(
+            clock.monotonic,
+            lambda: (one for listener in self._all_listeners() for one in listener.connections),
+        )
         self._metrics_server: Server | None = None
         self._limits: tuple[BrokerConfig, ConnectionLimits] | None = None
         self._creation: dict[bool, CreationLimits] = {}
@@ -261,8 +271,9 @@ class Broker:
         dispatch = _dispatch(dispatcher)
         if address.protocol.has_sasl:
             dispatch = _within_session(dispatch, self.clock.monotonic)
+        shared = self._shared_ports.get((address.host, address.port))
         listener = Listener(
-            self.network,
+            shared.endpoint(has_tls=address.protocol.has_tls) if shared else self.network,
             self._connection_limits,
             dispatch,
             self.clock.monotonic,
@@ -329,7 +340,9 @@ class Broker:
             self.settings.metrics_host,
             self.settings.metrics_port,
             lambda: MetricsConnection(
-                self.metrics.text, page_token=self.settings.metrics_token
+                self.metrics.text,
+                {PLAIN_CLIENTS_PAGE: self._plain_clients.page},
+                page_token=self.settings.metrics_token,
             ),
         )
         self.metrics_port = self._metrics_server.port
@@ -351,7 +364,8 @@ class Broker:
         )
 
     def _connection_closed(self, connection: Connection) -> None:
-        """A broker's connection to the active controller is gone: probe that broker."""
+        """A connection is gone; of a broker's to the active controller: probe that broker."""
+        self._plain_clients.on_closed(connection)
         broker_id = connection.session.broker_id
         if broker_id != NO_BROKER:
             self.control_plane.connection_lost(broker_id)
@@ -364,6 +378,8 @@ class Broker:
                 listener.close_unread()
                 listener.close_idle()
                 listener.close_unknown()
+            for shared in self._shared_ports.values():
+                shared.close_silent()
             self._log_requests(requests.isEnabledFor(logging.DEBUG))
 
     async def _refresh_tls(self) -> None:

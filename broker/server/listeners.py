@@ -51,6 +51,24 @@ def with_protocols(listeners: Iterable[ListenerAddress], text: str) -> list[List
     return [replace(one, protocol=_protocol(one.name, by_name)) for one in listeners]
 
 
+def shared_addresses(listeners: Iterable[ListenerAddress]) -> frozenset[tuple[str, int]]:
+    """Host and port that two listeners have, one with TLS and one without, for the time in which
+    clients move from one to the other (ADR 0119). Kafka has no such thing. ListenerError for two
+    that a client's first byte does not tell apart."""
+    by_address: dict[tuple[str, int], list[ListenerAddress]] = {}
+    for one in listeners:
+        if one.port:
+            by_address.setdefault((one.host, one.port), []).append(one)
+    for (host, port), here in by_address.items():
+        if len(here) > 2 or len({one.protocol.has_tls for one in here}) != len(here):
+            names = ", ".join(one.name for one in here)
+            raise ListenerError(
+                f"the listeners {names} all have the address {host}:{port}; one port serves at most"
+                " two, one with TLS and one without"
+            )
+    return frozenset(address for address, here in by_address.items() if len(here) == 2)
+
+
 def inter_broker_listener(
     listeners: Sequence[Listening], config: BrokerConfig
 ) -> Listening | None:

@@ -5,13 +5,14 @@ Raises a ListenerError or ConfigError that names the key.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from broker.config.key import ConfigError
 from broker.config.keys import BROKER_KEYS
 from broker.config.views import BrokerConfig
 from broker.handlers.listener_type import ListenerType
+from broker.network.shared_port import MAX_PLAIN_REQUEST_BYTES
 from broker.security.logins import LoginSettings
 from broker.server.authorization import check_authorizer
 from broker.server.listener_logins import controller_login, login_settings, peer_login
@@ -21,6 +22,7 @@ from broker.server.listeners import (
     inter_broker_listener,
     parse_listeners,
     protocol_of,
+    shared_addresses,
     with_protocols,
 )
 from bus.client.wire.sasl import SaslLogin
@@ -57,6 +59,8 @@ class Roles:
     TLS."""
     controller_tls: str | None = None
     """The same at controllers."""
+    shared_addresses: frozenset[tuple[str, int]] = frozenset()
+    """Where two listeners have one port."""
 
     @property
     def client_listener_type(self) -> ListenerType:
@@ -97,6 +101,8 @@ def roles_of(config: BrokerConfig) -> Roles:
     names = {name.strip() for name in config["controller.listener.names"] or ()}
     clients = tuple(one for one in listeners if zookeeper or one.name not in names)
     controllers = tuple(one for one in listeners if not zookeeper and one.name in names)
+    shared = shared_addresses(clients) | shared_addresses(controllers)
+    _check_shared(config, listeners, shared)
     voters = config["controller.quorum.voters"]
     if BROKER in wanted and not clients:
         raise ListenerError("`listeners` has no listener for clients")
@@ -133,7 +139,31 @@ def roles_of(config: BrokerConfig) -> Roles:
         controller_login=login if zookeeper else _controller_login(config, has_quorum=quorum),
         peer_tls=peer_tls,
         controller_tls=peer_tls if zookeeper else _controller_tls(config, has_quorum=quorum),
+        shared_addresses=shared,
     )
+
+
+def _check_shared(
+    config: BrokerConfig,
+    listeners: Sequence[ListenerAddress],
+    shared: frozenset[tuple[str, int]],
+) -> None:
+    """A port is shared by two listeners for clients, or by two for controllers; and only while no
+    request begins as a handshake of TLS does."""
+    between = shared_addresses(listeners) - shared
+    if between:
+        host, port = min(between)
+        raise ListenerError(
+            f"a listener for clients and one for controllers have the address {host}:{port}; give"
+            " each a port of its own"
+        )
+    most = "socket.request.max.bytes"
+    if shared and config[most] > MAX_PLAIN_REQUEST_BYTES:
+        raise ConfigError(
+            most,
+            f"{most} may be at most {MAX_PLAIN_REQUEST_BYTES} while two listeners share a port: a"
+            " larger request would look like a handshake of TLS",
+        )
 
 
 def _controller_login(config: BrokerConfig, *, has_quorum: bool) -> SaslLogin | None:

@@ -25,14 +25,19 @@ PORT_OPTION = "--port"
 
 def cluster_settings(settings: Settings, plan: ClusterPlan) -> Settings:
     """The same settings for clients of this cluster."""
-    brokers = ",".join(
-        f"{node.node_id}=http://{HOST}:{node.metrics_port}/metrics"
-        for node in plan.nodes
-    )
-    changes = {"bus.bootstrap_servers": plan.bootstrap, "console.brokers": brokers}
+    changes = {
+        "bus.bootstrap_servers": plan.bootstrap, "console.brokers": metrics_pages(plan),
+    }  # fmt: skip
     if plan.controller is ControllerKind.ZOOKEEPER:
         changes["console.zookeeper"] = plan.nodes[0].properties["zookeeper.connect"]
     return with_changes(settings, changes)
+
+
+def metrics_pages(plan: ClusterPlan) -> str:
+    """Where each broker shows its metrics, as `[console] brokers` has it."""
+    return ",".join(
+        f"{node.node_id}=http://{HOST}:{node.metrics_port}/metrics" for node in plan.nodes
+    )
 
 
 def cluster_processes(settings: Settings, plan: ClusterPlan) -> list[Child]:

@@ -7,8 +7,9 @@ product: `demo --brokers` starts that on such a cluster.
 from __future__ import annotations
 
 from deploy.cluster.layout import ClusterPlan, plan_options
-from deploy.cluster.processes import cluster_processes
+from deploy.cluster.processes import cluster_processes, metrics_pages
 from deploy.settings.composed import Settings
+from deploy.supervisor.state_file import CLUSTER_ADDRESSES
 from deploy.supervisor.supervise import check_not_running, in_the_background, supervise
 
 
@@ -29,8 +30,14 @@ def detach(settings: Settings, plan: ClusterPlan, words: list[str]) -> int:
 
 
 def about(plan: ClusterPlan) -> dict[str, object]:
-    """What `cluster status` has to know of a cluster that runs, for the supervisor's state."""
-    return {"cluster": plan_options(plan)}
+    """What `cluster status` and `secure convert` have to know of a cluster that runs, for the
+    supervisor's state."""
+    return {
+        "cluster": plan_options(plan),
+        CLUSTER_ADDRESSES: {
+            "bus.bootstrap_servers": plan.bootstrap, "console.brokers": metrics_pages(plan),
+        },
+    }  # fmt: skip
 
 
 def addresses(plan: ClusterPlan) -> list[str]:

@@ -29,7 +29,7 @@ from bus.runtime.wall_clock import now_ms
 from deploy.errors import OperatorError
 from deploy.roles.table import ALARM_STREAMS, ROLES, STREAMS, environment
 from deploy.secure.account_settings import as_role
-from deploy.settings.composed import Settings, edge_url
+from deploy.settings.composed import Settings, broker_pages, edge_url
 from deploy.settings.sources import unknown
 from deploy.supervisor.process_end import end_with_the_supervisor
 from deploy.supervisor.state_file import supervised
@@ -251,18 +251,11 @@ def console_settings(settings: Settings) -> ConsoleSettings:
     return msgspec.structs.replace(
         console,
         health=console.health or {"edge": f"{edge_url(settings)}/healthz"},
-        brokers=console.brokers or _own_broker(settings),
+        brokers=broker_pages(settings),
         pictures=console.pictures or settings.pictures.store_url(settings.site),
         mirror=mirror_url(settings),
         edge_token=console.edge_token or reader_token(settings),
     )
-
-
-def _own_broker(settings: Settings) -> str:
-    """Where the one broker of this machine shows its metrics."""
-    host = settings.broker.get("metrics.host", "127.0.0.1")
-    port = settings.broker.get("metrics.port", "9094")
-    return f"{settings.broker.get('node.id', '1')}=http://{host}:{port}/metrics"
 
 
 def _city(settings: Settings) -> int:

@@ -14,7 +14,8 @@ import msgspec
 
 from bus.contracts.access import ACCOUNTS, BACKUP, OPERATOR, STREAMS
 from deploy.errors import OperatorError
-from deploy.secure.broker_keys import secured
+from deploy.secure.broker_keys import ConversionStage, converted
+from deploy.secure.conversion_file import read_stage
 from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_path
 from deploy.secure.other_site import pair_tables
 from deploy.secure.secret_tables import read_tables
@@ -29,11 +30,18 @@ _ACCOUNTS_OF_COMMANDS = {"backup": BACKUP}
 
 def as_account(settings: Settings, name: str) -> Settings:
     """The same settings with the tables of this account laid over, and what it needs of the other
-    site of a mirrored pair; unchanged where the site is open. Raises OperatorError where a file
-    of them cannot be used."""
+    site of a mirrored pair; where the site is open, or its processes do not log in yet, those of an
+    open one. Raises OperatorError where a file of them cannot be used."""
     folder = settings.security.folder_path(settings.site)
     if folder is None:
         return settings
+    if read_stage(folder) < ConversionStage.PROCESSES:
+        return _opened(settings)
+    return as_logged_in(settings, folder, name)
+
+
+def as_logged_in(settings: Settings, folder: Path, name: str) -> Settings:
+    """With this account, whatever stage the site is at. Raises OperatorError."""
     own = read_tables(account_path(folder, name))
     return _laid_over(settings, folder, {**own, **pair_tables(folder, settings.mirror, name)})
 
@@ -67,11 +75,27 @@ def as_role(settings: Settings, role: str) -> Settings:
         return settings
     if role == "broker":
         number = settings.broker.get("node.id", settings.broker.get("broker.id", "1"))
-        tables = read_tables(node_path(folder, number) / "broker.toml")
-        own = _laid_over(settings, folder, tables)
-        return msgspec.structs.replace(own, broker=secured(own.broker))
+        return _as_broker(settings, folder, number)
     name = _ACCOUNTS_OF_ROLES.get(role, role)
     return as_account(settings, name if name in ACCOUNTS else OPERATOR)
+
+
+def _as_broker(settings: Settings, folder: Path, number: str) -> Settings:
+    stage = read_stage(folder)
+    if stage is ConversionStage.OPEN:
+        return _opened(settings)
+    tables = read_tables(node_path(folder, number) / "broker.toml")
+    if stage is not ConversionStage.CLOSED:
+        # Processes that are not moved yet have no token for the broker's page.
+        tables = {"broker": tables["broker"]}
+    own = _laid_over(settings, folder, tables)
+    return msgspec.structs.replace(own, broker=converted(own.broker, stage))
+
+
+def _opened(settings: Settings) -> Settings:
+    """As if there were no folder yet."""
+    security = msgspec.structs.replace(settings.security, folder="")
+    return msgspec.structs.replace(settings, security=security)
 
 
 def _laid_over(

@@ -68,10 +68,10 @@ def _put_in_force(
     try:
         set_scram_users(admin.client, users)
         wanted = set(all_acls())
-        missing = wanted - _known(admin, node_id)
+        missing = wanted - known_acls(admin, node_id)
         if missing:
             admin.create_acls(sorted(missing))
-        while wanted - _known(admin, node_id):
+        while wanted - known_acls(admin, node_id):
             if time.monotonic() > deadline_s:
                 raise OperatorError(f"broker {node_id} does not take the rights over")
             time.sleep(PAUSE_S)
@@ -79,8 +79,8 @@ def _put_in_force(
         admin.close()
 
 
-def _known(admin: ClusterAdmin, node_id: int) -> set[AclBinding]:
-    """The rights that this very broker knows."""
+def known_acls(admin: ClusterAdmin, node_id: int) -> set[AclBinding]:
+    """The rights that this very broker knows. Raises BusError."""
     request = DescribeAclsRequest(
         queries.ANY, None, queries.ANY, principal_filter=None, host_filter=None,
         operation=queries.ANY, permission_type=queries.ANY,

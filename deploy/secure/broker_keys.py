@@ -1,4 +1,4 @@
-"""Kafka's keys of a broker in a secured site: no listener is plain. Pure.
+"""Kafka's keys of a broker whose listeners are not plain, and of one on the way there. Pure.
 
 In: the keys of an open broker, and what its node's file adds. Out: those that it is started with.
 Never: a file, a secret.
@@ -7,6 +7,7 @@ Never: a file, a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 
 from deploy.secure.layout import MECHANISMS
 
@@ -26,6 +27,30 @@ ENSEMBLE_PREFIX = "zookeeper.ssl."
 ENSEMBLE_SWITCHES = ("zookeeper.ssl.client.enable", "zookeeper.set.acl")
 """On unless the settings say otherwise, which `secure check` then names."""
 ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+OPEN_CONTROLLER = "OPEN_CONTROLLER"
+"""While a site is converted: the controller's listener that is still plain."""
+INTER_BROKER = "inter.broker.listener.name"
+CONTROLLER_NAMES = "controller.listener.names"
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class ConversionStage(IntEnum):
+    """How far a site is on its way from open to closed; the next one is always compatible with the
+    one before it (ADR 0119)."""
+
+    OPEN = 0
+    BOTH = 1
+    """Brokers take TLS and logins beside what is plain, on the same ports."""
+    BROKERS = 2
+    """Brokers and controllers speak TLS among themselves."""
+    PROCESSES = 3
+    """Our own processes log in; of brokers it asks for nothing more."""
+    CLOSED = 4
+
+    @property
+    def of_brokers(self) -> ConversionStage:
+        """What brokers are started with."""
+        return ConversionStage.BROKERS if self is ConversionStage.PROCESSES else self
 
 
 def secured(broker: Mapping[str, str]) -> dict[str, str]:
@@ -52,12 +77,51 @@ def secured(broker: Mapping[str, str]) -> dict[str, str]:
         **own,
         **keys,
         PROTOCOL_MAP: ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
-        "inter.broker.listener.name": BROKERS,
+        INTER_BROKER: BROKERS,
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
         "listener.name.brokers.ssl.client.auth": "required",
         "listener.name.controller.ssl.client.auth": "required",
         "authorizer.class.name": ZOOKEEPER_AUTHORIZER if zookeeper else KRAFT_AUTHORIZER,
     }
+
+
+def converted(broker: Mapping[str, str], stage: ConversionStage) -> dict[str, str]:
+    """The keys of a broker at this stage; `broker` has those of its node's file, too. Each plain
+    listener shares its port with the one that takes its place, so that no address changes."""
+    if stage is ConversionStage.OPEN or PROTOCOL_MAP in broker:
+        return dict(broker)
+    closed = secured(broker)
+    if stage is ConversionStage.CLOSED:
+        return closed
+    keys = {
+        **closed,
+        "listeners": _beside(broker.get("listeners", OPEN_LISTENERS), closed["listeners"]),
+        PROTOCOL_MAP: f"{PLAIN}:PLAINTEXT,{OPEN_CONTROLLER}:PLAINTEXT,{closed[PROTOCOL_MAP]}",
+        "super.users": ";".join(filter(None, [closed.get("super.users", ""), ANONYMOUS])),
+    }
+    if "advertised.listeners" in broker:
+        keys["advertised.listeners"] = _beside(
+            broker["advertised.listeners"], closed["advertised.listeners"]
+        )
+    controllers = [CONTROLLER, OPEN_CONTROLLER]
+    if stage is ConversionStage.BOTH:
+        # Not named: the listener of clients is that of brokers still, and their quotas hold there.
+        del keys[INTER_BROKER]
+        controllers.reverse()
+    if "zookeeper.connect" not in broker:
+        keys[CONTROLLER_NAMES] = ",".join(controllers)
+    return keys
+
+
+def stage_of(broker: Mapping[str, str]) -> ConversionStage:
+    """By the keys that a running broker has."""
+    names = {one.strip().partition("://")[0] for one in broker.get("listeners", "").split(",")}
+    if CLIENTS not in names:
+        return ConversionStage.OPEN
+    if PLAIN not in names:
+        return ConversionStage.CLOSED
+    among = broker.get(INTER_BROKER) or PLAIN
+    return ConversionStage.BROKERS if among == BROKERS else ConversionStage.BOTH
 
 
 def brokers_address(broker: Mapping[str, str]) -> str:
@@ -69,6 +133,16 @@ def brokers_address(broker: Mapping[str, str]) -> str:
             reached = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)
             return f"{reached}:{port}"
     return ""
+
+
+def _beside(plain: str, closed: str) -> str:
+    """All of both; the plain listener of controllers under a name of its own."""
+    kept = []
+    for one in plain.split(","):
+        name, _, address = one.strip().partition("://")
+        if name in (PLAIN, CONTROLLER):
+            kept.append(f"{OPEN_CONTROLLER if name == CONTROLLER else name}://{address}")
+    return ",".join([*kept, closed])
 
 
 def _secured(listeners: str) -> str:

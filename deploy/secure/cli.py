@@ -13,6 +13,7 @@ import typer
 from bus.cli.show import AsJson, print_json
 from deploy.secure import pair_cli
 from deploy.secure.check.cli import check_command
+from deploy.secure.convert_cli import app as convert_app
 from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
 from deploy.secure.passphrases import PassphraseFile, ask_new_passphrase, read_passphrase
 from deploy.secure.rotate_cli import app as rotate_app
@@ -34,6 +35,7 @@ def mount(root: typer.Typer) -> None:
     app.command("check")(check_command)
     pair_cli.mount(app)
     app.add_typer(rotate_app, name="rotate")
+    app.add_typer(convert_app, name="convert")
     root.add_typer(app, name="secure")
 
 

@@ -28,6 +28,10 @@ OTHER_SITES = Path("sites")
 """Of a mirrored pair: what the other site has exported, in a folder of its name, and what both
 share."""
 PAIR = OTHER_SITES / "pair.toml"
+CONVERSION_FILE = Path("conversion.json")
+"""While a site is on its way from open to closed: how far it is. Without it the site is closed."""
+PROCESSES_MARK = Path("conversion.processes")
+"""Written when our own processes are to start again, as others than before."""
 SECRET_BYTES = 24
 """Of a password, at random."""
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")

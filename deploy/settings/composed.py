@@ -244,6 +244,16 @@ def as_tables(settings: Settings) -> dict[str, dict[str, Any]]:
     return {**tables, "broker": dict(settings.broker)}
 
 
+def broker_pages(settings: Settings) -> str:
+    """Where brokers show their metrics, as `[console] brokers` has it; else this machine's own."""
+    if settings.console.brokers:
+        return settings.console.brokers
+    host = settings.broker.get("metrics.host", "127.0.0.1")
+    port = settings.broker.get("metrics.port", "9094")
+    number = settings.broker.get("node.id", settings.broker.get("broker.id", "1"))
+    return f"{number}=http://{host}:{port}/metrics"
+
+
 def edge_url(settings: Settings) -> str:
     """Where senders on this machine find the edge."""
     host = "127.0.0.1" if settings.edge.host in ("0.0.0.0", "::") else settings.edge.host

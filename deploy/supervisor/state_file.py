@@ -20,6 +20,8 @@ from deploy.errors import OperatorError
 from monitor.ports import ProcessStatus
 
 SUPERVISOR = "supervisor"  # the name under which it appears beside its roles
+CLUSTER_ADDRESSES = "addresses"
+"""Of a cluster that is kept alive here: settings by which its clients reach it."""
 LOG_LIMIT_BYTES = 64 << 20  # per role; one older generation is kept beside it
 
 

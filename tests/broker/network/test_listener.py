@@ -15,7 +15,7 @@ from broker.network.connection import Connection
 from broker.network.limits import MAX_LOGIN_S, MAX_MUTE_S, READ_BUFFER_BYTES, ConnectionLimits
 from broker.network.listener import Listener
 from broker.network.listener_tls import TlsServer
-from broker.network.port import ListenError, SocketBuffers
+from broker.network.port import ListenError, Network, SocketBuffers
 from broker.network.real import RealNetwork, set_buffers
 from broker.network.responses import ResponseSlot
 from broker.quotas.connection_rates import ConnectionRates
@@ -42,7 +42,7 @@ class ListenerWorld:
 
     def __init__(
         self, limits: ConnectionLimits, protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
-        tls: TlsServer | None = None,
+        tls: TlsServer | None = None, network: Network | None = None,
     ) -> None:
         self.limits = limits
         self.now = 0.0
@@ -52,7 +52,7 @@ class ListenerWorld:
         self.refused = 0
         self.rates = ConnectionRates(QuotaWindows(11, 1000), self.count_refused)
         self.listener = Listener(
-            RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later,
+            network or RealNetwork(), lambda: self.limits, self.dispatch, lambda: self.now, self.call_later,
             protocol=protocol, connection_rates=self.rates, tls=tls,
         )  # fmt: skip
         self.port = 0

@@ -132,3 +132,45 @@ def test_a_mirrors_listener_that_others_use_or_nobody_has_is_refused(
         roles(
             listener_security_protocol_map=protocols, mirror_listener_name="MIRROR", **settings
         )
+
+
+def mapped(listeners: str, **more: str) -> Roles:
+    protocols = "PLAINTEXT:PLAINTEXT,CLIENTS:SASL_SSL,OPEN:PLAINTEXT,CONTROLLER:SSL,OPEN_CONTROLLER:PLAINTEXT"
+    names = "CONTROLLER,OPEN_CONTROLLER"
+    return roles(
+        listeners=listeners, listener_security_protocol_map=protocols, controller_listener_names=names,
+        sasl_enabled_mechanisms="SCRAM-SHA-512", **more,
+    )  # fmt: skip
+
+
+def test_a_listener_with_tls_and_one_without_may_share_a_port() -> None:
+    """While clients move from one to the other."""
+    found = mapped("PLAINTEXT://:9092,CLIENTS://:9092,CONTROLLER://:9093,OPEN_CONTROLLER://:9093")
+    assert found.shared_addresses == {("127.0.0.1", 9092), ("127.0.0.1", 9093)}
+    apart = mapped("PLAINTEXT://:9092,CLIENTS://10.0.0.1:9092,CONTROLLER://:9093")
+    assert not apart.shared_addresses
+    assert not mapped("PLAINTEXT://:0,CLIENTS://:0").shared_addresses
+
+
+@pytest.mark.parametrize(
+    ("listeners", "why"),
+    [
+        ("PLAINTEXT://:9092,OPEN://:9092", "one with TLS and one without"),
+        ("PLAINTEXT://:9092,OPEN://:9092,CLIENTS://:9092", "at most two"),
+        ("PLAINTEXT://:9092,CONTROLLER://:9092", "one for controllers"),
+    ],
+)
+def test_listeners_that_a_first_byte_does_not_tell_apart_have_ports_of_their_own(
+    listeners: str, why: str
+) -> None:
+    with pytest.raises(ListenerError, match=why):
+        mapped(listeners)
+
+
+def test_a_request_that_would_look_like_a_handshake_is_too_large_where_a_port_is_shared() -> None:
+    most = str(22 << 24)
+    shared = "PLAINTEXT://:9092,CLIENTS://:9092"
+    with pytest.raises(ConfigError, match="handshake"):
+        mapped(shared, socket_request_max_bytes=most)
+    mapped(shared, socket_request_max_bytes=str((22 << 24) - 1))
+    mapped("PLAINTEXT://:9092", socket_request_max_bytes=most)

@@ -13,6 +13,8 @@ from deploy.demo.cli import _with_data_in
 from deploy.errors import OperatorError
 from deploy.roles.table import DEMO, children
 from deploy.secure.account_settings import as_account, as_command, as_role
+from deploy.secure.broker_keys import ConversionStage
+from deploy.secure.conversion_file import write_stage
 from deploy.secure.init import init
 from deploy.secure.layout import IN_FORCE
 from deploy.settings.composed import Settings, load, with_changes
@@ -69,6 +71,23 @@ def test_an_account_stays_when_settings_are_changed_and_its_secrets_do_not_becom
         assert not [text for text in texts for secret in secrets if secret in text], child.name
     shown = str(masked_tables(own))
     assert not [secret for secret in secrets if secret in shown]
+
+
+@pytest.mark.parametrize("stage", ConversionStage)
+def test_a_process_logs_in_from_its_stage_on_and_a_page_asks_once_all_have_the_token(
+    stage: ConversionStage, tmp_path: Path
+) -> None:
+    place = tmp_path / "secure"
+    init(place, site="a", brokers=1, places=["localhost"], passphrase="long enough a one")
+    write_stage(place, stage)
+    edge, broker = as_role(secured(place), "edge"), as_role(secured(place), "broker")
+    logs_in = stage >= ConversionStage.PROCESSES
+    assert bool(edge.bus.librdkafka) is logs_in
+    assert bool(edge.security.folder) is logs_in
+    assert bool(as_command(secured(place), "topics").bus.librdkafka) is logs_in
+    assert bool(broker.security.page_token) is (stage is ConversionStage.CLOSED)
+    assert bool(broker.security.folder) is (stage is not ConversionStage.OPEN)
+    assert ("CLIENTS://" in broker.broker.get("listeners", "")) is (stage is not ConversionStage.OPEN)
 
 
 def test_nobody_starts_before_the_rights_are_in_force(folder: Path) -> None:
