@@ -101,7 +101,7 @@ def logins(name: str, target: SecurityTarget, _: Path) -> dict[str, float]:
     _new_connections(target, protocol, WARM_S)
     before_ms = _cameras(target, MEASURED_S)
     served_per_s, ack_ms = _cameras_beside(target, protocol)
-    _, even_ms = _cameras_beside(target, protocol, EVEN_RATE[name])
+    even_ms = _cameras_beside(target, protocol, EVEN_RATE[name])[1]
     return {
         name: served_per_s,
         name + ACK: ack_ms / before_ms,
