@@ -6,7 +6,9 @@ of another host, and a good one that asks clients for theirs, or for a login.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaError as AsyncKafkaError
 from confluent_kafka import Consumer, KafkaError, Producer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError as PythonKafkaError
@@ -295,6 +299,44 @@ def by_kafka_python(server: SecureServer, case: Case, site: ClientSite, folder: 
     return "nothing to be read"
 
 
+def by_aiokafka(server: SecureServer, case: Case, site: ClientSite, folder: Path) -> str:
+    """Writes a record and reads it."""
+    keys = site.librdkafka(case)
+    given: dict[str, object] = {
+        "bootstrap_servers": server.address(case),
+        "security_protocol": keys.get("security.protocol", "plaintext").upper(),
+    }
+    if "ssl.ca.location" in keys:
+        context = ssl.create_default_context(cafile=keys["ssl.ca.location"])
+        if "ssl.certificate.location" in keys:
+            context.load_cert_chain(keys["ssl.certificate.location"], keys["ssl.key.location"])
+        if case is Case.OLD_VERSION:
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+        given["ssl_context"] = context
+    if case is Case.LOGIN:
+        given |= {"sasl_mechanism": "PLAIN", "sasl_plain_username": "city",
+                  "sasl_plain_password": PASSWORD}  # fmt: skip
+    return asyncio.run(asyncio.wait_for(_written_and_read(given), DEADLINE_S))
+
+
+async def _written_and_read(given: dict[str, object]) -> str:
+    producer = AIOKafkaProducer(**given)
+    try:
+        await producer.start()
+        await producer.send_and_wait(TOPIC, b"by aiokafka")
+    except AsyncKafkaError as error:
+        return type(error).__name__
+    finally:
+        await producer.stop()
+    consumer = AIOKafkaConsumer(TOPIC, **given, auto_offset_reset="earliest")
+    try:
+        await consumer.start()
+        await consumer.getone()
+    finally:
+        await consumer.stop()
+    return LET_IN
+
+
 def by_kcat(server: SecureServer, case: Case, site: ClientSite, folder: Path) -> str:
     """Writes a record and reads it."""
     file = folder / "kcat.conf"
@@ -341,7 +383,8 @@ def by_java(server: SecureServer, case: Case, site: ClientSite, folder: Path) ->
 
 
 CLIENTS = {
-    "librdkafka": by_librdkafka, "kafka-python": by_kafka_python, "kcat": by_kcat, "java": by_java,
+    "librdkafka": by_librdkafka, "kafka-python": by_kafka_python, "aiokafka": by_aiokafka,
+    "kcat": by_kcat, "java": by_java,
 }  # fmt: skip
 OF_JAVA = {Case.GOOD, Case.ENDED, Case.ELSEWHERE, Case.STRANGE_SERVER, Case.WITHOUT, Case.LOGIN}
 """Its tools take seconds each."""

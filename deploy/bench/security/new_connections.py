@@ -128,10 +128,15 @@ class ConnectionCounts:
     faults: list[str] = field(default_factory=list)
 
 
-def connected_until(connection: NewConnection, until_s: float) -> ConnectionCounts:
-    """One after the other, until then."""
+def connected_until(
+    connection: NewConnection, until_s: float, pause_s: float = 0.0
+) -> ConnectionCounts:
+    """One after the other, until then; with `pause_s` one begins in each of these times, or as soon
+    as the one before has ended."""
     counts = ConnectionCounts()
+    due_s = time.perf_counter()
     while time.perf_counter() < until_s:
+        due_s += pause_s
         try:
             connection.make()
         except (OSError, LoginRefused, ValueError) as error:
@@ -140,16 +145,21 @@ def connected_until(connection: NewConnection, until_s: float) -> ConnectionCoun
                 break
         else:
             counts.served += 1
+        time.sleep(max(due_s - time.perf_counter(), 0))
     return counts
 
 
-def run(connection: NewConnection, threads: int, seconds: float) -> dict[str, float]:
-    """All threads for so long. Raises SystemExit where one of them was refused."""
+def run(
+    connection: NewConnection, threads: int, seconds: float, rate: float = 0
+) -> dict[str, float]:
+    """All threads for so long, `rate` connections a second together; 0: as fast as they can. Raises
+    SystemExit where one of them was refused."""
+    pause_s = threads / rate if rate else 0.0
     connection.make()  # the keys of the password, and a refusal of everybody
     begin_s = time.perf_counter()
     until_s = begin_s + seconds
     with ThreadPoolExecutor(threads) as pool:
-        asked = [pool.submit(connected_until, connection, until_s) for _ in range(threads)]
+        asked = [pool.submit(connected_until, connection, until_s, pause_s) for _ in range(threads)]
         found = [one.result() for one in asked]
     took_s = time.perf_counter() - begin_s
     faults = [fault for one in found for fault in one.faults]
@@ -167,12 +177,13 @@ def main() -> None:
     parser.add_argument("--scram", action="store_true", help="log in")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--rate", type=float, default=0, help="a second; 0: as fast as they can")
     words = parser.parse_args()
     host, _, port = words.bootstrap.rpartition(":")
     tls = ssl.create_default_context(cafile=words.tls) if words.tls else None
     login = keyed_login() if words.scram else None
     connection = NewConnection(host, int(port), tls, login)
-    print(json.dumps(run(connection, words.threads, words.seconds)), flush=True)
+    print(json.dumps(run(connection, words.threads, words.seconds, words.rate)), flush=True)
 
 
 if __name__ == "__main__":
