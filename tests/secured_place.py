@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -32,14 +32,15 @@ WAIT_S = 120.0
 
 @dataclass(frozen=True)
 class BrokerPlace:
-    """Data and ports of one broker."""
+    """Data and ports of one broker; `more`: further settings of all its processes."""
 
     folder: Path
     clients: int
     brokers: int
+    more: Mapping[str, object] = field(default_factory=dict)
 
     def settings(self, *, is_secured: bool = True) -> Settings:
-        flags = {
+        flags: dict[str, object] = {
             "site.data_dir": self.folder,
             "bus.bootstrap_servers": f"127.0.0.1:{self.clients}",
             "broker.metrics.port": -1,
@@ -48,6 +49,7 @@ class BrokerPlace:
         if is_secured:
             flags["broker.listeners"] = f"{flags['broker.listeners']},BROKERS://127.0.0.1:{self.brokers}"
             flags["security.folder"] = "secure"
+        flags |= self.more
         return load(None, [f"{name}={value}" for name, value in flags.items()], environment={})
 
     def bus(self, account: str) -> BusSettings:

@@ -121,24 +121,18 @@ def own_site(folder: Path, mirror: MirrorSettings) -> str | None:
 
 
 def pair_tables(folder: Path, mirror: MirrorSettings, account: str) -> Tables:
-    """What one of our accounts needs of both sites, as tables of the settings; none where there is
-    no other site. Raises OperatorError."""
+    """What one of our accounts needs of both sites, as tables of the settings, which are called as
+    accounts are; the operator has all. None where there is no other site. Raises OperatorError."""
     other = other_site(folder, mirror)
     if other is None:
         return {}
     pair = read_tables(folder / PAIR)["pair"]
-    return {
-        section: table
-        for section, users, make in (
-            ("mirror", (MIRROR, OPERATOR), _mirror_table),
-            ("edge", (EDGE, OPERATOR), _edge_table),
-            ("city", (CITY, OPERATOR), _city_table),
-            ("console", (CONSOLE, OPERATOR), _console_table),
-        )
-        if account in users
-        for table in [make(folder, mirror, other, pair)]
-        if table
-    }
+    makers = {
+        MIRROR: _mirror_table, EDGE: _edge_table, CITY: _city_table, CONSOLE: _console_table,
+    }  # fmt: skip
+    sections = [name for name in makers if account in (name, OPERATOR)]
+    found = {name: makers[name](folder, mirror, other, pair) for name in sections}
+    return {name: table for name, table in found.items() if table}
 
 
 def _mirror_table(
@@ -229,6 +223,8 @@ def _check(found: SiteExport) -> None:
     """Raises ValueError for what would be another file when it is written, or another door."""
     if set(found.pair) != {ACCOUNTS_SECRET, MIRROR_TOKEN}:
         raise ValueError("what both sites share is not there")
+    if missing := set(ACROSS_SITES) - set(found.logins):
+        raise ValueError(f"no login of {', '.join(sorted(missing))}")
     for name, login in found.logins.items():
         if name not in EXPORTED or set(login) != set(_LOGIN_KEYS):
             raise ValueError(f"a login of {name} with the keys {', '.join(login)}")

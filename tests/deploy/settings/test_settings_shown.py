@@ -45,6 +45,7 @@ def test_what_is_named_like_a_secret_is_marked_as_one() -> None:
     # Passwords are among keys that Kafka names.
     of_kafka = {f"bus.{key}" for key in ("librdkafka", "java")}
     of_kafka |= {f"mirror.{side}_librdkafka" for side in ("source", "target")}
+    of_kafka |= {f"{sender}.second_site_librdkafka" for sender in ("edge", "city")}
     assert names | of_kafka == set(secret_settings())
 
 
