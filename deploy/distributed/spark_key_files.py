@@ -79,6 +79,8 @@ def properties_text(secret: str, page_key: str) -> str:
         "spark.network.crypto.cipher": "AES/GCM/NoPadding",
         "spark.network.crypto.saslFallback": "false",
         "spark.io.encryption.enabled": "true",
+        # Spark's default: a second way to submit applications, which the secret does not close.
+        "spark.master.rest.enabled": "false",
         "spark.ui.filters": PAGE_FILTER,
         PAGE_KEY: page_key,
     }

@@ -40,6 +40,8 @@ def test_only_their_owner_reads_them_and_each_start_has_its_own(tmp_path: Path) 
     assert not set(before) & set(secrets_of(files))
     assert [path.stat().st_mode & 0o777 for path in (files.properties, files.credentials)] == [0o600, 0o600]
     assert secrets_of(files)[0].encode() in files.credentials.read_bytes()
+    keys = read_properties(files.properties.read_text("ascii"))
+    assert keys["spark.master.rest.enabled"] == "false", "port 6066 asks for no secret"
     assert len(base64.urlsafe_b64decode(secrets_of(files)[1] + "=")) >= 32, "Spark's filter takes no shorter key"
 
 

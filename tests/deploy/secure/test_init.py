@@ -182,7 +182,6 @@ def test_a_passphrase_of_standard_input_is_not_shown(tmp_path: Path) -> None:
         (["secure", "init", "--passphrase", "-"], "fewer than 12 characters"),
         (["secure", "init", "--passphrase", "/nowhere/file"], "/nowhere/file"),
         (["demo", "--secure", "--for", "1s"], "./databus secure init"),
-        (["demo", "--secure", "--spark-workers", "2"], "--spark-workers"),
     ],
 )
 def test_what_cannot_be_done_makes_nothing_and_says_why(words: list[str], said: str, tmp_path: Path) -> None:
