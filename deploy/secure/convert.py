@@ -15,7 +15,7 @@ from http.client import HTTPException
 
 import msgspec
 
-from bus.client.admin import queries
+from bus.client.admin import queries, site_keys
 from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.admin.config_resources import BROKER, TOPIC
 from bus.client.wire.sync_client import SyncClient
@@ -268,10 +268,13 @@ class Conversion:
     def _is_switching(self) -> bool:
         """From the fence of the former primary's topics until the new one takes records."""
         with self._client() as client:
+            epoch = site_keys.read(client).epoch
+            if epoch is None:
+                return False
             names = [one.name for one in queries.topics(client) if not one.internal]
             found = queries.many_configs(client, TOPIC, names)
         return any(
-            one.name == REFUSED_COMMITS_KEY and one.value
+            one.name == REFUSED_COMMITS_KEY and one.value == str(epoch.number)
             for entries in found.values()
             for one in entries
         )

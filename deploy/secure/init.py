@@ -136,13 +136,19 @@ def _make(
     write_secret(folder / AUTHORITY_KEY, authority.key_pem(passphrase))
     for number, name in enumerate(names, start=1):
         _node(folder, number, new_leaf(authority, name, places, now), superusers, page_token)
-    for name, right in ACCOUNTS.items():
-        tables: dict[str, Mapping[str, str]] = {"security": {"page_token": page_token}}
-        if right.on_bus:
-            tables["bus.librdkafka"] = _login(name, secrets.token_urlsafe(SECRET_BYTES))
-        write_secret(account_path(folder, name), toml_of(f"# {name}: {right.what}.", tables))
+    for name in ACCOUNTS:
+        write_secret(account_path(folder, name), new_account(name, page_token))
     for path in (*(folder / "nodes").iterdir(), *folder.iterdir(), folder):
         sync_folder(path)
+
+
+def new_account(name: str, page_token: str) -> bytes:
+    """The file of an account, with a password that nobody has chosen."""
+    right = ACCOUNTS[name]
+    tables: dict[str, Mapping[str, str]] = {"security": {"page_token": page_token}}
+    if right.on_bus:
+        tables["bus.librdkafka"] = _login(name, secrets.token_urlsafe(SECRET_BYTES))
+    return toml_of(f"# {name}: {right.what}.", tables)
 
 
 def _node(
