@@ -138,10 +138,10 @@ class ConvertedSite:
             first_zookeeper_port=port + FAR_FROM_PRODUCTS + 3,
         )  # fmt: skip
         self.settings: Settings = cluster_settings(load(str(self.config), environment={}), self.plan)
-        brokers = cluster_processes(self.settings, self.plan)
-        names = [child.name for child in brokers]
+        nodes = cluster_processes(self.settings, self.plan)
+        names = [child.name for child in nodes]
         processes = children(
-            self.settings, ["broker", "edge", "watch"], others=brokers, stands_for={"broker": names}
+            self.settings, ["broker", "edge", "watch"], others=nodes, stands_for={"broker": names}
         )
         self.supervisor = Supervisor(processes, folder / "data", about=about(self.plan))
 
