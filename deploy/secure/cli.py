@@ -12,10 +12,12 @@ import typer
 
 from bus.cli.show import AsJson, print_json
 from deploy.secure import pair_cli
+from deploy.secure.bundle_cli import bundle_command, open_command
 from deploy.secure.check.cli import check_command
 from deploy.secure.convert_cli import app as convert_app
 from deploy.secure.layout import AUTHORITY_KEY, DEFAULT_FOLDER
 from deploy.secure.passphrases import PassphraseFile, ask_new_passphrase, read_passphrase
+from deploy.secure.recover_cli import recover_command
 from deploy.secure.rotate_cli import app as rotate_app
 from deploy.settings.composed import Settings
 
@@ -34,6 +36,9 @@ def mount(root: typer.Typer) -> None:
     """Add the commands of this package."""
     app.command("check")(check_command)
     pair_cli.mount(app)
+    app.command("bundle")(bundle_command)
+    app.command("open")(open_command)
+    app.command("recover")(recover_command)
     app.add_typer(rotate_app, name="rotate")
     app.add_typer(convert_app, name="convert")
     root.add_typer(app, name="secure")
@@ -113,5 +118,6 @@ def _say(
     if not settings.security.folder:
         typer.echo(
             'In force for `./databus up` and all commands with these lines in databus.toml:\n'
-            f'[security]\nfolder = "{DEFAULT_FOLDER}"'
+            f'[security]\nfolder = "{DEFAULT_FOLDER}"\n'
+            "A site that runs is closed without a stop: ./databus secure convert next, before them"
         )

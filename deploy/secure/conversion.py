@@ -83,6 +83,14 @@ def late_brokers(
     )
 
 
+def waiting_for(
+    observed: Mapping[int, ConversionStage], recorded: ConversionStage
+) -> tuple[int, ...]:
+    """Those that have not come as far as this machine's record. Others may be ahead: their machines
+    have gone on before this one."""
+    return tuple(sorted(n for n, at in observed.items() if LEVELS[at] < LEVELS[recorded]))
+
+
 def blocked_by(
     observed: Mapping[int, ConversionStage], target: ConversionStage
 ) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from http.client import HTTPException
 
 import msgspec
 
-from bus.client.admin import queries
+from bus.client.admin import queries, site_keys
 from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.admin.config_resources import BROKER, TOPIC
 from bus.client.wire.sync_client import SyncClient
@@ -37,6 +37,7 @@ from deploy.secure.conversion import (
     following,
     late_brokers,
     preceding,
+    waiting_for,
 )
 from deploy.secure.conversion_file import (
     is_converting,
@@ -133,6 +134,9 @@ class Conversion:
                     "there is no way back from here: a closed site is opened by taking [security]"
                     " folder out of databus.toml and starting everything again"
                 )
+            blocked = blocked_by(self.observed(), target)
+            if blocked:
+                raise OperatorError("; ".join(blocked))
             self._record(target)
             self._finish()
             return target
@@ -176,8 +180,8 @@ class Conversion:
                 f' again (nothing closes by them):\n[security]\nfolder = "{DEFAULT_FOLDER}"'
             )
         observed = self.observed()
-        late = late_brokers(observed, self.stage)
-        waiting = [f"broker {number} is not at {self.stage.name}" for number in late]
+        behind = waiting_for(observed, self.stage)
+        waiting = [f"broker {number} is not at {self.stage.name} yet" for number in behind]
         waiting += blocked_by(observed, target)
         if waiting:
             raise OperatorError("; ".join(waiting))
@@ -204,9 +208,12 @@ class Conversion:
         """Carry out what is recorded here; whether there was anything to do."""
         stage = self.stage
         acted = False
-        for number in late_brokers(self.observed(), stage):
-            self._restart_broker(number, stage)
-            acted = True
+        observed = self.observed()
+        behind = waiting_for(observed, stage)
+        for number in late_brokers(observed, stage):
+            if number in behind or self._is_here(number):
+                self._restart_broker(number, stage)
+                acted = True
         for name in self.late_processes():
             self._say(f"{name} starts again, with its account")
             self._restarts.restart(name)
@@ -218,7 +225,7 @@ class Conversion:
         blocked = blocked_by(observed, stage)
         if blocked:
             raise OperatorError("; ".join(blocked))
-        if not node_path(self.folder, number).is_dir() or not self._restarts.has_broker(number):
+        if not self._is_here(number):
             raise OperatorError(
                 f"broker {number} is not kept alive by the product on this machine. Where it runs:"
                 " `systemctl restart databus-broker` once its folder is there and says the same"
@@ -232,6 +239,9 @@ class Conversion:
                 f"broker {number} has started again with {after[number].name}, not {stage.name}:"
                 " the settings that it is started with do not name [security] folder"
             )
+
+    def _is_here(self, number: int) -> bool:
+        return node_path(self.folder, number).is_dir() and self._restarts.has_broker(number)
 
     def _settled(self, number: int | None = None) -> dict[int, ConversionStage]:
         """What all brokers are at, once each replica is in sync and each voter has caught up."""
@@ -268,10 +278,13 @@ class Conversion:
     def _is_switching(self) -> bool:
         """From the fence of the former primary's topics until the new one takes records."""
         with self._client() as client:
+            epoch = site_keys.read(client).epoch
+            if epoch is None:
+                return False
             names = [one.name for one in queries.topics(client) if not one.internal]
             found = queries.many_configs(client, TOPIC, names)
         return any(
-            one.name == REFUSED_COMMITS_KEY and one.value
+            one.name == REFUSED_COMMITS_KEY and one.value == str(epoch.number)
             for entries in found.values()
             for one in entries
         )

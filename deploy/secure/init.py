@@ -143,18 +143,24 @@ def _make(
         write_secret(ensemble_client_store(folder, number), _store(client))
     for path, owner in ((ENSEMBLE_SERVER, "zookeeper"), (ENSEMBLE_READER, CONSOLE)):
         write_secret(folder / path, _store(new_leaf(authority, owner, places, now)))
-    for name, right in ACCOUNTS.items():
-        tables: dict[str, Mapping[str, str]] = {"security": {"page_token": page_token}}
-        if right.on_bus:
-            tables["bus.librdkafka"] = _login(name, secrets.token_urlsafe(SECRET_BYTES))
-        if name == CONSOLE:
-            tables["console"] = {
-                "zookeeper_certificate_pem": str(ENSEMBLE_READER),
-                "zookeeper_authority_pem": str(AUTHORITY_CERTIFICATE),
-            }
-        write_secret(account_path(folder, name), toml_of(f"# {name}: {right.what}.", tables))
+    for name in ACCOUNTS:
+        write_secret(account_path(folder, name), new_account(name, page_token))
     for path in (*(folder / "nodes").iterdir(), *folder.iterdir(), folder):
         sync_folder(path)
+
+
+def new_account(name: str, page_token: str) -> bytes:
+    """The file of an account, with a password that nobody has chosen."""
+    right = ACCOUNTS[name]
+    tables: dict[str, Mapping[str, str]] = {"security": {"page_token": page_token}}
+    if right.on_bus:
+        tables["bus.librdkafka"] = _login(name, secrets.token_urlsafe(SECRET_BYTES))
+    if name == CONSOLE:
+        tables["console"] = {
+            "zookeeper_certificate_pem": str(ENSEMBLE_READER),
+            "zookeeper_authority_pem": str(AUTHORITY_CERTIFICATE),
+        }
+    return toml_of(f"# {name}: {right.what}.", tables)
 
 
 def _node(

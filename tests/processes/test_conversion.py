@@ -4,6 +4,7 @@ producers were told is stored nothing is missing."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import signal
@@ -19,11 +20,15 @@ from listening import LISTEN, sockets_of
 from test_secured_demo import is_tls
 
 from bus.client.admin import commands, queries
+from bus.client.admin.config_resources import BROKER, AlterConfigOp
+from bus.client.admin.config_resources import TOPIC as TOPIC_CONFIG
 from bus.client.kafka.consumer import Consumer
 from bus.client.kafka.producer import Producer
 from bus.client.model import TopicPartition
 from bus.client.wire.sync_client import SyncClient
 from bus.contracts.access import OPERATOR
+from bus.contracts.mirror import REFUSED_COMMITS_KEY
+from bus.contracts.site_epoch import SITE_EPOCH_KEY, EpochKind, SiteEpoch
 from bus.errors import BusError
 from bus.settings import BusSettings
 from deploy.cluster.layout import ClusterPlan, ControllerKind, plan
@@ -117,9 +122,9 @@ class LoadOnTopic:
 
 
 class ConvertedSite:
-    """One machine: three brokers, an edge and a watch under one supervisor, open at first."""
+    """One machine: brokers, an edge and a watch under one supervisor, open at first."""
 
-    def __init__(self, folder: Path, kind: ControllerKind) -> None:
+    def __init__(self, folder: Path, kind: ControllerKind, brokers: int = 3) -> None:
         port = free_range(FAR_FROM_PRODUCTS + 10)
         self.folder = folder
         self.config = folder / "databus.toml"
@@ -129,14 +134,14 @@ class ConvertedSite:
             f"[watch]\nmetrics_port = {port + FAR_FROM_PRODUCTS + 1}\n"
         )
         self.plan: ClusterPlan = plan(
-            folder / "data", brokers=3, controller=kind, first_port=port,
+            folder / "data", brokers=brokers, controller=kind, first_port=port,
             first_zookeeper_port=port + FAR_FROM_PRODUCTS + 3,
         )  # fmt: skip
         self.settings: Settings = cluster_settings(load(str(self.config), environment={}), self.plan)
-        brokers = cluster_processes(self.settings, self.plan)
-        names = [child.name for child in brokers]
+        nodes = cluster_processes(self.settings, self.plan)
+        names = [child.name for child in nodes]
         processes = children(
-            self.settings, ["broker", "edge", "watch"], others=brokers, stands_for={"broker": names}
+            self.settings, ["broker", "edge", "watch"], others=nodes, stands_for={"broker": names}
         )
         self.supervisor = Supervisor(processes, folder / "data", about=about(self.plan))
 
@@ -165,9 +170,8 @@ class ConvertedSite:
         )
 
 
-@pytest.fixture(params=drawn("conversions", CONTROLLERS))
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConvertedSite]:
-    made = ConvertedSite(tmp_path, ControllerKind(request.param))
+@contextlib.contextmanager
+def supervised_site(made: ConvertedSite) -> Iterator[ConvertedSite]:
     asked = threading.Event()
 
     async def supervise() -> None:
@@ -190,13 +194,22 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConvertedSi
         thread.join(WAIT_S)
 
 
-def test_a_cluster_at_work_is_closed_and_loses_nothing_though_the_command_is_killed(
-    site: ConvertedSite, dice: random.Random
-) -> None:
-    plain = site.settings.bus
-    with SyncClient.of(plain, "test") as client:
-        commands.create_topic(client, TOPIC, partitions=PARTITIONS, replication_factor=3)
-    assert site.databus("secure", "init", "--brokers", "3", "--json")[0] == 0
+@pytest.fixture(params=drawn("conversions", CONTROLLERS))
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ConvertedSite]:
+    with supervised_site(ConvertedSite(tmp_path, ControllerKind(request.param))) as made:
+        yield made
+
+
+@pytest.fixture
+def small_site(tmp_path: Path) -> Iterator[ConvertedSite]:
+    """Of one broker."""
+    with supervised_site(ConvertedSite(tmp_path, ControllerKind.KRAFT, brokers=1)) as made:
+        yield made
+
+
+def begin(site: ConvertedSite) -> None:
+    """The folder is made, and the settings name it."""
+    assert site.databus("secure", "init", "--json")[0] == 0
     assert site.databus("secure", "convert", "next")[0] == 0
     assert site.stage() is ConversionStage.OPEN
     status, told = site.databus("secure", "convert", "next")
@@ -204,6 +217,62 @@ def test_a_cluster_at_work_is_closed_and_loses_nothing_though_the_command_is_kil
     assert 'folder = "secure"' in told
     with site.config.open("a") as config:
         config.write('[security]\nfolder = "secure"\n')
+
+
+def test_there_is_a_way_back_until_the_site_is_closed(small_site: ConvertedSite) -> None:
+    begin(small_site)
+    roles = ("broker-1", "edge", "watch")
+
+    def go(word: str, *more: str) -> tuple[ConversionStage | None, set[str]]:
+        """The stage, and which processes have started again."""
+        before = {one.role: one.pid for one in supervised(small_site.settings.site.data_path)}
+        status, told = small_site.databus("secure", "convert", word, *more)
+        assert status == 0, told
+        after = {one.role: one.pid for one in supervised(small_site.settings.site.data_path)}
+        return small_site.stage(), {role for role in roles if before[role] != after[role]}
+
+    broker, others = {"broker-1"}, {"edge", "watch"}
+    assert go("next") == (ConversionStage.BOTH, broker)
+    assert go("back") == (ConversionStage.OPEN, broker)
+    assert go("next") == (ConversionStage.BOTH, broker)
+    assert go("next") == (ConversionStage.BROKERS, broker)
+    assert go("next") == (ConversionStage.PROCESSES, others)
+    assert go("back") == (ConversionStage.BROKERS, others)
+    assert go("next") == (ConversionStage.PROCESSES, others)
+    assert go("next", "--anyway") == (ConversionStage.CLOSED, broker)
+    for word in ("next", "back"):
+        status, told = small_site.databus("secure", "convert", word)
+        assert status == 1
+        assert "nothing left" in told or "no way back" in told
+
+
+def test_while_a_switch_of_sites_is_under_way_no_stage_begins(small_site: ConvertedSite) -> None:
+    """As the switch leaves a former primary between its fence and the end: with the epoch, and a topic of it."""
+    begin(small_site)
+    with SyncClient.of(small_site.settings.bus, "test") as client:
+        commands.create_topic(client, TOPIC, partitions=1)
+        own = queries.cluster(client).cluster_id
+        epoch = SiteEpoch(1, EpochKind.PLANNED, own, "another", 1, "test")
+        switching = [(REFUSED_COMMITS_KEY, AlterConfigOp.SET, "1")]
+        commands.alter_configs(client, {(BROKER, ""): [(SITE_EPOCH_KEY, AlterConfigOp.SET, epoch.text)]})
+        commands.alter_configs(client, {(TOPIC_CONFIG, TOPIC): switching})
+        status, told = small_site.databus("secure", "convert", "next")
+        assert status == 1
+        assert "switch of sites" in told
+        assert small_site.stage() is ConversionStage.OPEN
+        over = [(REFUSED_COMMITS_KEY, AlterConfigOp.DELETE, None)]
+        commands.alter_configs(client, {(TOPIC_CONFIG, TOPIC): over})
+    assert small_site.databus("secure", "convert", "next")[0] == 0
+    assert small_site.stage() is ConversionStage.BOTH
+
+
+def test_a_cluster_at_work_is_closed_and_loses_nothing_though_the_command_is_killed(
+    site: ConvertedSite, dice: random.Random
+) -> None:
+    plain = site.settings.bus
+    with SyncClient.of(plain, "test") as client:
+        commands.create_topic(client, TOPIC, partitions=PARTITIONS, replication_factor=3)
+    begin(site)
     account = as_logged_in(site.settings, site.secure, OPERATOR).bus
     load_on_topic = LoadOnTopic(plain)
     killed = 0

@@ -20,6 +20,7 @@ from deploy.secure.conversion import (
     late_brokers,
     may_work_together,
     preceding,
+    waiting_for,
 )
 from deploy.secure.conversion_file import is_converting, read_stage, write_stage
 from deploy.secure.layout import CONVERSION_FILE
@@ -41,29 +42,60 @@ def test_every_stage_is_passed_and_none_is_left_out() -> None:
     assert preceding(OPEN) is preceding(CLOSED) is None
 
 
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=60), st.integers(1, 5))
-def test_brokers_reach_each_other_whatever_is_killed_in_between(
-    commands: list[tuple[bool, int]], brokers: int
+WORDS = st.sampled_from(["next", "back", "crash"])
+
+
+@given(st.lists(st.tuples(WORDS, st.integers(0, 4)), max_size=80), st.integers(1, 5))
+def test_brokers_of_one_machine_reach_each_other_whatever_is_killed(
+    events: list[tuple[str, int]], brokers: int
 ) -> None:
-    """One machine: a command records a stage once all brokers are at the last one, or turns back; it restarts some of
-    the late ones and is killed."""
-    recorded, observed = OPEN, dict.fromkeys(range(1, brokers + 1), OPEN)
-    for is_back, restarts in commands:
-        late = late_brokers(observed, recorded)
-        if is_back:
-            recorded = preceding(recorded) or recorded
-        elif not late:
-            target = following(recorded) or recorded
-            assert not blocked_by(observed, target)
-            recorded = target
-        for number in late_brokers(observed, recorded)[:restarts]:
-            if blocked_by(observed, recorded):
-                break
-            observed[number] = recorded.of_brokers
+    """A command records a stage and restarts some of the late brokers, then it is killed; a broker that crashes starts
+    with what is recorded."""
+    recorded, observed = OPEN, dict.fromkeys(range(brokers), OPEN)
+    for word, number in events:
+        if word == "crash":
+            observed[number % brokers] = recorded.of_brokers
             assert may_work_together(observed.values())
-    while late_brokers(observed, recorded) and not blocked_by(observed, recorded):
-        observed[late_brokers(observed, recorded)[0]] = recorded.of_brokers
-    assert may_work_together(observed.values())
+            continue
+        if word == "back" or not late_brokers(observed, recorded):
+            target = preceding(recorded) if word == "back" else following(recorded)
+            if target is not None and not blocked_by(observed, target):
+                recorded = target
+        for late in late_brokers(observed, recorded)[:number]:
+            assert not blocked_by(observed, recorded)
+            observed[late] = recorded.of_brokers
+            assert may_work_together(observed.values())
+    for late in late_brokers(observed, recorded):
+        assert not blocked_by(observed, recorded)
+        observed[late] = recorded.of_brokers
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=80), st.integers(1, 5))
+def test_brokers_of_several_machines_reach_each_other_in_whatever_order_the_command_is_given(
+    commands: list[tuple[bool, int]], machines: int
+) -> None:
+    recorded = dict.fromkeys(range(machines), OPEN)
+    observed = dict(recorded)
+    for is_back, number in commands:
+        here = number % machines
+        if not is_back and waiting_for(observed, recorded[here]):
+            continue
+        target = (preceding if is_back else following)(recorded[here])
+        if target is None or blocked_by(observed, target):
+            continue
+        recorded[here], observed[here] = target, target.of_brokers
+        assert may_work_together(observed.values())
+
+
+def test_machines_in_turn_come_all_the_way() -> None:
+    recorded = dict.fromkeys((1, 2, 3), OPEN)
+    observed = dict(recorded)
+    for target in list(ConversionStage)[1:]:
+        for here in recorded:
+            assert not waiting_for(observed, recorded[here])
+            assert not blocked_by(observed, target)
+            recorded[here], observed[here] = target, target.of_brokers
+    assert set(observed.values()) == {CLOSED}
 
 
 @given(st.dictionaries(st.integers(1, 5), STAGES, min_size=1), STAGES)
