@@ -31,7 +31,7 @@ from deploy.secure.check.facts import (
     SiteFacts,
 )
 from deploy.secure.check.secret_checks import KAFKA_TABLES
-from deploy.secure.layout import AUTHORITY_CERTIFICATE
+from deploy.secure.layout import AUTHORITY_CERTIFICATE, certificate_stores
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
 from deploy.settings.shown import is_secret_key, masked_tables
@@ -49,7 +49,9 @@ MAX_ACCOUNTS = 50
 FIRST_TRIES = ("password", "12345678", "123456789", "changeme", "admin123", "password123")
 STORES = ("ssl.keystore.location", "ssl.key.location", "ssl.truststore.location",
           "ssl.certificate.location", "ssl.ca.location")  # fmt: skip
-PRIVATE_STORES = ("ssl.keystore.location", "ssl.key.location")
+PRIVATE_STORES = (
+    "ssl.keystore.location", "ssl.key.location", "java.security.auth.login.config",
+)  # fmt: skip
 PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -183,7 +185,7 @@ def _certificates(
             password = keys.get(key.removesuffix("location") + "password", "")
             places.setdefault(Path(keys[key]), password)
     if folder is not None:
-        for path in (folder / AUTHORITY_CERTIFICATE, *(folder / "nodes").glob("*/*.pem")):
+        for path in (folder / AUTHORITY_CERTIFICATE, *certificate_stores(folder)):
             places.setdefault(path, "")
     for path, password in sorted(places.items()):
         try:

@@ -9,6 +9,7 @@ import random
 import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -50,6 +51,11 @@ def ensemble_is_closed(address: str, folder: Path) -> None:
         client.close()
 
 
+def brokers_registered(rows: list[dict[str, Any]]) -> bool:
+    """ZooKeeper's own row says nothing of that."""
+    return all_registered([row for row in rows if row["name"].startswith("broker-")])
+
+
 def test_a_secured_cluster_has_a_closed_ensemble_and_check_is_silent_about_it(
     tmp_path: Path, dice: random.Random
 ) -> None:
@@ -64,7 +70,7 @@ def test_a_secured_cluster_has_a_closed_ensemble_and_check_is_silent_about_it(
         assert started.returncode == 0, started.stderr
         words.options = [*words.options, "--controller=zookeeper"]
         words.secured = secured
-        words.wait_for(all_registered, "the brokers are registered")
+        words.wait_for(brokers_registered, "the brokers are registered")
         ensemble_is_closed(f"127.0.0.1:{port}", folder)
         checked = words.say(*secured, "secure", "check", "--json")
         assert checked.returncode in (0, 1), checked.stderr
