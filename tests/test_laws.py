@@ -33,6 +33,7 @@ IMPURE = {
 REAL_PORTS = (
     "broker/clock/real.py", "broker/disk/real.py", "broker/disk/real_guard.py",
     "broker/network/real.py",
+    "broker/controller/zk/kazoo_session.py",
     "broker/network/real_tls.py", "broker/cleaner_process/real.py",
     "broker/cleaner_process/real_child.py",
     # the process itself: signals, arguments, exit status

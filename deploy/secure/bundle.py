@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from bus.contracts.access import ACCOUNTS
+from bus.contracts.access import ACCOUNTS, CONSOLE
 from bus.files.durable_file import sync_folder
 from bus.files.lock_file import hold_lock_file
 from deploy.errors import OperatorError
@@ -24,10 +24,13 @@ from deploy.secure.bundle_format import BundleError, SiteBundle, seal, unseal
 from deploy.secure.layout import (
     AUTHORITY_CERTIFICATE,
     CONVERSION_FILE,
+    ENSEMBLE_READER,
     account_path,
+    ensemble_client_store,
     node_path,
     node_store,
 )
+from deploy.secure.other_site import pair_places
 from deploy.secure.secret_files import write_secret
 from deploy.settings.sources import unknown
 
@@ -62,6 +65,10 @@ def make_bundle(
     for number in brokers:
         _check_place(node_store(folder, number), host)
         wanted += [node_store(Path(), number), node_path(Path(), number) / "broker.toml"]
+        wanted.append(ensemble_client_store(Path(), number))
+    if CONSOLE in accounts:
+        wanted.append(ENSEMBLE_READER)
+    wanted += pair_places(folder, accounts)
     files = {place.as_posix(): _read(folder / place) for place in wanted}
     return SiteBundle(
         host=host, bundle_id=secrets.token_urlsafe(ID_BYTES), made_at=now, ends_at=now + VALID,
@@ -113,7 +120,8 @@ def _unpack(bundle: SiteBundle, folder: Path) -> None:
     if fresh.exists():  # of a process that was killed
         shutil.rmtree(fresh)
     names = {fresh, fresh / "nodes", fresh / "accounts"}
-    names.update((fresh / place).parent for place in bundle.files)
+    for place in bundle.files:
+        names.update(fresh / folder_of for folder_of in Path(place).parents)
     for name in sorted(names):
         name.mkdir(mode=FOLDER_MODE)
         name.chmod(FOLDER_MODE)

@@ -21,7 +21,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from deploy.secure.layout import AUTHORITY_CERTIFICATE, CONVERSION_FILE
+from deploy.secure.layout import (
+    AUTHORITY_CERTIFICATE,
+    CONVERSION_FILE,
+    ENSEMBLE_READER,
+    PAIR,
+)
 
 MAGIC = b"databus bundle 1\n"
 SALT_BYTES, NONCE_BYTES, KEY_BYTES = 16, 12, 32
@@ -30,9 +35,13 @@ SCRYPT_ROUNDS, SCRYPT_BLOCKS = 1 << 15, 8
 MAX_BUNDLE_BYTES = 1 << 20
 """A machine's keys and accounts are a few kilobytes."""
 _PLACE = re.compile(
-    r"nodes/broker-[0-9]{1,9}/broker\.(pem|toml)|accounts/[a-z][a-z0-9-]{0,63}\.toml"
+    r"nodes/broker-[0-9]{1,9}/(broker\.(pem|toml)|zookeeper\.pem)"
+    r"|(sites/[A-Za-z0-9][A-Za-z0-9_-]{0,63}/)?accounts/[a-z][a-z0-9-]{0,63}\.toml"
+    r"|sites/[A-Za-z0-9][A-Za-z0-9_-]{0,63}/ca\.pem"
 )
-_FIXED_PLACES = (AUTHORITY_CERTIFICATE.as_posix(), CONVERSION_FILE.as_posix())
+_FIXED_PLACES = tuple(
+    place.as_posix() for place in (AUTHORITY_CERTIFICATE, CONVERSION_FILE, ENSEMBLE_READER, PAIR)
+)
 
 
 class BundleError(Exception):

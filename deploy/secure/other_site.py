@@ -135,6 +135,24 @@ def pair_tables(folder: Path, mirror: MirrorSettings, account: str) -> Tables:
     return {name: table for name, table in found.items() if table}
 
 
+def pair_places(folder: Path, accounts: Iterable[str]) -> list[Path]:
+    """What processes with these accounts need of the other site, below the folder; nothing where no
+    other site has exported anything."""
+    if not (folder / PAIR).exists():
+        return []
+    names = set(accounts)
+    found = [PAIR] if names & {MIRROR, EDGE, CONSOLE, OPERATOR} else []
+    for site in sorted((folder / OTHER_SITES).iterdir()):
+        wanted = {MIRROR} if OPERATOR in names else set()
+        logins = [
+            other_account_path(folder, site.name, name)
+            for name in sorted((names | wanted) & set(EXPORTED))
+        ]
+        present = [path for path in logins if path.exists()]
+        found += [path.relative_to(folder) for path in (site / _AUTHORITY, *present) if present]
+    return found
+
+
 def _mirror_table(
     folder: Path, mirror: MirrorSettings, other: str, pair: Mapping[str, str]
 ) -> dict[str, Any]:

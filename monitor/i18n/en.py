@@ -220,6 +220,7 @@ TEXTS: dict[str, str] = {
     "course.well": "well",
     "end.forgotten": "no record for two weeks",
     "end.unwatched": "no longer watched",
+    "end.worse": "critical from then on, as another incident",
     "end.not-primary": "raised by a site that is no longer the primary; what goes on there its own "
     "watch tells",
     "scope.all": "everything",

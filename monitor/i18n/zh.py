@@ -220,6 +220,7 @@ TEXTS: dict[str, str] = {
     "course.well": "正常",
     "end.forgotten": "两周无记录",
     "end.unwatched": "已不再监视",
+    "end.worse": "此后转为严重，由另一事件接续",
     "end.not-primary": "上报此事件的站点已不是主站点；该站点此后的情况由其自身的守望进程报告",
     "scope.all": "全部",
     "scope.district": "区域",

@@ -5,6 +5,7 @@ Never: I/O; a change where an answer is missing.
 
     well  --bad for bound_ms without a break-->  open
     open  --good for CLOSE_MS without a break-->  well
+    open  --bad, and now critical-->  closed, and open as critical: people are told again
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from bus.contracts.alarms import Incident, IncidentKind
 from monitor.watch.watch_clock import WatchClock
 
 CLOSE_MS = 10_000  # what comes and goes within seconds is one incident
+CRITICAL = "critical"
 UNWATCHED_MS = 600_000
 """An incident of an earlier process that nothing has asked about for so long is of a part that is
 watched no longer: a broker that was taken out, an edge that was moved."""
@@ -35,7 +37,7 @@ class Condition:
     is_bad: bool | None
     bound_ms: int
     detail: Mapping[str, str] = field(default_factory=dict)
-    severity: str = "critical"
+    severity: str = CRITICAL
     start_ms: int = 0  # the bound of what has not been good since the watch started
 
 
@@ -81,8 +83,7 @@ class ConditionTracker:
 
     def observe(self, conditions: Iterable[Condition]) -> list[Incident]:
         """Every answer of this step; what has opened and ended by it."""
-        found = (self._observe(condition) for condition in conditions)
-        return [incident for incident in found if incident is not None]
+        return [change for condition in conditions for change in self._observe(condition)]
 
     def end_unwatched(self) -> list[Incident]:
         """Ends of what an earlier process left open and nothing asks about."""
@@ -101,20 +102,36 @@ class ConditionTracker:
                 course.incident, course.is_resumed = None, False
         return ended
 
-    def _observe(self, condition: Condition) -> Incident | None:
+    def _observe(self, condition: Condition) -> list[Incident]:
         course = self._courses.setdefault((condition.kind, condition.subject), _Course())
         course.is_resumed = False
         if condition.is_bad is None:
-            return None
-        if condition.is_bad:
-            return self._bad(course, condition)
-        return self._good(course)
+            return []
+        found = self._bad(course, condition) if condition.is_bad else [self._good(course)]
+        return [incident for incident in found if incident is not None]
 
-    def _bad(self, course: _Course, condition: Condition) -> Incident | None:
-        now_ms = self._clock.seen_ms
+    def _bad(self, course: _Course, condition: Condition) -> list[Incident | None]:
         course.good_ms, course.detail = None, condition.detail
-        if course.incident is not None:
-            return None
+        if course.incident is None:
+            return [self._opened(course, condition)]
+        if condition.severity == CRITICAL and course.incident.severity != CRITICAL:
+            return self._worse(course, course.incident, condition)
+        return []
+
+    def _worse(
+        self, course: _Course, before: Incident, condition: Condition
+    ) -> list[Incident | None]:
+        """The end of what was bearable, and the beginning of what is not, at the same moment."""
+        now_ms = max(self._clock.wall_ms(self._clock.seen_ms), before.opened_at_ms + 1)
+        closed = msgspec.structs.replace(
+            before, state="closed", closed_at_ms=now_ms, detail=before.detail | {"reason": "worse"}
+        )
+        course.bad_ms = self._clock.seen_ms
+        course.incident = _incident(condition, now_ms, condition.bound_ms)
+        return [closed, course.incident]
+
+    def _opened(self, course: _Course, condition: Condition) -> Incident | None:
+        now_ms = self._clock.seen_ms
         if course.bad_ms is None:
             course.bad_ms = now_ms
         bound_ms = condition.bound_ms
@@ -123,16 +140,7 @@ class ConditionTracker:
         if now_ms - course.bad_ms < bound_ms:
             return None
         opened_ms = self._clock.wall_ms(course.bad_ms)
-        course.incident = Incident(
-            incident_id=f"{condition.kind}:{condition.subject}:{opened_ms}",
-            kind=condition.kind,
-            state="open",
-            opened_at_ms=opened_ms,
-            severity=condition.severity,
-            detail={
-                "subject": condition.subject, "bound_ms": str(bound_ms), **condition.detail
-            },
-        )  # fmt: skip
+        course.incident = _incident(condition, opened_ms, bound_ms)
         return course.incident
 
     def _good(self, course: _Course) -> Incident | None:
@@ -151,3 +159,14 @@ class ConditionTracker:
         )  # fmt: skip
         course.incident, course.good_ms = None, None
         return closed
+
+
+def _incident(condition: Condition, opened_ms: int, bound_ms: int) -> Incident:
+    return Incident(
+        incident_id=f"{condition.kind}:{condition.subject}:{opened_ms}",
+        kind=condition.kind,
+        state="open",
+        opened_at_ms=opened_ms,
+        severity=condition.severity,
+        detail={"subject": condition.subject, "bound_ms": str(bound_ms), **condition.detail},
+    )

@@ -1,4 +1,5 @@
-"""Certificates that end soon: one condition for each, ahead of the day on which nobody trusts them.
+"""Certificates that end soon: one condition for each, ahead of the day on which nobody trusts them,
+and a worse one when that day is near.
 
 In: certificates with their ends, the time. Out: `Condition`s. Never: a file. Pure.
 """
@@ -13,6 +14,8 @@ from monitor.watch.conditions import Condition
 
 WARN_MS = 30 * 86_400_000
 """Ahead of its end: a month to find the passphrase of the authority."""
+CRITICAL_MS = 7 * 86_400_000
+"""Ahead of its end: a week in which people are called, not only told."""
 
 
 class CertificateEnd(NamedTuple):
@@ -32,6 +35,6 @@ def ending(certificates: Iterable[CertificateEnd], now_ms: int) -> list[Conditio
 
 def _condition(name: str, ends_at_ms: int, now_ms: int) -> Condition:
     is_bad = ends_at_ms - now_ms < WARN_MS
-    severity = "critical" if ends_at_ms <= now_ms else "warning"
+    severity = "critical" if ends_at_ms - now_ms < CRITICAL_MS else "warning"
     ends = datetime.fromtimestamp(ends_at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return Condition("certificate", name, is_bad, 0, {"ends": ends} if is_bad else {}, severity)

@@ -24,6 +24,7 @@ from broker.controller.zk.port import (
     Stat,
     WatchEvent,
     WatchKind,
+    ZnodeAcl,
     ZooKeeperError,
     ZooKeeperErrorKind,
 )

@@ -56,9 +56,14 @@ async def ensure_paths(
 
 async def own_root(session: ZooKeeperSession) -> None:
     """Nobody else may remove or make a node in the root, unless somebody else has one there. Kafka
-    leaves it open where there is no chroot, and with it /controller to whoever comes."""
-    if is_of_brokers_alone(await session.children("/")):
-        await session.set_acls("/", default_acls("/", is_secure=True))
+    leaves it open where there is no chroot, and with it /controller to whoever comes. A root that
+    an administrator keeps stays his."""
+    try:
+        if is_of_brokers_alone(await session.children("/")):
+            await session.set_acls("/", default_acls("/", is_secure=True))
+    except ZooKeeperError as error:
+        if error.kind is not ZooKeeperErrorKind.REFUSED:
+            raise
 
 
 async def get_or_create_cluster_id(session: ZooKeeperSession, candidate: str) -> str:

@@ -74,7 +74,7 @@ _WATCHES = {
 }
 
 
-class FailureNotes(_LoggerAdapter):
+class FailureLog(_LoggerAdapter):
     """kazoo's log: of its warnings, one per attempt and server, the newest reason is kept."""
 
     last = ""
@@ -130,7 +130,7 @@ class KazooSession:
             # Its warnings are one per attempt and server; who has the session says what matters.
             quiet.setLevel(logging.ERROR)
         self._access = access
-        self._notes = FailureNotes(quiet, {})
+        self._notes = FailureLog(quiet, {})
         self._client = KazooClient(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
@@ -346,6 +346,8 @@ class KazooSession:
         elif state == KazooState.SUSPENDED:
             self._state = SessionState.DISCONNECTED
             self._fail_pending(ZooKeeperErrorKind.CONNECTION_LOSS)
+        elif self._state is SessionState.EXPIRED:
+            return  # another login was refused
         else:
             self._state = SessionState.EXPIRED
             self._fail_pending(ZooKeeperErrorKind.SESSION_EXPIRED)

@@ -12,6 +12,7 @@ the connection: later answers on it would wait behind the lost one.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any, overload
@@ -21,7 +22,7 @@ from bus.client.wire.limits import MAX_PIPELINED, MAX_WAITING, ChannelLimits
 from bus.client.wire.peer_connection import PeerConnection
 from bus.client.wire.ports import Address, ChannelClock, Connector
 from bus.client.wire.request_timeouts import RequestTimeouts
-from bus.client.wire.sasl import LoginRefused, SaslLogin
+from bus.client.wire.sasl import LoginRefused, SaslLogin, renewal_of
 from bus.protocol.wire import RequestMessage, ResponseT
 
 __all__ = ["Address", "ChannelLimits", "Connector", "PeerChannel", "PeerError", "PeerErrorKind"]
@@ -63,6 +64,7 @@ class PeerChannel:
         self._connect_waiters: list[asyncio.Future[None]] = []
         self._failures = 0
         self._not_before = 0.0
+        self._renew_at_s = math.inf
         self._closed = False
         self._timeouts = RequestTimeouts(clock, self._timeout_error)
         self.on_lost: Callable[[], None] | None = None
@@ -115,6 +117,9 @@ class PeerChannel:
             await self._acquire_slot(deadline)
         try:
             link = self._connection
+            if link is not None and not link.in_flight and self._is_due:
+                self.disconnect()  # its session ends soon, and nothing is lost with it
+                link = None
             if link is None or not link.open:
                 link = await self._ensure_connected(deadline)
             answer = link.send(api_key, make_body, max_version)
@@ -126,6 +131,11 @@ class PeerChannel:
                 raise
         finally:
             self._release_slot()
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether the session ends soon; a login takes another connection."""
+        return self._clock.monotonic() >= self._renew_at_s
 
     def disconnect(self) -> None:
         """Drop the connection; requests on it fail with DISCONNECTED, later ones reconnect."""
@@ -208,6 +218,7 @@ class PeerChannel:
             link.drop()
             raise PeerError(PeerErrorKind.DISCONNECTED, f"{self.name} is closed")
         self._connection = link
+        self._renew_at_s = renewal_of(link.session_ms, self._clock.monotonic())
         if self.on_connected is not None:
             self.on_connected()
         return link

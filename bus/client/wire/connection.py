@@ -142,6 +142,8 @@ class ClientConnection:
         self._next_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
         self._negotiated: dict[tuple[int, int | None], int] = {}
+        self.session_ms = 0
+        """How long the login counts, from its last answer on; 0: as long as the connection."""
 
     def log_in_with(self, login: SaslLogin) -> None:
         """Another login than at first, before the handshake."""
@@ -269,7 +271,10 @@ class ClientConnection:
             why = message.error_message or ErrorCode.of(message.error_code).name
             raise LoginRefused(f"user {login.user!r} is not let in with {login.mechanism}: {why}")
         token = exchange.answer(message.auth_bytes)
-        return None if token is None else self._token(token)
+        if token is None:
+            self.session_ms = message.session_lifetime_ms
+            return None
+        return self._token(token)
 
     def _token(self, token: bytes) -> list[Buffer]:
         return self.send(ApiKey.SASL_AUTHENTICATE, lambda _: SaslAuthenticateRequest(token))[1]

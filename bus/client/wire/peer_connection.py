@@ -90,6 +90,11 @@ class PeerConnection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def session_ms(self) -> int:
+        """How long its login counts; 0: as long as it stands."""
+        return self._connection.session_ms
+
+    @property
     def in_flight(self) -> int:
         """Requests not yet answered."""
         return self._connection.in_flight

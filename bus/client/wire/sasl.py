@@ -8,6 +8,7 @@ has not proved that it knows the password (SCRAM).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
@@ -18,6 +19,15 @@ from bus.security.oauth_bearer import SEPARATOR, ClientFirstMessage, reason_of
 from bus.security.sasl_server import OAUTHBEARER, PLAIN
 
 MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+
+
+RENEWED_AFTER = 0.85
+"""Of a session's time, as Kafka's own client; behind its end the other side closes."""
+
+
+def renewal_of(session_ms: int, now_s: float) -> float:
+    """When to log in anew, on the clock of `now_s`; never for a session without an end."""
+    return now_s + RENEWED_AFTER * session_ms / 1000 if session_ms else math.inf
 
 
 class LoginRefused(ProtocolError):

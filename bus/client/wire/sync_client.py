@@ -9,6 +9,7 @@ serves what was asked. Never: an event loop, a background thread, a retry of wha
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -17,7 +18,7 @@ import msgspec
 
 from bus.client.wire.connection import ClientConnection, UnsupportedVersion
 from bus.client.wire.ports import Address, addresses
-from bus.client.wire.sasl import LoginRefused
+from bus.client.wire.sasl import LoginRefused, renewal_of
 from bus.client.wire.security import NO_SECURITY, WireSecurity, wire_security
 from bus.errors import BusError, ErrorCode
 from bus.limits import (
@@ -66,12 +67,18 @@ class SyncConnection:
                 hello = self._connection.decode(self._round_trip(chunks))
                 chunks = self._connection.on_handshake(hello.message)
             self._socket.settimeout(request_timeout_ms / 1000)
+            self._renew_at_s = renewal_of(self._connection.session_ms, time.monotonic())
         except LoginRefused as error:
             self.close()
             raise BusError(error.code, f"{address}: {error.detail}") from None
         except (OSError, ProtocolError) as error:
             self.close()
             raise self._connection_error(error) from error
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its session ends soon: another connection is to take its place."""
+        return time.monotonic() >= self._renew_at_s
 
     def supports(self, api_key: int) -> bool:
         """Whether the node serves this API in a version that we know."""
@@ -273,6 +280,9 @@ class SyncClient:
 
     def _connection_to(self, address: Address) -> SyncConnection:
         found = self._connections.get(address)
+        if found is not None and found.is_due:
+            found.close()
+            found = None
         if found is None:
             found = self._connections[address] = self.open(address)
         return found

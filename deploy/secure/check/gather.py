@@ -32,7 +32,7 @@ from deploy.secure.check.facts import (
     SiteFacts,
 )
 from deploy.secure.check.secret_checks import KAFKA_TABLES
-from deploy.secure.layout import AUTHORITY_CERTIFICATE, OTHER_SITES
+from deploy.secure.layout import AUTHORITY_CERTIFICATE, OTHER_SITES, certificate_stores
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
 from deploy.settings.shown import is_secret_key, masked_tables
@@ -50,7 +50,9 @@ MAX_ACCOUNTS = 50
 FIRST_TRIES = ("password", "12345678", "123456789", "changeme", "admin123", "password123")
 STORES = ("ssl.keystore.location", "ssl.key.location", "ssl.truststore.location",
           "ssl.certificate.location", "ssl.ca.location")  # fmt: skip
-PRIVATE_STORES = ("ssl.keystore.location", "ssl.key.location")
+PRIVATE_STORES = (
+    "ssl.keystore.location", "ssl.key.location", "java.security.auth.login.config",
+)  # fmt: skip
 PEM_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -210,8 +212,8 @@ def _certificates(
 
 
 def _certificates_in(folder: Path) -> Iterator[Path]:
-    """Of brokers, and of the authority that another site has exported."""
-    yield from (folder / "nodes").glob("*/*.pem")
+    """Of brokers and ZooKeeper, and of the authority that another site has exported."""
+    yield from certificate_stores(folder)
     yield from (folder / OTHER_SITES).glob("*/*.pem")
 
 

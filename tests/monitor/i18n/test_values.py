@@ -196,7 +196,7 @@ def test_what_the_watch_says_is_words_in_both_languages() -> None:
         "part Archive (ingest), bound 30.0 s, records 5, behind by 61.0 s, end no longer watched"
     )
     silent = {"scope": "site", "address": "site", "silent_ms": "130000", "devices": "20"}
-    for found in (detail, silent, {"reason": NOT_PRIMARY}, {"subject": "dispatcher", "why": "suspended"}, {"course": "growing", "class": "face", "subject": "face"}):
+    for found in (detail, silent, {"reason": NOT_PRIMARY}, {"reason": "worse"}, {"subject": "dispatcher", "why": "suspended"}, {"course": "growing", "class": "face", "subject": "face"}):
         assert not re.search("[a-z]{3}", incident_text(found, ZH)), incident_text(found, ZH)
     assert incident_text({"reason": NOT_PRIMARY}, EN) == (
         "end raised by a site that is no longer the primary; what goes on there its own watch tells"

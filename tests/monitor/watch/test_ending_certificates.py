@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.watch.ending_certificates import WARN_MS, CertificateEnd, ending
+from monitor.watch.ending_certificates import CRITICAL_MS, WARN_MS, CertificateEnd, ending
 from tests.monitor.watch.test_judge import BEGIN, JudgedMinutes
 
 
@@ -19,6 +19,24 @@ def test_it_begins_a_month_ahead_and_ends_with_the_new_certificate() -> None:
     assert world.passes(20, answer) == ["certificate:broker-1:open"]
     [incident] = world.judge.open_incidents()
     assert (incident.severity, incident.detail["ends"]) == ("warning", "2025-02-03 14:14 UTC")
+    ends[0] = CertificateEnd("broker-1", world.now_ms + 2 * WARN_MS)
+    assert world.passes(30, answer) == ["certificate:broker-1:closed"]
+
+
+def test_it_becomes_critical_a_week_ahead_once_and_one_incident_takes_the_place_of_the_other() -> None:
+    world, ends = JudgedMinutes(), [CertificateEnd("broker-1", BEGIN + CRITICAL_MS + 60_000)]
+
+    def answer() -> None:
+        world.judge.on_certificates(ends)
+
+    assert world.passes(30, answer) == ["certificate:broker-1:open"]
+    assert world.judge.open_incidents()[0].severity == "warning"
+    first = world.judge.open_incidents()[0].incident_id
+    assert world.passes(45, answer) == ["certificate:broker-1:closed", "certificate:broker-1:open"]
+    [incident] = world.judge.open_incidents()
+    assert incident.severity == "critical"
+    assert incident.incident_id != first
+    assert world.passes(600, answer) == []
     ends[0] = CertificateEnd("broker-1", world.now_ms + 2 * WARN_MS)
     assert world.passes(30, answer) == ["certificate:broker-1:closed"]
 

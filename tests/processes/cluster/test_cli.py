@@ -41,6 +41,7 @@ class Words:
         port = first_port(dice)
         self.bootstrap = f"127.0.0.1:{port}"
         self.options = [f"--port={port}", "--brokers=3"]
+        self.secured: list[str] = []
 
     def say(self, *words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
         """Runs one command to its end; `answer` is typed at its questions."""
@@ -51,7 +52,7 @@ class Words:
 
     def brokers(self) -> list[dict[str, Any]]:
         """`cluster status --json`."""
-        done = self.say("cluster", "status", *self.options, "--json")
+        done = self.say(*self.secured, "cluster", "status", *self.options, "--json")
         assert done.returncode == 0, done.stderr
         found: list[dict[str, Any]] = json.loads(done.stdout)
         return found
