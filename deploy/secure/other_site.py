@@ -142,11 +142,11 @@ def pair_places(folder: Path, accounts: Iterable[str]) -> list[Path]:
         return []
     names = set(accounts)
     found = [PAIR] if names & {MIRROR, EDGE, CONSOLE, OPERATOR} else []
+    if OPERATOR in names:
+        names.update(ACROSS_SITES)
     for site in sorted((folder / OTHER_SITES).iterdir()):
-        wanted = {MIRROR} if OPERATOR in names else set()
         logins = [
-            other_account_path(folder, site.name, name)
-            for name in sorted((names | wanted) & set(EXPORTED))
+            other_account_path(folder, site.name, name) for name in sorted(names & set(EXPORTED))
         ]
         present = [path for path in logins if path.exists()]
         found += [path.relative_to(folder) for path in (site / _AUTHORITY, *present) if present]

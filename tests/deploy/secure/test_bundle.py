@@ -30,7 +30,9 @@ from deploy.secure.bundle_format import (
 from deploy.secure.cli import app, mount
 from deploy.secure.conversion_file import read_stage, write_stage
 from deploy.secure.init import init
+from deploy.secure.other_site import export_site, trust
 from deploy.settings.composed import load
+from dr_mirror.settings import MirrorSettings
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 HOST = "server-2.city.example"
@@ -64,7 +66,8 @@ def test_a_machine_gets_its_node_its_accounts_and_nothing_else(folder: Path, tmp
     open_bundle(sealed, there, CODE, NOW)
     found = {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()}
     assert found == {
-        "authority/ca.pem", "accounts/edge.toml", "nodes/broker-2/broker.pem", "nodes/broker-2/broker.toml"
+        "authority/ca.pem", "accounts/edge.toml", "nodes/broker-2/broker.pem", "nodes/broker-2/broker.toml",
+        "nodes/broker-2/zookeeper.pem",
     }  # fmt: skip
     assert all((there / name).read_bytes() == (folder / name).read_bytes() for name in found)
     for path in (there, *there.rglob("*")):
@@ -80,6 +83,37 @@ def test_the_processes_of_that_machine_start_with_it_and_no_others(folder: Path,
     assert Path(as_role(there, "broker").broker["ssl.keystore.location"]).is_file()
     with pytest.raises(OperatorError, match=r"accounts/console\.toml"):
         as_account(there, "console")
+
+
+def test_the_console_gets_what_it_shows_to_zookeeper(folder: Path, tmp_path: Path) -> None:
+    written(folder, tmp_path / "bundle", brokers=[], accounts=["console"])
+    open_bundle(tmp_path / "bundle", tmp_path / "var" / "secure", CODE, NOW)
+    flags = [f"site.data_dir={tmp_path / 'var'}", "security.folder=secure"]
+    console = as_account(load(None, flags, environment={}), "console").console
+    assert Path(console.zookeeper_certificate_pem).is_file()
+
+
+@pytest.mark.parametrize("account", ["edge", "mirror", "operator", "console", "watch"])
+def test_of_a_pair_a_machine_gets_what_its_accounts_need_at_the_other_site(
+    folder: Path, account: str, tmp_path: Path
+) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    shutil.copytree(folder, here)
+    init(other, site="B", brokers=1, places=["localhost"], passphrase="long enough a one")
+    pair = MirrorSettings(source_bootstrap_servers="a:1", target_bootstrap_servers="b:1")
+    export_site(other, "B", tmp_path / "from-b.toml")
+    trust(here, tmp_path / "from-b.toml", pair)
+    written(here, tmp_path / "bundle", brokers=[], accounts=[account])
+    there = tmp_path / "var" / "secure"
+    open_bundle(tmp_path / "bundle", there, CODE, NOW)
+    flags = [
+        f"site.data_dir={tmp_path / 'var'}", "security.folder=secure",
+        "mirror.source_bootstrap_servers=a:1", "mirror.target_bootstrap_servers=b:1",
+    ]  # fmt: skip
+    as_account(load(None, flags, environment={}), account)
+    logins = {path.stem for path in there.glob("sites/B/accounts/*")}
+    assert logins == {"edge": {"edge"}, "mirror": {"mirror"}, "operator": {"edge", "mirror"}}.get(account, set())
+    assert (there / "sites" / "pair.toml").exists() is (account != "watch")
 
 
 def test_a_site_on_its_way_to_closed_is_at_the_same_stage_there(folder: Path, tmp_path: Path) -> None:
