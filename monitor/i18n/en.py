@@ -547,10 +547,8 @@ TEXTS: dict[str, str] = {
     "metadata.newest": "Newest records",
     "metadata.newest_znodes": "Newest changes",
     "metadata.filter": "Find",
-    "metadata.refresh": "Refresh",
     "metadata.fault": "Not complete: {fault}",
-    "metadata.described": "As the brokers describe them: only nodes of the cluster may read the"
-    " metadata themselves.",
+    "metadata.described": "As brokers describe them: only nodes may read the metadata.",
     "metadata.empty": "Nothing yet.",
     "metadata.more": "{count} more; narrow it with the filter",
     "grid.noRowsToShow": "Nothing to show",

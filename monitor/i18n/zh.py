@@ -541,7 +541,6 @@ TEXTS: dict[str, str] = {
     "metadata.newest": "最新记录",
     "metadata.newest_znodes": "最新变更",
     "metadata.filter": "查找",
-    "metadata.refresh": "刷新",
     "metadata.fault": "不完整：{fault}",
     "metadata.described": "以下为各 broker 的描述；元数据本身只有集群节点可以读取。",
     "metadata.empty": "暂无内容。",
