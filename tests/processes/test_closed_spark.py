@@ -26,7 +26,7 @@ from deploy.secure.layout import IN_FORCE
 from deploy.servers.process import free_port, free_range
 from deploy.settings.composed import load
 from deploy.supervisor.child import Child
-from tests.processes.test_secured_site import SECRET_FILES, PlantedSite, descendants
+from tests.processes.test_secured_site import SECRET_FILES, PlantedSite
 from tests.spark_apps.conftest import DriverProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(1200)]
@@ -214,7 +214,9 @@ def test_the_master_listens_nowhere_but_where_it_asks(site: SparkSite) -> None:
 def test_no_secret_is_on_a_command_line_or_in_an_environment_of_spark(site: SparkSite) -> None:
     leaks, commands = [], []
     for name, process in site.running.items():
-        for pid in descendants(process.pid):
+        root = psutil.Process(process.pid)
+        # A worker's threads have started its executors: they are not children of the first thread.
+        for pid in (one.pid for one in (root, *root.children(recursive=True))):
             for file in ("cmdline", "environ"):
                 try:
                     text = Path(f"/proc/{pid}/{file}").read_bytes()
