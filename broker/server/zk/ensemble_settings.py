@@ -32,6 +32,16 @@ LOGIN_FILE = "java.security.auth.login.config"
 SECTION = "zookeeper.sasl.clientconfig"
 DIGEST_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 NOT_SERVED = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
+_STORE_KEYS = {
+    "ssl.keystore.location": "zookeeper.ssl.keystore.location",
+    "ssl.keystore.type": "zookeeper.ssl.keystore.type",
+    "ssl.keystore.password": "zookeeper.ssl.keystore.password",
+    "ssl.key.password": "zookeeper.ssl.keystore.password",
+    "ssl.truststore.location": "zookeeper.ssl.truststore.location",
+    "ssl.truststore.type": "zookeeper.ssl.truststore.type",
+    "ssl.truststore.password": "zookeeper.ssl.truststore.password",
+}
+"""What `TlsStores` asks for, of the keys that there are for the ensemble."""
 _KIND_OF_SUFFIX = {".jks": JKS, ".pem": PEM, ".p12": PKCS12, ".pkcs12": PKCS12}
 
 
@@ -105,12 +115,9 @@ class EnsembleTls:
     def _value(self, name: str) -> str | None:
         """As `TlsStores` asks for it: there are no texts, one password is that of store and key,
         and a type that is not set is that of the file's name."""
-        if name == "ssl.key.password":
-            name = "ssl.keystore.password"
-        if name in ("ssl.keystore.key", "ssl.keystore.certificate.chain",
-                    "ssl.truststore.certificates"):  # fmt: skip
+        if name not in _STORE_KEYS:
             return None
-        found: str | None = self._config[PREFIX + name] or None
+        found: str | None = self._config[_STORE_KEYS[name]] or None
         if found is None and name.endswith(".type"):
             path = self._value(name.removesuffix("type") + "location") or ""
             return _KIND_OF_SUFFIX.get(PurePath(path).suffix.lower())
