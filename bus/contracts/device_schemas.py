@@ -100,6 +100,7 @@ _READ = {
     "消失时间": _text("last seen, local time", "消失时间", pattern=TIME_PATTERN),
     "目标框": _free("box in the picture: x, y, width, height in pixels", "目标框（像素）"),
     "置信度": _number("confidence, 0-1 or 0-100", "置信度", 0, 100),
+    "识别方式": _text("what found it: a model's name, or motion", "识别方式：模型名称或 motion"),
     "视频地址": _text("URL of the film", "视频地址"),
     "目标图片地址": _text("URL of the target's picture", "目标图片地址"),
 }  # fmt: skip

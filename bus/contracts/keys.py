@@ -70,6 +70,7 @@ VIDEO: dict[str, str] = {
     "消失时间": "last_seen_at",
     "目标框": "box",
     "置信度": "confidence",
+    "识别方式": "recognised_by",
     "视频地址": "video_url",
     "目标图片地址": "target_picture_url",
     "场景图片地址": "scene_picture_url",

@@ -22,7 +22,11 @@ from deploy.setup.jars import SPARK_CONNECTOR_POM
 
 LICENCES = Path(__file__).resolve().parent / "licences.toml"
 REQUIRED, OPTIONAL = "required", "optional"
-LOCKS = {"requirements.lock": REQUIRED, "requirements-kerberos.lock": OPTIONAL}
+LOCKS = {
+    "requirements.lock": REQUIRED,
+    "requirements-kerberos.lock": OPTIONAL,
+    "requirements-video.lock": OPTIONAL,
+}
 """By CycloneDX's word for whether the product works without."""
 MAVEN = "{http://maven.apache.org/POM/4.0.0}"
 ALLOWED = frozenset(

@@ -17,8 +17,8 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import IO
 
+from bus.files.cache_folder import cache_folder
 from bus.files.lock_file import hold_lock_file
-from deploy.paths import cache_dir
 
 FOLDER = "class-archives"
 MIN_FREE_BYTES = 1 << 30  # an archive takes about 200 MB; a nearly full disk has better uses
@@ -49,7 +49,7 @@ class ClassArchive:
 @contextmanager
 def class_archive(java: Path, jars: Iterable[Path], options: str) -> Iterator[ClassArchive]:
     """The archive for this Java, these jars and options. One driver at a time makes it."""
-    path = cache_dir() / FOLDER / f"spark-{_key(java, jars, options)}.jsa"
+    path = cache_folder() / FOLDER / f"spark-{_key(java, jars, options)}.jsa"
     if path.is_file():
         with suppress(OSError):
             path.touch()  # the oldest is the one unused for longest

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+from bus.files.cache_folder import cache_folder
 from deploy.errors import Unavailable
-from deploy.paths import cache_dir
 from deploy.setup.child import run_child
 from deploy.setup.java import ensure_java, java_home
 from deploy.setup.packages import install
@@ -46,7 +46,7 @@ def ensure_maven() -> Path:
 def jars_of(pom: Path, name: str) -> list[Path]:
     """All runtime jars of a pom, fetched if the cache does not hold them; else `Unavailable`."""
     digest = hashlib.sha256(pom.read_bytes()).hexdigest()[:12]
-    folder = cache_dir() / "jars" / f"{name}-{digest}"
+    folder = cache_folder() / "jars" / f"{name}-{digest}"
     if not folder.is_dir():
         with _fetching(folder):
             if not folder.is_dir():

@@ -16,6 +16,7 @@ from deploy.setup.server_jars import (
     mirror_maker_jars,
     zookeeper_jars,
 )
+from deploy.setup.video_models import ensure_model, ensure_runtime
 
 PIECES: tuple[tuple[str, Callable[[], object]], ...] = (
     ("Java 17 or 21", ensure_java),
@@ -28,9 +29,15 @@ PIECES: tuple[tuple[str, Callable[[], object]], ...] = (
 )
 
 
-def pieces() -> Iterator[tuple[str, str, bool]]:
-    """Try every piece."""
-    for name, ensure in PIECES:
+VIDEO_PIECES: tuple[tuple[str, Callable[[], object]], ...] = (
+    ("what models run with", ensure_runtime),
+    ("NanoDet, the detector of films", ensure_model),
+)
+
+
+def pieces(video: bool = False) -> Iterator[tuple[str, str, bool]]:
+    """Try every piece; of films only if asked for."""
+    for name, ensure in PIECES + VIDEO_PIECES * video:
         try:
             found = ensure()
         except Unavailable as missing:

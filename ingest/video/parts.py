@@ -16,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ingest.video.tracks import LEAST_OVERLAP, Sighting, Track
+from ingest.video.tracks import Sighting, Track
+
+LEAST_OVERLAP = 0.2  # of two boxes that are one target's at one moment
 
 
 class FrameRange(NamedTuple):
@@ -104,22 +106,23 @@ def _same_targets(before: Sequence[Track], part: PartTracks) -> dict[int, int]:
     """Number in this part -> number in the part before."""
     if not before or not part.tracks:
         return {}
-    likeness = np.array([[_likeness(old, new, part) for old in before] for new in part.tracks])
-    rows, columns = linear_sum_assignment(likeness, maximize=True)
+    likeness = np.array([[_overlaps(old, new, part) for old in before] for new in part.tracks])
+    rows, columns = linear_sum_assignment(likeness[:, :, 0], maximize=True)
     return {
         part.tracks[row].number: before[column].number
         for row, column in zip(rows, columns, strict=True)
-        if likeness[row, column] >= LEAST_OVERLAP
+        if likeness[row, column, 1] >= LEAST_OVERLAP
     }
 
 
-def _likeness(old: Track, new: Track, part: PartTracks) -> float:
-    """How far their boxes lie on one another, 0 to 1, at the moments before the part counts."""
+def _overlaps(old: Track, new: Track, part: PartTracks) -> tuple[float, float]:
+    """How far their boxes lie on one another at the moments before the part counts: together, so
+    that who was seen for longer is sooner the same, and on average, 0 to 1."""
     boxes = {s.at_ms: s.detection.box for s in old.sightings if s.at_ms < part.counted_from_ms}
     overlaps = [
         boxes[s.at_ms].overlap(s.detection.box) for s in new.sightings if s.at_ms in boxes
     ]
-    return sum(overlaps) / len(overlaps) if overlaps else 0.0
+    return sum(overlaps), sum(overlaps) / len(overlaps) if overlaps else 0.0
 
 
 def _joined(number: int, chain: Sequence[_Piece]) -> MergedTrack:

@@ -1,7 +1,8 @@
 """Searches a film, or a part of it, and gives a report for every target that was seen in it, in the
 order in which the targets left.
 
-Core: `tracks`, `parts`, `reports`; shells: `video_reader`, `detectors`.
+Core: `boxes`, `motion_model`, `tracker`, `tracks`, `parts`, `reports`; shells: `video_reader`,
+`detection`.
 """
 
 from __future__ import annotations
@@ -14,15 +15,21 @@ from typing import NamedTuple
 import cv2
 
 from bus.domain.times import LocalTime
-from ingest.video.detectors import Detectors, Image
+from ingest.video.boxes import Box
+from ingest.video.detection.faces import FaceDetector
+from ingest.video.detection.port import Detector, Image
+from ingest.video.detection.targets import TargetDetector, TargetSighting
 from ingest.video.parts import WHOLE, PartTracks, VideoPart, merged, parts_of
 from ingest.video.reports import Report, Reporter, Shot, VideoSource
 from ingest.video.settings import VideoSettings
-from ingest.video.tracks import Box, Detection, Track, Tracker
+from ingest.video.tracker import CONFIRMED_LOOKS, Tracker
+from ingest.video.tracks import Track
 from ingest.video.video_reader import VideoFrame, VideoReader
 
 TARGET, FACE = "video", "face"
+MOTION = "motion"
 BACKGROUND_LOOKS = 10  # before a part counts: the model knows the street, and its shadows
+LEAD_LOOKS = 2 * CONFIRMED_LOOKS + 1  # more than a target can be hidden for: it is known again
 JPEG_QUALITY = 85
 MARGIN = 0.15  # of the target's size, around its close-up
 
@@ -46,10 +53,11 @@ class _TargetTracker:
     shots: dict[int, Shot] = field(default_factory=dict)
 
     def process(
-        self, frame: VideoFrame, found: list[Detection], scene: _Scene
+        self, frame: VideoFrame, found: Sequence[TargetSighting], scene: _Scene
     ) -> Iterator[FoundTrack]:
         """One moment; hands out ended tracks."""
-        ended = self.tracker.step(frame.at_ms, found)
+        boxes, colours = [one.detection for one in found], [one.colours for one in found]
+        ended = self.tracker.step(frame.at_ms, boxes, colours)
         for track in self.tracker.live:
             if track.last_ms != frame.at_ms:
                 continue
@@ -95,11 +103,12 @@ def recognise(
     source: VideoSource,
     settings: VideoSettings,
     time: LocalTime,
+    model: Detector | None = None,
     on_frame: Callable[[VideoFrame], None] = lambda moment: None,
 ) -> Iterator[Report]:
-    """Reports of all targets and faces of the film."""
-    reporter = Reporter(source, settings, time)
-    for found in find_tracks(video, settings, WHOLE, on_frame):
+    """Reports of all targets and faces of the film; without a model, of what moves."""
+    reporter = Reporter(source, settings, time, MOTION if model is None else model.name)
+    for found in find_tracks(video, settings, WHOLE, model, on_frame):
         report = report_of(reporter, found)
         if report is not None:
             yield report
@@ -117,10 +126,11 @@ def find_tracks(
     video: VideoReader,
     settings: VideoSettings,
     part: VideoPart = WHOLE,
+    model: Detector | None = None,
     on_frame: Callable[[VideoFrame], None] = lambda moment: None,
 ) -> Iterator[FoundTrack]:
     """All tracks of a part of the film, flickers too, in the order in which they end."""
-    detectors = Detectors(settings)
+    detector, face_detector = TargetDetector(model), FaceDetector(settings.smallest_face_px)
     rate, counted_from_ms = settings.looks_per_second, video.at_ms(part.counted_from)
     lost_ms = int(settings.lost_seconds * 1000)
     face_gap_ms = 1000 * settings.faces_every_looks / rate
@@ -129,9 +139,10 @@ def find_tracks(
     frames_per_face = video.frames_per_look(rate) * settings.faces_every_looks
     for frame in video.read_frames(rate, settings.analysed_width_px, part.frames):
         scene = _Scene(frame.image)
-        yield from targets.process(frame, detectors.targets(frame.image), scene)
+        yield from targets.process(frame, detector.find(frame.image), scene)
         if frame.frame_number % frames_per_face == 0:
-            yield from faces.process(frame, detectors.faces(frame.image), scene)
+            seen = [TargetSighting(one, None) for one in face_detector.find(frame.image)]
+            yield from faces.process(frame, seen, scene)
         on_frame(frame)
     yield from targets.finish()
     yield from faces.finish()
@@ -139,7 +150,7 @@ def find_tracks(
 
 def parts_of_video(video: VideoReader, settings: VideoSettings, count: int) -> list[VideoPart]:
     """As many parts, each with as long a lead as the background and a hidden target need."""
-    lost_looks = math.ceil(settings.lost_seconds * settings.looks_per_second) + 1
+    lost_looks = math.ceil(settings.lost_seconds * settings.looks_per_second) + LEAD_LOOKS
     return parts_of(
         video.frame_count, video.frames_per_look(settings.looks_per_second), count,
         lead_looks=max(lost_looks, BACKGROUND_LOOKS) + settings.faces_every_looks,

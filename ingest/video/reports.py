@@ -13,10 +13,13 @@ from typing import Any
 from bus.domain.identity import sender_scoped_id
 from bus.domain.times import LocalTime
 from ingest.pictures.names import ROLES, picture_name
+from ingest.video.boxes import Box, TargetClass
 from ingest.video.settings import VideoSettings
-from ingest.video.tracks import Box, Track
+from ingest.video.tracks import Track
 
-PERSON, UNKNOWN = "person", "unknown"
+UNKNOWN = "unknown"
+CLASSES: dict[TargetClass, str] = {"person": "person", "vehicle": "vehicle"}
+"""目标类别 of what is known; whatever else moved is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +54,30 @@ class Shot:
 
 
 class Reporter:
-    """Writes reports of one film."""
+    """Writes reports of one film. `recognised_by`: the model's name, or motion."""
 
-    def __init__(self, place: VideoSource, settings: VideoSettings, time: LocalTime) -> None:
+    def __init__(
+        self, place: VideoSource, settings: VideoSettings, time: LocalTime, recognised_by: str
+    ) -> None:
         self._place = place
+        self._recognised_by = recognised_by
         self._settings = settings
         self._time = time
 
     def target(self, track: Track, shot: Shot) -> Report | None:
-        """A person or an unknown mover; None for a flicker."""
+        """A person, a vehicle or an unknown mover; None for a flicker."""
         lived_ms = track.last_ms - track.first_ms
         if lived_ms < self._settings.least_seconds * 1000:
             return None
-        person = track.person_share >= self._settings.person_share
-        best = track.best
+        best, (kind, sure) = track.best, track.kind
         message = self._head("video", track, f"t{track.number}") | {
-            "目标类别": PERSON if person else UNKNOWN,
+            "目标类别": CLASSES.get(kind, UNKNOWN),
             "目标编号": str(track.number),
             "出现时间": self._text(track.first_ms),
             "消失时间": self._text(track.last_ms),
             "目标框": _corners(best.detection.box),
-            "置信度": round(best.detection.score if person else track.person_share, 3),
+            "置信度": round(sure, 3) if kind in CLASSES else 0.0,
+            "识别方式": self._recognised_by,
             "视频地址": self._place.video_url,
         }
         return self._report("video", track, message, f"t{track.number}", "目标图片地址", shot)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import cv2
 
-from ingest.video.detectors import Image
+from ingest.video.detection.port import Image
 from ingest.video.parts import FrameRange
 
 EVERY_FRAME = FrameRange()
@@ -39,6 +39,7 @@ class VideoReader:
         if self._capture is None or not self._capture.isOpened():
             raise NotAVideo(f"{path} is not a film that OpenCV can read")
         self.frame_count = max(0, int(self._capture.get(cv2.CAP_PROP_FRAME_COUNT)))
+        self._width = int(self._capture.get(cv2.CAP_PROP_FRAME_WIDTH))
         rate = float(self._capture.get(cv2.CAP_PROP_FPS))
         self.fps = rate if 0.1 <= rate <= 1000 else FALLBACK_FPS
         self.identity = video_identity(path)
@@ -47,6 +48,10 @@ class VideoReader:
     def duration_ms(self) -> int:
         """By the container's own count of frames."""
         return int(self.frame_count / self.fps * 1000)
+
+    def scale(self, width_px: int) -> float:
+        """Pixels of the film per pixel of a frame that is read at most so wide."""
+        return max(1.0, self._width / width_px)
 
     def frames_per_look(self, looks_per_second: float) -> int:
         """Of so many frames one is looked at."""

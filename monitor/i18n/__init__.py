@@ -17,6 +17,7 @@ from monitor.i18n import (
     en,
     evidence_texts,
     face_texts,
+    film_texts,
     list_texts,
     mirror_texts,
     place_texts,
@@ -34,6 +35,7 @@ TABLES = (
     account_texts, alarm_texts, approval_texts, case_texts, mirror_texts, rule_texts, search_texts,
     evidence_texts, face_texts,
     watch_texts, list_texts, place_texts, reading_texts, topic_texts, unit_texts,
+    film_texts,
 )  # fmt: skip
 """Of pages that have many texts."""
 

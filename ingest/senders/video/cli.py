@@ -6,7 +6,7 @@ import json
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
@@ -16,6 +16,10 @@ from ingest.normalise.clock import FIRST_TRUE_MS
 
 if TYPE_CHECKING:  # a verb loads what it needs when it runs
     from ingest.senders.video.publisher import ReportPublisher
+    from ingest.video.detection.port import Detector
+    from ingest.video.reports import VideoSource
+    from ingest.video.settings import VideoSettings
+    from ingest.video.video_reader import VideoFrame, VideoReader
 
 
 def mount(app: typer.Typer) -> None:
@@ -26,7 +30,9 @@ def mount(app: typer.Typer) -> None:
 def recognise(
     ctx: typer.Context,
     video: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A film.")],
-    checkpoint: Annotated[str, typer.Option(help="卡口编号 of the place that the film shows.")],
+    checkpoint: Annotated[
+        str, typer.Option(help="卡口编号 of the place that the film shows.")
+    ] = "",
     camera: Annotated[str, typer.Option(help="Address of the camera that took it.")] = "127.0.0.1",
     server: Annotated[str, typer.Option(help="Address of this recognition server.")] = "127.0.0.1",
     start: Annotated[
@@ -38,14 +44,81 @@ def recognise(
     ] = "",
     looks: Annotated[
         float, typer.Option(min=0.1, help="Looks per second of film; frames between are skipped.")
-    ] = 5.0,
+    ] = 10.0,
+    tracks: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Send nothing: write the targets' boxes to this file, as MOTChallenge's rows.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For scripts.")] = False,
 ) -> None:
-    """Find and track people and other movers in a film, and send a record of each over the bus.
+    """Find and track people, vehicles and other movers in a film; send a record of each.
 
     Records go to data.video (faces large enough to data.face), pictures to the picture store. The
     ids depend on film and checkpoint only, so that a second look changes nothing in the store.
     """
+    from bus.files.cache_folder import cache_folder
+    from ingest.video.models.installed import installed_detector
+    from ingest.video.reports import VideoSource
+    from ingest.video.settings import VideoSettings
+    from ingest.video.video_reader import NotAVideo, VideoReader
+
+    if tracks is None and not checkpoint:
+        raise typer.BadParameter("which place does the film show?", param_hint="--checkpoint")
+    try:
+        film = VideoReader(video)
+    except NotAVideo as error:
+        raise typer.BadParameter(str(error), param_hint="VIDEO") from error
+    settings, model = VideoSettings(looks_per_second=looks), installed_detector(cache_folder())
+    if model is None:
+        typer.echo(
+            "databus: no detector is set up, so that only what moves is found and nothing says what"
+            " it is; say `./databus setup --with video` first",
+            err=True,
+        )
+    try:
+        if tracks is not None:
+            _write_tracks(film, settings, model, tracks)
+            return
+        started_ms = _start_ms(start, ctx.obj.site.tz) if start else _begun_ms(video, film)
+        address = video.absolute().as_uri()
+        source = VideoSource(checkpoint, camera, server, film.identity, started_ms, address)
+        publisher = _send_reports(ctx.obj, film, source, settings, model)
+    finally:
+        film.close()
+    _print_result(video.name, film.identity, publisher, as_json)
+
+
+def _write_tracks(
+    film: VideoReader, settings: VideoSettings, model: Detector | None, path: Path
+) -> None:
+    from ingest.senders.video.progress import progress_display
+    from ingest.video.mot_rows import mot_rows
+    from ingest.video.parts import WHOLE
+    from ingest.video.recognise import TARGET, find_tracks
+
+    frames: dict[int, int] = {}
+    with progress_display(film.path.name, film.frame_count, sys.stderr) as progress:
+
+        def on_frame(frame: VideoFrame) -> None:
+            frames[frame.at_ms] = frame.frame_number
+            progress.at(frame.frame_number)
+
+        found = [
+            one.track for one in find_tracks(film, settings, WHOLE, model, on_frame)
+            if one.kind == TARGET
+        ]  # fmt: skip
+    scale = film.scale(settings.analysed_width_px)
+    rows = mot_rows(found, frames, scale, int(settings.least_seconds * 1000))
+    path.write_text("".join(f"{row}\n" for row in rows), "ascii")
+
+
+def _send_reports(
+    settings: Any, film: VideoReader, source: VideoSource, search: VideoSettings,
+    model: Detector | None,
+) -> ReportPublisher:  # fmt: skip
     from bus.domain.times import local_time
     from bus.errors import BusError
     from ingest.pictures.open import open_pictures
@@ -53,29 +126,17 @@ def recognise(
     from ingest.senders.video.progress import progress_display
     from ingest.senders.video.publisher import ReportPublisher
     from ingest.video.recognise import recognise as work
-    from ingest.video.reports import VideoSource
-    from ingest.video.settings import VideoSettings
-    from ingest.video.video_reader import NotAVideo, VideoReader
 
-    try:
-        film = VideoReader(video)
-    except NotAVideo as error:
-        raise typer.BadParameter(str(error), param_hint="VIDEO") from error
-    site = ctx.obj.site
-    started_ms = _start_ms(start, site.tz) if start else _written_ms(video) - film.duration_ms
-    source = VideoSource(
-        checkpoint, camera, server, film.identity, started_ms, video.absolute().as_uri()
-    )
+    site = settings.site
     publisher = ReportPublisher(
-        sink=BusSink(ctx.obj.bus, client_id="recognise", fixed_headers={"site": site.name}),
-        pictures=open_pictures(ctx.obj.pictures, site, ctx.obj.edge),
+        sink=BusSink(settings.bus, client_id="recognise", fixed_headers={"site": site.name}),
+        pictures=open_pictures(settings.pictures, site, settings.edge),
         source=source,
     )
-    settings = VideoSettings(looks_per_second=looks)
     try:
-        with progress_display(video.name, film.frame_count, sys.stderr) as progress:
+        with progress_display(film.path.name, film.frame_count, sys.stderr) as progress:
             for report in work(
-                film, source, settings, local_time(site.zone),
+                film, source, search, local_time(site.zone), model,
                 lambda moment: progress.at(moment.frame_number),
             ):  # fmt: skip
                 publisher.send(report, wall_clock.now_ms())
@@ -86,8 +147,7 @@ def recognise(
         raise typer.Exit(1) from error
     finally:
         publisher.sink.close()
-        film.close()
-    _print_result(video.name, film.identity, publisher, as_json)
+    return publisher
 
 
 def _print_result(name: str, identity: str, publisher: ReportPublisher, as_json: bool) -> None:
@@ -107,8 +167,10 @@ def _start_ms(text: str, zone: ZoneInfo) -> int:
     return int(local.replace(tzinfo=zone).timestamp() * 1000)
 
 
-def _written_ms(film: Path) -> int:
-    """The same at every look, so that a second one sends the same records; now for a file whose
-    time was never set (those of packages are of 1980)."""
-    written_ms = film.stat().st_mtime_ns // 1_000_000
-    return written_ms if FIRST_TRUE_MS < written_ms <= wall_clock.now_ms() else wall_clock.now_ms()
+def _begun_ms(video: Path, film: VideoReader) -> int:
+    """As if its file had been written last when it ended. The same at every look, so that a second
+    one sends the same records; from now on for a file whose time was never set (those of packages
+    are of 1980)."""
+    written_ms, now_ms = video.stat().st_mtime_ns // 1_000_000, wall_clock.now_ms()
+    ended_ms = written_ms if FIRST_TRUE_MS < written_ms <= now_ms else now_ms
+    return ended_ms - film.duration_ms

@@ -9,17 +9,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bus.domain.times import local_time
+from ingest.video.boxes import Box, Detection
 from ingest.video.parts import FrameRange, PartTracks, VideoPart, merged, parts_of
-from ingest.video.recognise import find_tracks, merged_found, parts_of_video, recognise, report_of
+from ingest.video.recognise import (
+    LEAD_LOOKS,
+    MOTION,
+    find_tracks,
+    merged_found,
+    parts_of_video,
+    recognise,
+    report_of,
+)
 from ingest.video.reports import Reporter, VideoSource
 from ingest.video.settings import VideoSettings
-from ingest.video.tracks import Box, Detection, Track, Tracker
+from ingest.video.tracker import CONFIRMED_LOOKS, Tracker
+from ingest.video.tracks import Track
 from ingest.video.video_reader import VideoReader
 from tests.ingest.video.test_recognise import START_MS, ZONE, film_path  # noqa: F401
 
 LOOK_MS, LOST_MS, LOST_LOOKS = 200, 1_000, 5
-# By lane, the looks at which its target is seen: it moves slowly, so that nothing is doubtful.
-LANES = st.lists(st.sets(st.integers(0, 39), max_size=25), min_size=1, max_size=4)
+# By lane, the looks at which its target is seen: it moves slowly, so that nothing is doubtful, and
+# comes out from behind something long enough to be known again.
+LANES = st.lists(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(CONFIRMED_LOOKS, 12)), max_size=8).map(
+        lambda runs: seen_in(runs)
+    ),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+def seen_in(runs: list[tuple[int, int]]) -> set[int]:
+    """Of how many looks it is hidden and then seen, time and again."""
+    found: set[int] = set()
+    at = 0
+    for hidden, seen_for in runs:
+        found |= set(range(at + hidden, min(40, at + hidden + seen_for)))
+        at += hidden + seen_for
+    return found
 
 
 @given(st.integers(0, 400), st.integers(1, 9), st.integers(1, 8), st.integers(0, 12), st.integers(1, 5))
@@ -45,7 +71,7 @@ def test_every_look_of_the_film_counts_in_exactly_one_part(
 def seen(lanes: list[set[int]], look: int) -> list[Detection]:
     """Scores that differ, so that the best is one."""
     return [
-        Detection(Box(10 + look, 200 * lane, 40, 100), score=(look * 7 + lane) % 11)
+        Detection(Box(10 + look, 200 * lane, 40, 100), score=0.6 + (look * 7 + lane) % 11 / 100)
         for lane, looks in enumerate(lanes) if look in looks
     ]  # fmt: skip
 
@@ -61,7 +87,7 @@ def tracked(lanes: list[set[int]], first: int, end: int) -> list[Track]:
 def test_merged_tracks_are_those_of_the_whole_film(lanes: list[set[int]], count: int) -> None:
     """Also of who is hidden where two parts meet, or for a whole part."""
     whole = sorted(tracked(lanes, 0, 40), key=lambda track: track.number)
-    parts = parts_of(40, 1, count, lead_looks=LOST_LOOKS + 1)
+    parts = parts_of(40, 1, count, lead_looks=LOST_LOOKS + LEAD_LOOKS)
     found = [
         PartTracks(
             part.counted_from * LOOK_MS,
@@ -81,7 +107,10 @@ def test_merged_tracks_are_those_of_the_whole_film(lanes: list[set[int]], count:
 
 def test_two_that_meet_where_the_film_is_cut_are_not_exchanged() -> None:
     """Who is who is decided by all moments that both parts saw."""
-    looks = [[Detection(Box(10 + 8 * n, 50, 40, 100)), Detection(Box(410 - 8 * n, 70, 40, 100))] for n in range(50)]
+    looks = [
+        [Detection(Box(10 + 8 * n, 50, 40, 100), 0.9), Detection(Box(410 - 8 * n, 70, 40, 100), 0.9)]
+        for n in range(50)
+    ]
 
     def part(first: int, end: int, counted_from: int) -> PartTracks:
         tracker, ended = Tracker(LOST_MS), []
@@ -116,7 +145,7 @@ def test_a_film_in_parts_gives_the_records_of_the_whole_film(film_path: Path) ->
     film is cut. The background is learnt in another time, so that boxes may differ by a little."""
     film = VideoReader(film_path)
     source = VideoSource("330191#1#1#0", "10.0.0.9", "127.0.0.1", film.identity, START_MS)
-    settings, reporter = VideoSettings(), Reporter(source, VideoSettings(), local_time(ZONE))
+    settings, reporter = VideoSettings(), Reporter(source, VideoSettings(), local_time(ZONE), MOTION)
     parts = parts_of_video(film, settings, 2)
     assert parts == [VideoPart(FrameRange(0, 30), 0), VideoPart(FrameRange(0, None), 30)]
     found = []

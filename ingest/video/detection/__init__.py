@@ -1,0 +1,1 @@
+"""What is in one picture: detectors behind one port."""

@@ -1,0 +1,1 @@
+"""Models of detectors: read from the form they are published in, and turned into ONNX."""
