@@ -11,7 +11,6 @@ from pathlib import Path
 
 from bus.contracts.access import ACCOUNTS
 from deploy.errors import OperatorError
-from deploy.secure.account_settings import read_tables
 from deploy.secure.init import new_account
 from deploy.secure.layout import (
     AUTHORITY_KEY,
@@ -22,6 +21,7 @@ from deploy.secure.layout import (
     node_store,
 )
 from deploy.secure.secret_files import replace_secret
+from deploy.secure.secret_tables import read_tables
 
 
 @dataclass(frozen=True, slots=True)
