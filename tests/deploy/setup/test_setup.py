@@ -87,7 +87,7 @@ def test_what_runs_before_any_package_is_installed_imports_none():
         [sys.executable, "-S", "-c", program], cwd=PROJECT_ROOT, capture_output=True, text=True, check=True
     )
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
-    assert loaded <= {"deploy", "__main__", *sys.stdlib_module_names}
+    assert loaded <= {"bus", "deploy", "__main__", *sys.stdlib_module_names}
 
 
 @pytest.mark.parametrize("is_stubborn", [False, True])
