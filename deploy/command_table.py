@@ -193,7 +193,7 @@ COMMANDS = (
     CommandRow(
         "recognise",
         "ingest.senders.video.cli",
-        "Find and track people and other movers in a film, and send a record of each over the bus.",
+        "Find and track people, vehicles and other movers in a film; send a record of each.",
     ),
     CommandRow(
         "replay",

@@ -96,6 +96,12 @@ class SecuredZooKeeper:
             return found
 
 
+SUITES = ",".join(
+    ("TLS_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+)
+"""By default 3.8 has none of TLS 1.3."""
+
+
 @contextmanager
 def secured_zookeeper(folder: Path) -> Iterator[SecuredZooKeeper]:
     """Skips where the jars cannot be had."""
@@ -113,6 +119,7 @@ def secured_zookeeper(folder: Path) -> Iterator[SecuredZooKeeper]:
         "ssl.trustStore.location": str(authority.file(folder)),
         "ssl.clientAuth": "need",
         "ssl.enabledProtocols": "TLSv1.2,TLSv1.3",
+        "ssl.ciphersuites": SUITES,
     }
     try:
         server = start_zookeeper(
