@@ -15,6 +15,7 @@ from pathlib import Path
 
 from deploy.cluster.layout import HOST, ZooKeeperNode
 from deploy.errors import OperatorError
+from deploy.secure.conversion_file import is_converting
 from deploy.secure.layout import AUTHORITY_CERTIFICATE, ENSEMBLE_SERVER
 from deploy.servers.process import class_path
 from deploy.servers.zookeeper import MAIN, OPTIONS
@@ -36,9 +37,9 @@ class EnsembleStores:
 
 
 def ensemble_stores(folder: Path | None) -> EnsembleStores | None:
-    """Those of a secured site's folder; None where the site is open. Raises OperatorError where
-    there are none."""
-    if folder is None:
+    """Those of a secured site's folder; None where the site is open, or was when its servers were
+    started. Raises OperatorError where there are none."""
+    if folder is None or is_converting(folder):
         return None
     stores = EnsembleStores(folder / ENSEMBLE_SERVER, folder / AUTHORITY_CERTIFICATE)
     if not stores.own.is_file():

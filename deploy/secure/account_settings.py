@@ -14,8 +14,8 @@ import msgspec
 
 from bus.contracts.access import ACCOUNTS, BACKUP, OPERATOR, STREAMS
 from deploy.errors import OperatorError
-from deploy.secure.broker_keys import ConversionStage, converted
-from deploy.secure.conversion_file import read_stage
+from deploy.secure.broker_keys import ConversionStage, converted, with_ensemble_of
+from deploy.secure.conversion_file import is_converting, read_stage
 from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_path
 from deploy.secure.other_site import pair_tables
 from deploy.secure.secret_tables import read_tables
@@ -42,8 +42,12 @@ def as_account(settings: Settings, name: str) -> Settings:
 
 def as_logged_in(settings: Settings, folder: Path, name: str) -> Settings:
     """With this account, whatever stage the site is at. Raises OperatorError."""
-    own = read_tables(account_path(folder, name))
-    return _laid_over(settings, folder, {**own, **pair_tables(folder, settings.mirror, name)})
+    tables = read_tables(account_path(folder, name))
+    if is_converting(folder):
+        tables.pop("console", None)  # what it shows to ZooKeeper, which asks for nothing
+    for section, keys in pair_tables(folder, settings.mirror, name).items():
+        tables[section] = {**tables.get(section, {}), **keys}
+    return _laid_over(settings, folder, tables)
 
 
 def as_command(settings: Settings, command: str) -> Settings:
@@ -89,7 +93,10 @@ def _as_broker(settings: Settings, folder: Path, number: str) -> Settings:
         # Processes that are not moved yet have no token for the broker's page.
         tables = {"broker": tables["broker"]}
     own = _laid_over(settings, folder, tables)
-    return msgspec.structs.replace(own, broker=converted(own.broker, stage))
+    broker = converted(own.broker, stage)
+    if is_converting(folder):
+        broker = with_ensemble_of(broker, settings.broker)
+    return msgspec.structs.replace(own, broker=broker)
 
 
 def _opened(settings: Settings) -> Settings:

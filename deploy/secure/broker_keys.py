@@ -113,6 +113,17 @@ def converted(broker: Mapping[str, str], stage: ConversionStage) -> dict[str, st
     return keys
 
 
+def with_ensemble_of(broker: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:
+    """The same, but for the way to ZooKeeper, which is what the settings say: a site that is
+    converted has an ensemble whose servers cannot be asked for TLS one after the other."""
+    return {
+        name: value
+        for name, value in broker.items()
+        if name in settings
+        or not (name.startswith(ENSEMBLE_PREFIX) or name in ENSEMBLE_SWITCHES)
+    }
+
+
 def stage_of(broker: Mapping[str, str]) -> ConversionStage:
     """By the keys that a running broker has."""
     names = {one.strip().partition("://")[0] for one in broker.get("listeners", "").split(",")}

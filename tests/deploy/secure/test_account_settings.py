@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from bus.contracts.access import ACCOUNTS
 from deploy.cluster.layout import ControllerKind, plan
 from deploy.cluster.processes import cluster_processes
+from deploy.cluster.zookeeper import ensemble_stores
 from deploy.demo.cli import _with_data_in
 from deploy.errors import OperatorError
 from deploy.roles.table import DEMO, children
@@ -94,6 +96,31 @@ def test_nobody_starts_before_the_rights_are_in_force(folder: Path) -> None:
     by_name = {child.name: child for child in children(secured(folder), DEMO)}
     assert by_name.pop("broker").ready_line == IN_FORCE
     assert all("broker" in child.needs for child in by_name.values())
+
+
+@pytest.mark.parametrize("stage", list(ConversionStage))
+def test_while_a_site_is_converted_the_way_to_zookeeper_is_that_of_its_settings(
+    stage: ConversionStage, folder: Path, tmp_path: Path
+) -> None:
+    """Also once it is closed: its ensemble has no port of TLS."""
+    here = tmp_path / "secure"
+    shutil.copytree(folder, here)
+    write_stage(here, stage)
+    own = "broker.zookeeper.ssl.truststore.type=PEM"
+    broker = as_role(secured(here, "broker.zookeeper.connect=127.0.0.1:2181", own), "broker").broker
+    assert {key for key in broker if key.startswith("zookeeper.")} == {
+        "zookeeper.connect", "zookeeper.ssl.truststore.type"
+    }  # fmt: skip
+    assert as_account(secured(here), "console").console.zookeeper_certificate_pem == ""
+    assert ensemble_stores(here) is None
+
+
+def test_a_closed_site_shows_its_certificates_to_zookeeper(folder: Path) -> None:
+    broker = as_role(secured(folder, "broker.zookeeper.connect=127.0.0.1:2181"), "broker").broker
+    assert broker["zookeeper.ssl.client.enable"] == "true"
+    assert Path(broker["zookeeper.ssl.keystore.location"]).is_file()
+    assert Path(as_account(secured(folder), "console").console.zookeeper_certificate_pem).is_file()
+    assert ensemble_stores(folder) is not None
 
 
 def test_a_broker_has_the_keys_of_its_node(folder: Path) -> None:
