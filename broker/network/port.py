@@ -53,6 +53,15 @@ class TlsPort(Protocol):
     def client_context(self, material: TlsKeys) -> ssl.SSLContext:
         """For connections to others. Raises `KeyStoreError`."""
 
+    def connect(
+        self,
+        context: ssl.SSLContext,
+        address: tuple[str, int],
+        server_name: str,
+        timeout_s: float | None,
+    ) -> ssl.SSLSocket:
+        """A blocking connection, for a library with threads of its own. Raises OSError."""
+
 
 class HttpsUnavailable(Exception):
     """A document cannot be fetched; the text is for an operator."""

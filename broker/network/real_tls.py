@@ -7,6 +7,7 @@ on a disk: OpenSSL reads it by a name, so that it is in an anonymous file in mem
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from pathlib import Path
 
@@ -61,6 +62,22 @@ class RealTls:
         if material.trust_store is None:
             context.load_default_certs(ssl.Purpose.SERVER_AUTH)
         return _completed(context, material)
+
+    def connect(
+        self,
+        context: ssl.SSLContext,
+        address: tuple[str, int],
+        server_name: str,
+        timeout_s: float | None,
+    ) -> ssl.SSLSocket:
+        """One whose handshake is done."""
+        plain = socket.create_connection(address, timeout_s)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return context.wrap_socket(plain, server_hostname=server_name)
+        except BaseException:
+            plain.close()
+            raise
 
 
 def _completed(context: ssl.SSLContext, material: TlsKeys) -> ssl.SSLContext:

@@ -9,6 +9,9 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+ConnectTls = Callable[[tuple[str, int], str, float | None], ssl.SSLSocket]
+"""To an address, of a server with that name, within so many seconds. Raises OSError."""
+
 
 @dataclass(frozen=True, slots=True)
 class EnsembleLogin:
@@ -20,11 +23,11 @@ class EnsembleLogin:
 
 @dataclass(frozen=True, slots=True)
 class EnsembleAccess:
-    """`context` is asked for before each connection, on a thread of its own; None: without TLS.
+    """`connect` is called on a thread of its own; None: without TLS.
     `sets_acls`: new nodes belong to who makes them (zookeeper.set.acl)."""
 
     login: EnsembleLogin | None = None
-    context: Callable[[], ssl.SSLContext] | None = None
+    connect: ConnectTls | None = None
     sets_acls: bool = False
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEve
 from kazoo.retry import KazooRetry
 from kazoo.security import ACL, Id
 
-from broker.controller.zk.ensemble_access import OPEN_ENSEMBLE, EnsembleAccess
+from broker.controller.zk.ensemble_access import OPEN_ENSEMBLE, ConnectTls, EnsembleAccess
 from broker.controller.zk.port import (
     ANY_VERSION,
     Check,
@@ -91,9 +90,9 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads, with connections of our own contexts: certificates out of all our stores,
     chosen suites, and no key on a disk."""
 
-    def __init__(self, context: Callable[[], ssl.SSLContext]) -> None:
+    def __init__(self, connect: ConnectTls) -> None:
         super().__init__()
-        self._context = context
+        self._connect = connect
 
     def create_connection(
         self,
@@ -103,13 +102,7 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         **_: Any,
     ) -> ssl.SSLSocket:
         """A connection whose handshake is done within `timeout` seconds. Raises OSError."""
-        plain = socket.create_connection(address, timeout)
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._context().wrap_socket(plain, server_hostname=hostname or address[0])
-        except BaseException:
-            plain.close()
-            raise
+        return self._connect(address, hostname or address[0], timeout)
 
 
 class KazooSession:
@@ -138,7 +131,7 @@ class KazooSession:
                 max_tries=-1, delay=RETRY_DELAY_S, max_delay=RETRY_MAX_DELAY_S
             ),
             logger=self._notes,
-            handler=None if access.context is None else TlsHandler(access.context),
+            handler=None if access.connect is None else TlsHandler(access.connect),
             sasl_options=None if access.login is None else {
                 "mechanism": MECHANISM,
                 "username": access.login.username,

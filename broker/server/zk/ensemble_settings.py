@@ -57,7 +57,7 @@ def ensemble_access(config: BrokerConfig, factory: TlsPort | None) -> EnsembleAc
             f" with a login in {LOGIN_FILE}, or set {ENABLE} and zookeeper.ssl.keystore.location",
         )
     tls = EnsembleTls(config, _needed(factory, ENABLE)) if has_tls else None
-    return EnsembleAccess(login, tls.context if tls is not None else None, sets_acls)
+    return EnsembleAccess(login, tls.connect if tls is not None else None, sets_acls)
 
 
 class EnsembleTls:
@@ -73,6 +73,12 @@ class EnsembleTls:
         self._config, self._factory = config, factory
         self._stamps: dict[str, tuple[int, ...]] = {}
         self._context = self._load()
+
+    def connect(
+        self, address: tuple[str, int], server_name: str, timeout_s: float | None
+    ) -> ssl.SSLSocket:
+        """With the files as they are now. Raises OSError."""
+        return self._factory.connect(self.context(), address, server_name, timeout_s)
 
     def context(self) -> ssl.SSLContext:
         """Of the next connection. Reads files that have changed."""

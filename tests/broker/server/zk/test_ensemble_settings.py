@@ -83,7 +83,7 @@ def test_a_file_without_a_login_is_refused(tmp_path: Path, text: str, said: str)
     ],
 )
 def test_keys_of_tls_that_cannot_be_used_are_refused(tmp_path: Path, keys: dict[str, str], said: str) -> None:
-    assert ensemble_access(BrokerConfig.from_mapping(stores(tmp_path)), RealTls()).context is not None
+    assert ensemble_access(BrokerConfig.from_mapping(stores(tmp_path)), RealTls()).connect is not None
     with pytest.raises(ConfigError, match=said):
         read({**stores(tmp_path), **keys})
 
