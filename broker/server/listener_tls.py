@@ -19,7 +19,6 @@ from broker.config.keys_security import LISTENER_PREFIX
 from broker.config.keys_tls import NAMES
 from broker.config.views import BrokerConfig
 from broker.network.port import TlsKeys, TlsPort
-from broker.security.cipher_suites import CipherError, openssl_names, versions_left
 from broker.security.distinguished_name import distinguished_name
 from broker.security.key_stores import KeyStoreError
 from broker.security.principal import ANONYMOUS, Principal
@@ -50,12 +49,7 @@ class ListenerStores(TlsStores):
             self._listener, "ssl.enabled.protocols"
         )
         suites: tuple[str, ...] = self._config.of_listener(self._listener, "ssl.cipher.suites")
-        try:
-            ciphers, versions = openssl_names(suites), versions_left(versions, suites)
-        except CipherError as error:
-            raise self.error("ssl.cipher.suites", str(error)) from None
-        if not versions:
-            raise self.error("ssl.enabled.protocols", "no version is left with a suite of its own")
+        versions, ciphers = self.suites(versions, suites)
         client_auth: str = self._config.of_listener(self._listener, "ssl.client.auth")
         key_store, trust_store = self.key_store(), self.trust_store()
         if is_server and key_store is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from broker.config.key import ConfigError
 from broker.network.port import TlsPort
+from broker.security.cipher_suites import CipherError, openssl_names, versions_left
 from broker.security.key_stores import (
     JKS,
     PEM,
@@ -85,6 +86,18 @@ class TlsStores:
         except KeyStoreError as error:
             name = "ssl.truststore.certificates" if path is None else "ssl.truststore.location"
             raise self._error(name, f"{path or ''}: {error}".removeprefix(": ")) from None
+
+    def suites(
+        self, versions: tuple[str, ...], suites: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Versions that are left, and OpenSSL's names of the suites."""
+        try:
+            ciphers, left = openssl_names(suites), versions_left(versions, suites)
+        except CipherError as error:
+            raise self._error("ssl.cipher.suites", str(error)) from None
+        if not left:
+            raise self._error("ssl.enabled.protocols", "no version is left with a suite of its own")
+        return left, ciphers
 
     def _kind(self, store: str, *, has_text: bool) -> tuple[str, str | None]:
         path = self._value(f"ssl.{store}.location")

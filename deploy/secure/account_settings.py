@@ -19,7 +19,7 @@ from deploy.secure.conversion_file import is_converting, read_stage
 from deploy.secure.layout import DEFAULT_FOLDER, account_path, node_name, node_path
 from deploy.secure.other_site import pair_tables
 from deploy.secure.secret_tables import read_tables
-from deploy.settings.composed import Settings, with_account
+from deploy.settings.composed import Settings, own_broker, with_account
 from deploy.settings.sources import SettingsError
 
 PATH_ENDINGS = (".location", "_pem")
@@ -36,7 +36,7 @@ def as_account(settings: Settings, name: str) -> Settings:
     if folder is None:
         return settings
     if read_stage(folder) < ConversionStage.PROCESSES:
-        return _opened(settings)
+        return as_open(settings)
     return as_logged_in(settings, folder, name)
 
 
@@ -78,8 +78,7 @@ def as_role(settings: Settings, role: str) -> Settings:
     if folder is None:
         return settings
     if role == "broker":
-        number = settings.broker.get("node.id", settings.broker.get("broker.id", "1"))
-        return _as_broker(settings, folder, number)
+        return _as_broker(settings, folder, own_broker(settings))
     name = _ACCOUNTS_OF_ROLES.get(role, role)
     return as_account(settings, name if name in ACCOUNTS else OPERATOR)
 
@@ -87,7 +86,7 @@ def as_role(settings: Settings, role: str) -> Settings:
 def _as_broker(settings: Settings, folder: Path, number: str) -> Settings:
     stage = read_stage(folder)
     if stage is ConversionStage.OPEN:
-        return _opened(settings)
+        return as_open(settings)
     tables = read_tables(node_path(folder, number) / "broker.toml")
     if stage is not ConversionStage.CLOSED:
         # Processes that are not moved yet have no token for the broker's page.
@@ -99,7 +98,7 @@ def _as_broker(settings: Settings, folder: Path, number: str) -> Settings:
     return msgspec.structs.replace(own, broker=broker)
 
 
-def _opened(settings: Settings) -> Settings:
+def as_open(settings: Settings) -> Settings:
     """As if there were no folder yet."""
     security = msgspec.structs.replace(settings.security, folder="")
     return msgspec.structs.replace(settings, security=security)

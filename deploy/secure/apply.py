@@ -27,7 +27,7 @@ from deploy.secure.broker_keys import brokers_address
 from deploy.secure.layout import IN_FORCE, account_path
 from deploy.secure.other_site import own_site
 from deploy.secure.secret_tables import read_tables
-from deploy.settings.composed import Settings
+from deploy.settings.composed import Settings, own_broker
 from deploy.topics import make_topics
 
 APPLY_TIMEOUT_S = 120.0
@@ -50,7 +50,7 @@ def apply(settings: Settings) -> str:
     deadline_s = time.monotonic() + APPLY_TIMEOUT_S
     while True:
         try:
-            _put_in_force(bus, users, _node_id(settings), deadline_s)
+            _put_in_force(bus, users, int(own_broker(settings)), deadline_s)
             break
         except BusError as error:
             if time.monotonic() > deadline_s:
@@ -116,7 +116,3 @@ def _as_node(settings: Settings, address: str) -> BusSettings:
             "ssl.key.location": store,
         },
     )
-
-
-def _node_id(settings: Settings) -> int:
-    return int(settings.broker.get("node.id", settings.broker.get("broker.id", "1")))

@@ -47,11 +47,6 @@ class ConversionStage(IntEnum):
     """Our own processes log in; of brokers it asks for nothing more."""
     CLOSED = 4
 
-    @property
-    def of_brokers(self) -> ConversionStage:
-        """What brokers are started with."""
-        return ConversionStage.BROKERS if self is ConversionStage.PROCESSES else self
-
 
 def secured(broker: Mapping[str, str]) -> dict[str, str]:
     """The listener that was plain asks for a login over TLS; one for other brokers lies beside it,

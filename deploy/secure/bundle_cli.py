@@ -38,12 +38,10 @@ def bundle_command(
     """
     from deploy.secure.account_settings import site_folder
     from deploy.secure.bundle import contents, make_bundle, new_code, write_bundle
-    from deploy.secure.init import standing
+    from deploy.secure.init import check_standing
 
     settings: Settings = ctx.obj
-    folder = site_folder(settings)
-    if standing(folder) is None:
-        raise OperatorError(f"there is no {folder}; make it with `./databus secure init`")
+    folder = check_standing(site_folder(settings))
     if not broker and not account:
         raise OperatorError("say what runs there: --broker NUMBER, --account NAME")
     path = out or Path(f"{host}.bundle")

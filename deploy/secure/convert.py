@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 
-import msgspec
-
 from bus.client.admin import queries, site_keys
 from bus.client.admin.cluster_admin import ClusterAdmin
 from bus.client.admin.config_resources import BROKER, TOPIC
@@ -26,7 +24,7 @@ from bus.files.lock_file import hold_lock_file
 from bus.metrics.read_page import read_page
 from bus.settings import BusSettings
 from deploy.errors import OperatorError
-from deploy.secure.account_settings import as_account, as_logged_in, site_folder
+from deploy.secure.account_settings import as_account, as_logged_in, as_open, site_folder
 from deploy.secure.apply import known_acls
 from deploy.secure.broker_keys import PROTOCOL_MAP, ConversionStage, stage_of
 from deploy.secure.conversion import (
@@ -45,7 +43,7 @@ from deploy.secure.conversion_file import (
     read_stage,
     write_stage,
 )
-from deploy.secure.init import standing
+from deploy.secure.init import check_standing
 from deploy.secure.layout import (
     CONVERSION_FILE,
     DEFAULT_FOLDER,
@@ -144,9 +142,7 @@ class Conversion:
     # -- parts ------------------------------------------------------------------------------------
 
     def _has_begun(self) -> bool:
-        if standing(self.folder) is None:
-            raise OperatorError(f"there is no {self.folder}; make it with `./databus secure init`")
-        return is_converting(self.folder)
+        return is_converting(check_standing(self.folder))
 
     def _begin(self) -> ConversionStage:
         """Nothing changes yet, but from now on the folder's name in the settings closes nothing."""
@@ -154,9 +150,7 @@ class Conversion:
             raise OperatorError(
                 f"[broker] {PROTOCOL_MAP} is set: these listeners are yours to change, by hand"
             )
-        opened = msgspec.structs.replace(
-            self._settings, security=msgspec.structs.replace(self._settings.security, folder="")
-        )
+        opened = as_open(self._settings)
         try:
             with _connected(opened.bus) as client:
                 observed = _stages(client)

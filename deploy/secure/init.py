@@ -73,6 +73,13 @@ def standing(folder: Path) -> SiteDirectory | None:
     return SiteDirectory(folder, tuple(nodes), tuple(accounts), has_key)
 
 
+def check_standing(folder: Path) -> Path:
+    """The folder itself. Raises OperatorError where there is none, or it is something else."""
+    if standing(folder) is None:
+        raise OperatorError(f"there is no {folder}; make it with `./databus secure init`")
+    return folder
+
+
 def init(
     folder: Path, *, site: str, brokers: int, places: Sequence[str], passphrase: str
 ) -> SiteDirectory:

