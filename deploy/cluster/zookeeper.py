@@ -18,13 +18,12 @@ from deploy.errors import OperatorError
 from deploy.secure.conversion_file import is_converting
 from deploy.secure.layout import AUTHORITY_CERTIFICATE, ENSEMBLE_SERVER
 from deploy.servers.process import class_path
-from deploy.servers.zookeeper import MAIN, OPTIONS
+from deploy.servers.zookeeper import ENSEMBLE_MAIN, MAIN, OPTIONS
 from deploy.setup.java import ensure_java
 from deploy.setup.server_jars import zookeeper_jars
 from deploy.supervisor.process_end import end_with_the_supervisor
 
 NETTY = "org.apache.zookeeper.server.NettyServerCnxnFactory"
-ENSEMBLE_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 TICK_MS = 1000  # sessions live between 2 and 20 ticks
 
 

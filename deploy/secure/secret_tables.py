@@ -9,12 +9,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from bus.files.file_modes import OTHERS_MASK
 from deploy.errors import OperatorError
 
 Tables = dict[str, dict[str, Any]]
 """Sections of settings, by name."""
-OTHERS_MASK = 0o077
-"""Of a file's mode: what group and others may do."""
 
 
 def read_tables(path: Path) -> Tables:

@@ -29,15 +29,14 @@ def start_zookeeper(
     folder: Path,
     *,
     host: str = "127.0.0.1",
-    has_tls: bool = False,
     settings: Mapping[str, str] | None = None,
     options: Sequence[str] = (),
     jars: Sequence[Path] | None = None,
 ) -> JavaServer:
     """A standalone ZooKeeper that answers on `server.port` of an address of this machine.
 
-    `has_tls`: its only port is one of TLS, and `settings`, more lines of `zoo.cfg`, name its
-    stores. `options` are Java's; `jars` are of another ZooKeeper than pyspark's.
+    `settings` are more lines of `zoo.cfg`, `options` are Java's; `jars` are of another ZooKeeper
+    than pyspark's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
@@ -45,8 +44,8 @@ def start_zookeeper(
     lines = {
         "tickTime": "1000",
         "dataDir": str(folder / "data"),
-        "secureClientPort" if has_tls else "clientPort": str(port),
-        "secureClientPortAddress" if has_tls else "clientPortAddress": host,
+        "clientPort": str(port),
+        "clientPortAddress": host,
         "maxClientCnxns": "0",
         **(settings or {}),
     }

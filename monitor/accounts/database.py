@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bus.files.durable_file import sync_folder
+from bus.files.file_modes import OTHERS_MASK
 from bus.files.sqlite_transaction import immediate_transaction
 from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.old_files import OldFiles, old_files, read_old_files, rename_old_files
@@ -214,7 +215,7 @@ def _make_private(path: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         file = path.with_name(path.name + suffix)
         with suppress(FileNotFoundError):
-            if file.stat().st_mode & 0o077:
+            if file.stat().st_mode & OTHERS_MASK:
                 file.chmod(0o600)
 
 

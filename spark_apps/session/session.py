@@ -17,6 +17,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
+from bus.files.file_modes import OTHERS_MASK
 from spark_apps.session.job_failures import failure_of
 from spark_apps.session.retry import SPARK_ERRORS, text_of
 from spark_apps.settings import StreamsSettings
@@ -42,7 +43,6 @@ _SECRET_TEXTS = (
     '(?is)password="(?:[^"\\\\]++|\\\\.)*+"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END'
 )
 """The same within the text of a plan."""
-OTHERS_MASK = 0o077
 SUBMIT_VARIABLE = "PYSPARK_SUBMIT_ARGS"
 """The words with which pyspark starts the JVM."""
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
+from bus.files.file_modes import OTHERS_MASK
 from bus.security.jaas import JaasError, parse_jaas
 from deploy.secure.check.facts import OWN_BROKER, SecurityFinding, SiteFacts
-from deploy.secure.secret_tables import OTHERS_MASK
 from deploy.settings.composed import SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
 from monitor.watch.ending_certificates import WARN_MS
