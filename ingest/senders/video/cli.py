@@ -97,7 +97,7 @@ def _write_tracks(
     from ingest.senders.video.progress import progress_display
     from ingest.video.mot_rows import mot_rows
     from ingest.video.parts import WHOLE
-    from ingest.video.recognise import TARGET, find_tracks
+    from ingest.video.recognise import find_tracks
 
     frames: dict[int, int] = {}
     with progress_display(film.path.name, film.frame_count, sys.stderr) as progress:
@@ -107,9 +107,9 @@ def _write_tracks(
             progress.at(frame.frame_number)
 
         found = [
-            one.track for one in find_tracks(film, settings, WHOLE, model, on_frame)
-            if one.kind == TARGET
-        ]  # fmt: skip
+            one.track
+            for one in find_tracks(film, settings, WHOLE, model, on_frame, with_faces=False)
+        ]
     scale = film.scale(settings.analysed_width_px)
     rows = mot_rows(found, frames, scale, int(settings.least_seconds * 1000))
     path.write_text("".join(f"{row}\n" for row in rows), "ascii")
