@@ -1,7 +1,8 @@
 """Appends to the log of a mirrored partition: batches of another cluster, as they are there.
 
-In: whole batches with their own offsets, the log's end as the mirror knows it. Out: what was
-appended, or a ``LogError`` and nothing has changed. Of the bytes only the partition leader epoch
+In: whole batches with their own offsets, the log's end as the mirror knows it; the offset before
+which the source has nothing any more. Out: what was appended, or a ``LogError`` and nothing has
+changed. Of the bytes only the partition leader epoch
 changes, which no CRC covers. The topic's timestamp type and bounds, ``max.message.bytes`` and
 ``compression.type`` do not apply: the source has judged by its own.
 """
@@ -14,7 +15,11 @@ from broker.log.errors import LogError
 from broker.log.log import Log
 from broker.log.validation import AppendInfo, validate_batches, writable
 from bus.errors import ErrorCode
-from bus.records.batch import BatchHeader, Buffer, assign
+from bus.records.batch import NO_TIMESTAMP, BatchHeader, Buffer, assign, header_at
+from bus.records.build import build_batch
+
+EMPTY_BATCH_OFFSETS = OFFSETS_PER_SEGMENT - 1
+"""Offsets that one empty batch covers at most."""
 
 
 def append_mirrored(
@@ -41,6 +46,18 @@ def append_mirrored(
         assign(view, at, header.base_offset, leader_epoch)
     replaced = [(at, one._replace(partition_leader_epoch=leader_epoch)) for at, one in batches]
     return log.append_batches(view, replaced, now_ms)
+
+
+def append_empty(log: Log, end_offset: int, *, leader_epoch: int, now_ms: int) -> AppendInfo:
+    """Append one batch without records, as the cleaner leaves them, that ends at ``end_offset``,
+    which lies beyond the log's end, or EMPTY_BATCH_OFFSETS beyond it."""
+    log.guard.check_not_blocked()
+    begin = log.end_offset
+    batch = build_batch(
+        (), base_offset=begin, base_timestamp=NO_TIMESTAMP, partition_leader_epoch=leader_epoch,
+        last_offset_delta=min(end_offset - begin, EMPTY_BATCH_OFFSETS) - 1,
+    )  # fmt: skip
+    return log.append_batches(memoryview(batch), [(0, header_at(batch))], now_ms)
 
 
 def _check_whole(view: memoryview, batches: list[tuple[int, BatchHeader]]) -> None:

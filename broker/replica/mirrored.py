@@ -8,12 +8,15 @@ may send it (`broker/handlers`), the bytes on the disk (`broker/log/mirrored.py`
 from __future__ import annotations
 
 from broker.log.errors import LogError
-from broker.log.mirrored import append_mirrored
+from broker.log.mirrored import append_empty, append_mirrored
 from broker.log.validation import AppendInfo
 from broker.replica.leader_state import PartitionLeader
 from broker.replica.partition import Partition, PartitionHost
 from bus.errors import ErrorCode
 from bus.records.batch import Buffer
+
+EMPTY_BATCHES = 16
+"""Of one request, so that it stays bounded; they cover 34,359,738,336 offsets."""
 
 
 class PartitionMirror:
@@ -63,24 +66,35 @@ class PartitionMirror:
 
     def follow_source_start(self, offset: int, now_ms: int) -> None:
         """The mirrored log begins at ``offset``: so does this one, as far as all in-sync replicas
-        have what lies before it. With nothing left it begins anew there, and takes no append until
-        that is on the device."""
+        have what lies before it; the rest of the way with a later request.
+
+        A log that ends before is continued up to there by batches without records, which followers
+        copy as any: whoever leads next has them too if the watermark has passed them.
+        """
         partition = self._partition
         leader, log = partition.check_leader(), partition.log
         if offset <= log.log_start_offset:
             return
-        if offset <= log.end_offset or log.high_watermark < log.end_offset:
-            log.advance_log_start_offset(min(offset, log.high_watermark))
-            self._host.on_log_advanced(partition, False)
-            return
-        end_before = log.end_offset
-        try:
-            truncation = log.begin_truncate_fully(offset, now_ms)
-        except LogError as error:
-            self._host.on_log_error(partition, error)
-            raise
-        leader.on_append(end_before, self._host.monotonic_ms())
-        partition.on_truncation(leader, truncation)
+        if log.high_watermark == log.end_offset and not partition.is_under_min_isr:
+            self._append_empty(leader, offset, now_ms)
+        log.advance_log_start_offset(min(offset, log.high_watermark))
+        self._host.on_log_advanced(partition, False)
+
+    def _append_empty(self, leader: PartitionLeader, end_offset: int, now_ms: int) -> None:
+        partition, log = self._partition, self._partition.log
+        for _ in range(EMPTY_BATCHES):
+            begin = log.end_offset
+            if begin >= end_offset:
+                return
+            try:
+                info = append_empty(
+                    log, end_offset, leader_epoch=partition.leader_epoch, now_ms=now_ms
+                )
+            except LogError as error:
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    self._host.on_log_error(partition, error)
+                raise
+            partition.on_appended(leader, info, begin)
 
     def truncate(self, offset: int, *, generation: int, end_offset: int, now_ms: int) -> None:
         """Cut off what begins at or after ``offset``, and the batch that contains it. The log must

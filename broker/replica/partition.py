@@ -73,7 +73,7 @@ class PartitionHost(Protocol):
         """The log could not be written or read."""
 
     def on_restarted(self, partition: Partition, truncation: PendingTruncation, /) -> object:
-        """The leader's log was cut or begins elsewhere; to be forced."""
+        """The leader's log was cut; to be forced."""
 
 
 class Partition:
@@ -278,7 +278,7 @@ class Partition:
             self._host.on_log_advanced(self, False)
 
     def on_truncation(self, leader: PartitionLeader, truncation: PendingTruncation) -> None:
-        """The leader's log was cut, or begins anew elsewhere; it is not forced yet."""
+        """The leader's log was cut; it is not forced yet."""
         epochs = self.log.leader_epochs
         epochs.assign(self.leader_epoch, self.log.end_offset)
         leader.epoch_start_offset = epochs.entries[-1][1]

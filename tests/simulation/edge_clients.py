@@ -85,6 +85,9 @@ class EdgeAdmin:
 
     def all_topic_configs(self, names: Sequence[str]) -> dict[str, Mapping[str, str]]:
         held = self._site.topics()
+        missing = [name for name in names if name not in held]
+        if missing:
+            raise BusError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, missing[0])
         return {name: held[name].configs for name in names}
 
     def close(self) -> None:

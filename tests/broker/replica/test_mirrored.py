@@ -204,22 +204,64 @@ def test_all_replicas_begin_where_the_source_does() -> None:
         mirrored(world)
         world.controller.create((1, 2, 3))
         far = 5_000_000_000
-        begun = await mirror(world, 1, start=far)
-        assert (begun.error_code, begun.log_start_offset, begun.log_end_offset) == (0, far, far)
+        begun = await begin_at(world, far)
+        assert (begun.log_start_offset, begun.log_end_offset) == (far, far)
         sent = at(far, "a", 2) + at(far + 2, "b", 3)
         assert not (await mirror(world, 1, sent, base_offset=far)).error_code
         assert plain(world.content(3)) == sent
         assert (await mirror(world, 1, start=far + 2)).log_start_offset == far + 2
         await until(lambda: starts(world) == {far + 2}, "the followers' logs begin there too")
-        emptied = await mirror(world, 1, start=far + 100)
+        emptied = await begin_at(world, far + 100)
         assert (emptied.log_start_offset, emptied.log_end_offset) == (far + 100, far + 100)
         again = await mirror(world, 1, at(far + 100, "c"), base_offset=far + 100)
         assert (again.error_code, again.high_watermark) == (0, far + 101)
-        await until(lambda: starts(world) == {far + 100}, "the followers begin anew")
+        await until(lambda: starts(world) == {far + 100}, "the followers begin there")
         assert world.content(1) == world.content(2) == world.content(3)
         await until(lambda: sorted(world.controller.partition.isr) == [1, 2, 3], "all in sync")
 
     run(story)
+
+
+async def begin_at(world: ReplicaStory, start: int) -> PartitionMirrorAppendResult:
+    """Tell broker 1 until its log begins there, which needs the followers."""
+    for _ in range(100):
+        told = await mirror(world, 1, start=start)
+        assert not told.error_code
+        if told.log_start_offset == start:
+            return told
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"the log begins at {told.log_start_offset}, the source at {start}")
+
+
+def test_a_leader_that_dies_alone_with_the_sources_start_takes_no_watermark_back() -> None:
+    """What it has appended up to there is visible once all in-sync replicas have it, as a record."""
+
+    async def story(world: ReplicaStory) -> None:
+        mirrored(world)
+        world.controller.create((1, 2, 3))
+        world.isolate(1)
+        begun = await mirror(world, 1, start=9)
+        assert (begun.log_start_offset, begun.log_end_offset, begun.high_watermark) == (0, 9, 0)
+        world.controller.change(leader=2, isr=(2, 3))
+        world.heal()
+        await until(lambda: sorted(world.controller.partition.isr) == [1, 2, 3], "it follows")
+        assert [world[one].partition.log.end_offset for one in (1, 2, 3)] == [0, 0, 0]
+        assert world[1].partition.high_watermark == 0
+
+    run(story)
+
+
+def test_a_source_that_begins_far_away_is_followed_in_bounded_steps() -> None:
+    """A batch covers 2,147,483,646 offsets, a request adds 16 of them."""
+
+    async def story(world: ReplicaStory) -> None:
+        mirrored(world)
+        world.controller.create((1,))
+        told = await mirror(world, 1, start=1 << 60)
+        assert told.log_start_offset == told.log_end_offset == 34_359_738_336
+        assert (await mirror(world, 1, start=1 << 60)).log_end_offset == 2 * 34_359_738_336
+
+    run(story, count=1)
 
 
 def starts(world: ReplicaStory) -> set[int]:
@@ -242,14 +284,14 @@ def test_nothing_is_deleted_that_a_replica_in_the_set_does_not_have_yet() -> Non
         world.controller.mute = False
         world.heal()
         await until(lambda: world[1].partition.high_watermark == 10, "it has all of it")
-        assert (await mirror(world, 1, start=50)).log_start_offset == 50
+        assert (await begin_at(world, 50)).log_end_offset == 50
 
     run(story, count=2)
 
 
 def test_a_hole_takes_no_follower_out_of_the_in_sync_set() -> None:
     """Followers of an idle partition have all the leader had when records come that begin beyond
-    its end, or when it begins anew."""
+    its end, or when the source begins there."""
 
     async def story(world: ReplicaStory) -> None:
         mirrored(world)
@@ -352,7 +394,7 @@ def test_a_cut_needs_a_claim_the_leaders_epoch_and_the_logs_end() -> None:
     async def story(world: ReplicaStory) -> None:
         mirrored(world)
         world.controller.create((1, 2))
-        await mirror(world, 1, start=100)
+        await begin_at(world, 100)
         await mirror(world, 1, at(100, "a", 5), base_offset=100)
         for refused, code in (
             (truncate(world, 1, 102, end=104), ErrorCode.OFFSET_OUT_OF_RANGE),
