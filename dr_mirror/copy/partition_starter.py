@@ -79,7 +79,7 @@ class PartitionStarter:
         if position > target.log_end:
             claim = await self._claim(copy, position)
             target = _target(claim)
-            if target.log_end != position:
+            if target.log_end != position or target.high_watermark < position:
                 raise NotStarted(MirrorState.STARTING, "the target's log start is being moved")
         caught_up_ms = -1
         if point.compare_at >= 0:

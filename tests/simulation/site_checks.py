@@ -68,6 +68,23 @@ def log_bounds(cluster: SimCluster, topic: str) -> dict[Place, tuple[int, int]]:
     }
 
 
+def held_offsets(cluster: SimCluster, topic: str) -> list[tuple[int, int]]:
+    """Partitions and offsets of the records that each leader's log of a topic holds. A log has none
+    where the source's begins later than the target's ended."""
+    bounds = log_bounds(cluster, topic)
+    found: set[tuple[int, int]] = set()
+    for machine, partition in cluster.partitions():
+        start, end = bounds.get((topic, partition.index), (0, 0))
+        if partition.topic != topic or not partition.is_leader:
+            continue
+        for path, file in machine.disk.files.items():
+            if path.startswith(f"{partition.log.directory}/") and path.endswith(".log"):
+                data = bytes(file.data)
+                offsets = [one.offset for at, _ in iter_batches(data) for one in read_records(data, at)]
+                found |= {(partition.index, offset) for offset in offsets if start <= offset < end}
+    return sorted(found)
+
+
 def both_sites(one: SimCluster, other: SimCluster, topics: Mapping[str, int]) -> list[str]:
     """How the replicas of both differ, byte by byte from where the logs begin on."""
     replicas: dict[Place, dict[str, tuple[int, list[Batch]]]] = {}

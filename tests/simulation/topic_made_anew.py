@@ -19,7 +19,7 @@ from tests.checker.history import HistoryEvent
 from tests.simulation.admin import SimAdmin
 from tests.simulation.producer import ProducerKind, SimProducer
 from tests.simulation.site_checks import MADE_ANEW as TOPIC
-from tests.simulation.site_checks import both_sites, log_bounds
+from tests.simulation.site_checks import both_sites, held_offsets, log_bounds
 from tests.simulation.told_losses import MOST_RECORDS, ToldLosses
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class TopicMadeAnew:
             return
         if self._said() & ANOTHER:
             bounds = log_bounds(self._run.second.cluster, TOPIC)
+            held = held_offsets(self._run.second.cluster, TOPIC)
             command = world.loop.create_task(self._run.operator.copy_again(TOPIC))
             if not await world.until(command.done, EQUAL_S, 0.1):
                 last = self._run.operator.refusals[-1:]
@@ -106,7 +107,6 @@ class TopicMadeAnew:
             for problem in await world.until_none(self._differs, EQUAL_S):
                 world.complain(f"begun anew: {problem}")
             kept = [at for at in _kept(command.result()) if at[1] >= bounds[TOPIC, at[0]][0]]
-            held = sorted((index, at) for (_, index), log in bounds.items() for at in range(*log))
             if kept != held:
                 world.complain(f"{TOPIC}: {held} of the old one were there, {kept} are kept")
         for problem in self.losses.differences():
