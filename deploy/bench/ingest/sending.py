@@ -10,11 +10,16 @@ import json
 import subprocess
 import sys
 
+from bus.settings import SiteSettings
 from deploy.bench.ingest.devices import WANTED_PLATE
 from deploy.bench.ingest.product import Product
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
+from ingest.senders.simulator.settings import CitySettings
+from ingest.senders.simulator.watched_cars import WatchedCars
+from ingest.senders.simulator.world import build_world
 
+NO_CITY_RULES = "city.watches=false"
 HIT_EVERY = 50  # records: one of the wanted car
 ANSWER_TIMEOUT_S = 600.0
 TAKEN_SHARE = 0.98
@@ -26,6 +31,16 @@ def want_plate(product: Product) -> None:
     product.databus(
         "watch", "add", "--id", "bench", "--match", f"plate_number={WANTED_PLATE}", "--quiet", "0"
     )
+
+
+def want_cars(product: Product) -> None:
+    """From now on a plate is looked for, and one on a car of another colour and brand: those of two
+    cars of the backlog's city."""
+    world = build_world(CitySettings().seed, SiteSettings().name)
+    for rule in WatchedCars(world).rules[:2]:
+        wanted = rule.command(0).match
+        words = [f"--match={name}={value}" for name, values in wanted.items() for value in values]
+        product.databus("watch", "add", "--id", rule.rule_id, *words)
 
 
 def start_devices(

@@ -53,7 +53,8 @@ class RecordGenerator:
         weekday = datetime.fromtimestamp(start_ms / 1000, zone).weekday()
         self.watched_cars = WatchedCars(world, weekday)
         self.wanted_faces = wanted_faces.rule_of(world.seed)
-        self.rules: tuple[CityRule, ...] = (*self.watched_cars.rules, self.wanted_faces)
+        own: tuple[CityRule, ...] = (*self.watched_cars.rules, self.wanted_faces)
+        self.rules = own if settings.watches else ()
         self.faults = FaultSchedule(world, start_ms=start_ms, enabled=settings.misfortunes)
         self._settings = settings
         self._run = run

@@ -24,6 +24,7 @@ class CitySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     rate: Rate = 50.0  # records per second at the peak, vehicles and faces together
     hour: Hour = 8.0
     misfortunes: bool = True
+    watches: bool = True  # puts its rules on the watch list; its traffic is the same without them
     misread: Share = 0.0  # of plates of all cars, as a measured reader misreads them
     face_share: Share = 0.16  # about a fifth of the vehicle flow
     # one server record in so many has a picture, and each of a watched car; 0 = none

@@ -139,6 +139,16 @@ def test_the_same_settings_make_the_same_bytes() -> None:
     assert first == second
 
 
+def test_a_city_that_watches_nothing_sends_the_same_records_and_expects_no_alarm() -> None:
+    unwatched = assembly(1, watches=False)
+    assert unwatched.rules == ()
+    sent = list(unwatched.until(START_MS + SPAN_MS))
+    watched = list(assembly(1).until(START_MS + SPAN_MS))
+    assert [one.body for one in sent] == [one.body for one in watched]
+    assert not any(one.line.alarms for one in sent)
+    assert any(one.line.alarms for one in watched)
+
+
 def test_without_misfortunes_everything_is_valid() -> None:
     made = list(assembly(3, misfortunes=False).until(START_MS + 30_000))
     assert {r.line.expected for r in made} == {VALID}
