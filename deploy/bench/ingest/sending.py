@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 
+from bus.contracts.commands import WatchCommand
 from bus.settings import SiteSettings
 from deploy.bench.ingest.devices import WANTED_PLATE
 from deploy.bench.ingest.product import Product
@@ -38,8 +39,10 @@ def want_cars(product: Product) -> None:
     cars of the backlog's city."""
     world = build_world(CitySettings().seed, SiteSettings().name)
     for rule in WatchedCars(world).rules[:2]:
-        wanted = rule.command(0).match
-        words = [f"--match={name}={value}" for name, values in wanted.items() for value in values]
+        command = rule.command(0)
+        assert isinstance(command, WatchCommand)
+        asked = [f"{name}={value}" for name, some in command.match.items() for value in some]
+        words = [f"--match={one}" for one in asked]
         product.databus("watch", "add", "--id", rule.rule_id, *words)
 
 
