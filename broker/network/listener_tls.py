@@ -27,6 +27,10 @@ class TlsServer(Protocol):
     def context(self) -> ssl.SSLContext:
         """Of the next connection."""
 
+    @property
+    def suites(self) -> frozenset[str]:
+        """Of TLS 1.3 those that may be spoken."""
+
     def principal_of(self, certificate: bytes | None) -> Principal:
         """Whose certificate (DER) it is. Raises CloseConnection where the rules name nobody."""
 
@@ -57,7 +61,8 @@ class ListenerTls:
 
     def wrap(self, connection: Connection) -> TlsTransport:
         """What the loop is given for a new connection."""
-        return TlsTransport(connection, TlsSession(self._server.context), self)
+        session = TlsSession(self._server.context, suites=self._server.suites)
+        return TlsTransport(connection, session, self)
 
     def queue_handshake(self, transport: TurnTaker) -> None:
         """Behind every request that is there, about one step in a round: a thousand clients that

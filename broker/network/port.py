@@ -36,6 +36,8 @@ class TlsKeys:
     ciphers: tuple[str, ...] = ()
     client_auth: str = "none"
     checks_name: bool = True
+    suites: frozenset[str] = frozenset()
+    """Of TLS 1.3 those that a server may speak; empty: all."""
 
 
 class TlsPort(Protocol):

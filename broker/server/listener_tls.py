@@ -19,6 +19,7 @@ from broker.config.keys_security import LISTENER_PREFIX
 from broker.config.keys_tls import NAMES
 from broker.config.views import BrokerConfig
 from broker.network.port import TlsKeys, TlsPort
+from broker.security.cipher_suites import CipherError, served_of_tls_1_3
 from broker.security.distinguished_name import distinguished_name
 from broker.security.key_stores import KeyStoreError
 from broker.security.principal import ANONYMOUS, Principal
@@ -50,6 +51,10 @@ class ListenerStores(TlsStores):
         )
         suites: tuple[str, ...] = self._config.of_listener(self._listener, "ssl.cipher.suites")
         versions, ciphers = self.suites(versions, suites)
+        try:
+            served = served_of_tls_1_3(suites) if is_server else frozenset[str]()
+        except CipherError as error:
+            raise self.error("ssl.cipher.suites", str(error)) from None
         client_auth: str = self._config.of_listener(self._listener, "ssl.client.auth")
         key_store, trust_store = self.key_store(), self.trust_store()
         if is_server and key_store is None:
@@ -66,6 +71,7 @@ class ListenerStores(TlsStores):
             ciphers,
             client_auth,
             bool(self.value("ssl.endpoint.identification.algorithm")),
+            served,
         )
 
     def rules(self) -> PrincipalRules:
@@ -87,6 +93,7 @@ class ReadTls:
 
     context: ssl.SSLContext
     rules: PrincipalRules
+    suites: frozenset[str]
 
 
 class ListenerTlsSettings:
@@ -115,6 +122,11 @@ class ListenerTlsSettings:
     def context(self) -> ssl.SSLContext:
         """Of the next connection."""
         return self._loaded.context
+
+    @property
+    def suites(self) -> frozenset[str]:
+        """Of TLS 1.3 those that may be spoken, with the next connection."""
+        return self._loaded.suites
 
     def principal_of(self, certificate: bytes | None) -> Principal:
         """Whose certificate (DER) it is."""
@@ -156,7 +168,7 @@ class ListenerTlsSettings:
         try:
             material = stores.material(is_server=self._is_server)
             make = self._factory.server_context if self._is_server else self._factory.client_context
-            loaded = ReadTls(make(material), stores.rules())
+            loaded = ReadTls(make(material), stores.rules(), material.suites)
         except KeyStoreError as error:
             raise stores.error("ssl.keystore.location", str(error)) from None
         finally:

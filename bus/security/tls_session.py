@@ -17,6 +17,9 @@ _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUE
                       "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"})  # fmt: skip
 """OpenSSL's reasons for a first message that is no ClientHello."""
 
+_HANDSHAKE_FAILURE = bytes((21, 3, 3, 0, 2, 2, 40))
+"""A record with a fatal alert, which is not encrypted before keys are agreed upon (RFC 8446, 6)."""
+
 
 class TlsError(Exception):
     """The peer broke off, or has sent what cannot be; the text is for an operator."""
@@ -25,10 +28,16 @@ class TlsError(Exception):
 class TlsSession:
     """Invariant: `_unfed` is what the peer has sent and OpenSSL has not been given yet."""
 
-    __slots__ = ("_incoming", "_outgoing", "_tls", "_unfed", "at_end", "is_server")
+    __slots__ = ("_incoming", "_outgoing", "_suites", "_tls", "_unfed", "at_end", "is_server")
 
-    def __init__(self, context: ssl.SSLContext, server_hostname: str | None = None) -> None:
-        """The server's side, unless there is a `server_hostname` to be named to the server."""
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        suites: frozenset[str] = frozenset(),
+    ) -> None:
+        """The server's side, unless there is a `server_hostname` to be named to the server.
+        `suites`: a server speaks no other ones of TLS 1.3; empty: all that OpenSSL has."""
         self.is_server = server_hostname is None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
@@ -37,6 +46,7 @@ class TlsSession:
             server_side=self.is_server,
             server_hostname=server_hostname,
         )
+        self._suites = suites
         self._unfed = memoryview(b"")
         self.at_end = False
         """Whether the peer has said that it sends nothing more."""
@@ -62,11 +72,25 @@ class TlsSession:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 if not self._feed():
+                    self._check_suite()
                     return False
             except ssl.SSLError as error:
                 raise TlsError(_reason(error)) from error
             else:
+                self._check_suite()
                 return True
+
+    def _check_suite(self) -> None:
+        """OpenSSL has chosen one of TLS 1.3 as soon as its own hello is written, and cannot be told
+        by Python 3.11 which: the hello is not sent then."""
+        chosen = self._tls.cipher()
+        if not self._suites or chosen is None:
+            return
+        name, version, _ = chosen
+        if version == "TLSv1.3" and name not in self._suites:
+            self._outgoing.read()
+            self._outgoing.write(_HANDSHAKE_FAILURE)
+            raise TlsError(f"it would have {name}, which is not served here")
 
     def read_into(self, target: memoryview) -> int:
         """Decrypt what is there into `target`, as far as there is space; how many bytes."""

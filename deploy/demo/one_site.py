@@ -35,7 +35,7 @@ from monitor.accounts.errors import AccountsUnavailable
 from monitor.accounts.one_time_links import issue_one_time_link
 
 TICK_S = 0.5
-DRAIN_TIMEOUT_S = 180.0  # minutes of backlog at the rate of a demo, on a busy machine
+DRAIN_IDLE_S = 180.0  # without progress: a batch of Spark and HBase on a busy machine
 READY_TIMEOUT_S = 300.0  # Spark on a busy machine with two cores
 SERVERS_READY_TIMEOUT_S = 900.0  # a city's servers: fourteen JVMs on the same two cores
 ALARMS_COUNTED = 200  # alarms counted for the line; the account counts all
@@ -137,7 +137,7 @@ class DemoRun:
         self.asked.set()
         self._line.say("the city stops; what is on its way arrives (Ctrl-C: do not wait for it)")
         await self.supervisor.stop_role("city")
-        await drain(self.settings, DRAIN_TIMEOUT_S, self._line.show, self.hurry)
+        await drain(self.settings, DRAIN_IDLE_S, self._line.show, self.hurry)
         try:
             account = await asyncio.to_thread(collect.reconcile, self.settings)
         except StoreError as error:

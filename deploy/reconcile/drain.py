@@ -1,7 +1,7 @@
 """Waits until the pipeline is drained: edge → topics → store, candidates → alarms.
 
 In: settings of a running product whose senders have stopped. Out: True when everything has arrived,
-False at the bound. Never: stopping or starting anything.
+False when nothing more arrives, or at the bound. Never: stopping or starting anything.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from deploy.settings.composed import Settings
 from ingest.store.port import StoreError
 
 POLL_S = 0.4
+MOST_IDLE_PERIODS = 5
 RECORDER = "recorder"
 METERS = (METER_SENT, METER_ARRIVED, METER_QUALITY, METER_LATENCY)
 TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, *METERS, EVENT_CANDIDATE, EVENT_ALARM, EVENT_SUPPRESSED)
@@ -51,6 +52,12 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
         """Whether all has arrived."""
         return all(count == 0 for count in self.by_stage.values())
 
+    @property
+    def known(self) -> int | None:
+        """How much it is; None where a stage has not answered."""
+        counts = list(self.by_stage.values())
+        return None if None in counts else sum(count or 0 for count in counts)
+
     def __str__(self) -> str:
         left = [
             f"{place} {'?' if n is None else n}" for place, n in self.by_stage.items() if n != 0
@@ -58,22 +65,45 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(left) or "nothing"
 
 
+class PendingLimit:
+    """Until when it is waited: for `idle_s` since less was left than ever before, and never for
+    more than MOST_IDLE_PERIODS times that.
+
+    A slow machine has minutes of work left when the senders stop; a stage that stands still must
+    not be waited for as long as that takes.
+    """
+
+    def __init__(self, now_s: float, idle_s: float) -> None:
+        self._idle_s, self._last_s = idle_s, now_s + MOST_IDLE_PERIODS * idle_s
+        self._least: int | None = None
+        self.end_s = now_s + idle_s
+
+    def on_pending(self, now_s: float, count: int | None) -> None:
+        """So many records are left; None: nobody knows."""
+        if count is not None and (self._least is None or count < self._least):
+            self._least = count
+            self.end_s = min(now_s + self._idle_s, self._last_s)
+
+
 async def drain(
-    settings: Settings, timeout_s: float, report: Callable[[str], None], skip: asyncio.Event
+    settings: Settings, idle_s: float, report: Callable[[str], None], skip: asyncio.Event
 ) -> bool:
-    """Poll until nothing is left, twice in a row (a record may be between two stages), or until
-    `skip` is set."""
-    deadline, quiet = time.monotonic() + timeout_s, 0
+    """Poll until nothing is left, twice in a row (a record may be between two stages), until
+    nothing more arrives for `idle_s`, or until `skip` is set."""
+    begun_s, quiet = time.monotonic(), 0
+    limit = PendingLimit(begun_s, idle_s)
     pending = PendingWork(by_stage={})
-    while time.monotonic() < deadline and not skip.is_set():
+    while time.monotonic() < limit.end_s and not skip.is_set():
         pending = await asyncio.to_thread(pending_work, settings)
         quiet = quiet + 1 if pending.is_empty else 0
         if quiet == 2:
             return True
+        limit.on_pending(time.monotonic(), pending.known)
         report(f"draining: {pending}")
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(skip.wait(), POLL_S)
-    report(f"not drained{'' if skip.is_set() else f' within {timeout_s:g} s'}: {pending}")
+    passed = "" if skip.is_set() else f" within {time.monotonic() - begun_s:.0f} s"
+    report(f"not drained{passed}: {pending}")
     return False
 
 

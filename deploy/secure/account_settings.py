@@ -25,6 +25,7 @@ from deploy.settings.sources import SettingsError
 PATH_ENDINGS = (".location", "_pem")
 """Of keys whose values are files of the site's folder."""
 _ACCOUNTS_OF_ROLES = {"streams-watchlist": STREAMS}
+BROKER_COMMANDS, ENSEMBLE_KEYS = "broker", "zookeeper."
 _ACCOUNTS_OF_COMMANDS = {"backup": BACKUP}
 
 
@@ -51,8 +52,20 @@ def as_logged_in(settings: Settings, folder: Path, name: str) -> Settings:
 
 
 def as_command(settings: Settings, command: str) -> Settings:
-    """What a command of the command line is run with: the operator's account, mostly."""
-    return as_account(settings, _ACCOUNTS_OF_COMMANDS.get(command, OPERATOR))
+    """What a command of the command line is run with: the operator's account, mostly; those about
+    brokers also with what this machine's broker shows to ZooKeeper."""
+    found = as_account(settings, _ACCOUNTS_OF_COMMANDS.get(command, OPERATOR))
+    return _with_ensemble(found) if command == BROKER_COMMANDS else found
+
+
+def _with_ensemble(settings: Settings) -> Settings:
+    """A tree whose entries are to be closed lies in an ensemble that lets only brokers in."""
+    folder = settings.security.folder_path(settings.site)
+    if folder is None or not node_path(folder, own_broker(settings)).is_dir():
+        return settings
+    broker = _as_broker(settings, folder, own_broker(settings)).broker
+    keys = {name: value for name, value in broker.items() if name.startswith(ENSEMBLE_KEYS)}
+    return msgspec.structs.replace(settings, broker={**keys, **settings.broker})
 
 
 def site_folder(settings: Settings) -> Path:

@@ -346,6 +346,10 @@ def check_closed(site: ConvertedSite, plain: BusSettings) -> None:
         assert listening == closed | {node.metrics_port}
         assert all(is_tls(port, site.secure / AUTHORITY_CERTIFICATE) for port in closed)
     _, told = site.databus("secure", "check", "--json")
-    assert [one for one in json.loads(told)["findings"] if one["check"] != "open-zookeeper"] == [], told
+    findings = json.loads(told)["findings"]
+    assert [one for one in findings if one["check"] != "open-zookeeper"] == [], told
+    left_plain = {one["where"] for one in findings if "conversion.json" in one["remedy"]}
+    of_zookeeper = site.plan.nodes if site.plan.controller is ControllerKind.ZOOKEEPER else ()
+    assert len(left_plain) == len(findings) == len(of_zookeeper), told
     states = {one.role: one.state for one in supervised(site.settings.site.data_path)}
     assert {states["edge"], states["watch"]} == {"running"}

@@ -23,7 +23,7 @@ from bus.contracts.site_epoch import parse_site_epoch
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.runtime.wall_clock import now_ms
 from bus.security.page_token import bearer_headers
-from deploy.demo.one_site import DRAIN_TIMEOUT_S, READY_TIMEOUT_S, alarm_count, stored_count
+from deploy.demo.one_site import DRAIN_IDLE_S, READY_TIMEOUT_S, alarm_count, stored_count
 from deploy.demo.two_sites import report
 from deploy.demo.two_sites.balance import reconcile_sites
 from deploy.demo.two_sites.closed import close_pair
@@ -162,7 +162,7 @@ class TwoSitesRun:
         await self._cameras.stop_role("city")
         at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
         self._positions.stop()
-        await drain(at_b, DRAIN_TIMEOUT_S, self.line.show, self.hurry)
+        await drain(at_b, DRAIN_IDLE_S, self.line.show, self.hurry)
         output = await self._command(["mirror", "report", "--json"])
         try:
             records, of_b = await asyncio.to_thread(

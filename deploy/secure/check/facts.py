@@ -65,6 +65,7 @@ class SiteFacts:
     could be asked. `owner` is whom the data directory belongs to. `guessed_accounts` are names at
     the console whose passwords everybody would try first. `given_secrets` are settings that stand
     on the command line. `unused_folder` is that of a secured site that no setting names.
+    `converted_folder` is that of a site that was closed, or is being closed, while it worked.
     `spark_file` is what the file of Spark's own keys says.
     """
 
@@ -79,4 +80,5 @@ class SiteFacts:
     given_secrets: tuple[str, ...] = ()
     spark_file: Mapping[str, str] = field(default_factory=dict)
     unused_folder: str = ""
+    converted_folder: str = ""
     not_asked: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ from deploy.secure.check.facts import (
     SiteFacts,
 )
 from deploy.secure.check.secret_checks import KAFKA_TABLES
+from deploy.secure.conversion_file import is_converting
 from deploy.secure.layout import AUTHORITY_CERTIFICATE, OTHER_SITES, certificate_stores
 from deploy.settings.composed import SECRET_MASK, SECTION_CLASSES, Settings, as_tables
 from deploy.settings.secret_fields import secrets_in, section_type
@@ -77,6 +78,7 @@ def gather(settings: Settings) -> SiteFacts:
         given_secrets=tuple(_given(settings)),
         spark_file=_spark_file(settings, not_asked),
         unused_folder=str(usual) if folder is None and usual.is_dir() else "",
+        converted_folder=str(folder) if folder is not None and is_converting(folder) else "",
         not_asked=tuple(not_asked),
     )
 

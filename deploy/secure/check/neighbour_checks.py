@@ -6,10 +6,12 @@ In: `SiteFacts`. Out: findings.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from deploy.secure.check.addresses import hosts_of, is_loopback, is_plain_beyond_loopback, origin_of
 from deploy.secure.check.facts import SecurityFinding, SiteFacts
+from deploy.secure.layout import CONVERSION_FILE
 
 HBASE = "hbase"
 SPARK_KEYS = ("spark.authenticate", "spark.network.crypto.enabled")
@@ -65,9 +67,24 @@ def open_zookeeper(facts: SiteFacts) -> Iterator[SecurityFinding]:
         if what:
             yield SecurityFinding(
                 "open-zookeeper", f"{broker.where}, zookeeper.connect", what,
-                "zookeeper.ssl.client.enable=true with a certificate, and zookeeper.set.acl=true,"
-                " on every broker; its plain port shut (docs/zookeeper.md)",
+                _remedy_of_ensemble(facts.converted_folder),
             )  # fmt: skip
+
+
+def _remedy_of_ensemble(converted_folder: str) -> str:
+    """A conversion leaves this way as it was: what closes it stops the site for a moment."""
+    own = (
+        "zookeeper.ssl.client.enable=true with a certificate, and zookeeper.set.acl=true, on every"
+        " broker; its plain port shut (docs/zookeeper.md)"
+    )
+    if not converted_folder:
+        return own
+    return (
+        "secure convert has left this way as it was: stop everything, delete"
+        f" {Path(converted_folder, CONVERSION_FILE)} on every machine, start again, then"
+        " ./databus broker zookeeper-acls secure (docs/security.md, While everything runs); at an"
+        f" ensemble of your own, {own}"
+    )
 
 
 def _open_ensemble(keys: Mapping[str, str], servers: str) -> str:

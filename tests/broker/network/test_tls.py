@@ -60,8 +60,10 @@ class ServerSide:
     """Implements `TlsServer`: whoever shows a certificate is `User:known`, unless refused."""
 
     def __init__(
-        self, kind: KeyKind = KeyKind.P_256, auth: str = "none", versions: tuple[str, ...] = VERSIONS
-    ) -> None:
+        self, kind: KeyKind = KeyKind.P_256, auth: str = "none", versions: tuple[str, ...] = VERSIONS,
+        suites: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        self.suites = suites
         self.context = RealTls().server_context(keys(identity("server", kind), versions, auth))
         self.refused = False
 
@@ -219,6 +221,30 @@ def test_whom_the_rules_do_not_name_is_turned_away(caplog: pytest.LogCaptureFixt
     assert [r.message for r in caplog.records if "closing" in r.message] == [
         "closing connection from 127.0.0.1: the rules have nobody of this name"
     ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_suite_of_tls_1_3_that_is_not_named_is_never_spoken(
+    version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client, which has all three, is told by an alert; one of TLS 1.2 is let in."""
+
+    async def story(world: ListenerWorld) -> None:
+        for _ in range(2):
+            if version == "TLSv1.3":
+                with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE"):
+                    await asyncio.wait_for(world.connect(client(versions=(version,))), DEADLINE_S)
+            else:
+                reader, writer = await world.connect(client(versions=(version,)))
+                writer.write(framed(b"fine"))
+                assert await answer(reader) == b"fine"
+                writer.close()
+        await until("all are closed", lambda: world.listener.connection_count == 0)
+
+    caplog.set_level("INFO", "broker.network")
+    over_tls(with_time(story), ServerSide(suites=frozenset({"TLS_AES_128_GCM_SHA256"})))
+    told = [r.message for r in caplog.records if "which is not served here" in r.message]
+    assert bool(told) is (version == "TLSv1.3")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from. Nodes and the administrator speak from 127.0.0.1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -54,8 +54,12 @@ def everything(who: Speaker = CLIENT, *but: Resource) -> list[AclBinding]:
 class Frames:
     """A connection of one speaker, opened again when the broker has closed it."""
 
-    def __init__(self, address: str, who: Speaker) -> None:
-        self._address, self._who = address, who
+    def __init__(
+        self, address: str, who: Speaker, log_in: Callable[[FrameSocket], None] | None = None
+    ) -> None:
+        """`log_in`: says who it is, where that is asked for."""
+        self.who = who
+        self._address, self._log_in = address, log_in
         self._socket: FrameSocket | None = None
 
     def ask(self, key: int, version: int, fields: Any) -> Any:
@@ -63,7 +67,9 @@ class Frames:
         if isinstance(fields, dict):
             fields = msgspec.convert(fields, getattr(APIS[key].module, f"{APIS[key].name}Request"))
         if self._socket is None:
-            self._socket = FrameSocket(self._address, self._who.address)
+            self._socket = FrameSocket(self._address, self.who.address)
+            if self._log_in is not None:
+                self._log_in(self._socket)
         return self._socket.ask(key, version, fields)
 
     def create_acls(self, acls: Sequence[AclBinding]) -> set[int]:

@@ -282,6 +282,10 @@ WRONG: dict[str, tuple[dict[str, str], str]] = {
         {"ssl.enabled.protocols": "TLSv1.2", "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"},
         "no version is left",
     ),
+    "a suite of TLS 1.3 that nobody would get": (
+        {"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"},
+        "TLS_AES_256_GCM_SHA384 must be among those of TLS 1.3",
+    ),
     "an old version": ({"ssl.enabled.protocols": "TLSv1.1"}, "ssl.enabled.protocols"),
     "an answer that there is not": ({"ssl.client.auth": "maybe"}, "ssl.client.auth"),
     "whose certificates": ({"ssl.client.auth": "required"}, "nothing says whose certificates"),

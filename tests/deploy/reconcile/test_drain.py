@@ -45,3 +45,34 @@ async def test_it_ends_when_nothing_is_left_twice(
     settings = load(None, [f"site.data_dir={tmp_path}"], {})
     assert await drain.drain(settings, 3600, lambda _: None, asyncio.Event())
     assert list(left) == []
+
+
+def test_it_is_waited_as_long_as_less_is_left_than_ever_before() -> None:
+    """A stage that gets further and back, as one that begins anew, does not count as progress."""
+    limit = drain.PendingLimit(1000, 60)
+    assert limit.end_s == 1060
+    for now_s, count, end_s in (
+        (1010, 500, 1070), (1050, 500, 1070), (1060, None, 1070), (1065, 499, 1125),
+        (1100, 700, 1125), (1120, 600, 1125), (1124, 0, 1184), (1180, 0, 1184),
+    ):  # fmt: skip
+        limit.on_pending(now_s, count)
+        assert limit.end_s == end_s
+
+
+def test_no_progress_is_waited_for_without_end() -> None:
+    limit = drain.PendingLimit(0, 60)
+    for now_s in range(400):
+        limit.on_pending(now_s, 1000 - now_s)
+    assert limit.end_s == 60 * drain.MOST_IDLE_PERIODS
+
+
+async def test_what_stands_still_is_given_up_with_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = drain.PendingWork(by_stage={"ingest": 7, "store": None})
+    monkeypatch.setattr(drain, "pending_work", lambda _: pending)
+    said: list[str] = []
+    settings = load(None, [f"site.data_dir={tmp_path}"], {})
+    assert not await drain.drain(settings, 0.01, said.append, asyncio.Event())
+    assert said[-1].startswith("not drained within")
+    assert said[-1].endswith("ingest 7, store ?")

@@ -123,6 +123,23 @@ def test_a_closed_site_shows_its_certificates_to_zookeeper(folder: Path) -> None
     assert ensemble_stores(folder) is not None
 
 
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_commands_about_brokers_show_zookeeper_what_the_broker_shows(
+    is_ours: bool, folder: Path, tmp_path: Path
+) -> None:
+    """Where this machine has one's certificate; else there is nothing to be shown."""
+    here = tmp_path / "secure"
+    shutil.copytree(folder, here)
+    if not is_ours:
+        shutil.rmtree(here / "nodes")
+    settings = secured(here, "broker.zookeeper.connect=127.0.0.1:2181")
+    broker = as_command(settings, "broker").broker
+    assert broker["zookeeper.connect"] == "127.0.0.1:2181"
+    assert ("zookeeper.ssl.keystore.location" in broker) is is_ours
+    assert not any(name.startswith("ssl.") or name == "listeners" for name in broker)
+    assert "zookeeper.ssl.keystore.location" not in as_command(settings, "topics").broker
+
+
 def test_a_broker_has_the_keys_of_its_node(folder: Path) -> None:
     broker = as_role(secured(folder), "broker").broker
     assert Path(broker["ssl.keystore.location"]).is_file()

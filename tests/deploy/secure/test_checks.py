@@ -163,6 +163,18 @@ def test_each_door_is_found_and_no_other(facts: SiteFacts, names: set[str]) -> N
         assert f'"{secret}"' not in str(found)
 
 
+def test_what_a_conversion_has_left_plain_has_the_remedy_of_a_conversion() -> None:
+    """The keys alone would not do: our own ensemble has no port of TLS until it is started anew."""
+    keys = {"zookeeper.connect": "127.0.0.1:2181"}
+    [before] = findings(facts_of(broker=keys))
+    [found] = findings(replace(facts_of(broker=keys), converted_folder="/srv/secure"))
+    assert found.check == before.check == "open-zookeeper"
+    assert "conversion.json" not in before.remedy
+    assert "delete /srv/secure/conversion.json" in found.remedy
+    assert before.remedy in found.remedy
+    assert findings(replace(facts_of(broker=ENSEMBLE), converted_folder="/srv/secure")) == []
+
+
 def test_every_check_has_a_door_of_its_own_that_only_it_finds() -> None:
     """A check that was dropped, or forgotten in the list, leaves its door unseen."""
     named = {check.__name__.replace("_", "-") for check in CHECKS}

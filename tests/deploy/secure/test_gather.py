@@ -12,9 +12,10 @@ import typer
 from typer.testing import CliRunner
 
 from deploy.cli import mount_commands
-from deploy.secure.broker_keys import KRAFT_AUTHORIZER
+from deploy.secure.broker_keys import KRAFT_AUTHORIZER, ConversionStage
 from deploy.secure.check.checks import findings
 from deploy.secure.check.gather import gather
+from deploy.secure.conversion_file import write_stage
 from deploy.settings.composed import Settings, load
 from monitor.accounts.roles import AccountRole
 from monitor.accounts.store import AccountStore
@@ -114,6 +115,17 @@ def test_secrets_of_the_command_line_are_named_and_other_settings_are_not(folder
 def test_a_folder_that_no_setting_names_is_told(folder: Path) -> None:
     (folder / "var" / "secure").mkdir()
     assert [one.check for one in findings(gather(settings_of(folder)))] == ["unused-folder"]
+
+
+@pytest.mark.parametrize("stage", [None, *ConversionStage])
+def test_a_site_that_is_or_was_converted_is_known_as_one(folder: Path, stage: ConversionStage | None) -> None:
+    """Its way to ZooKeeper is as it was before."""
+    secure = folder / "var" / "secure"
+    secure.mkdir()
+    if stage is not None:
+        write_stage(secure, stage)
+    facts = gather(settings_of(folder, flags=(f"security.folder={secure}",)))
+    assert facts.converted_folder == ("" if stage is None else str(secure))
 
 
 @pytest.mark.parametrize(("flags", "status"), [((), 0), (("edge.host=0.0.0.0",), 1)])

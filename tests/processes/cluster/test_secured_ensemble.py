@@ -8,6 +8,7 @@ import json
 import random
 import socket
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,7 @@ def ensemble_is_closed(address: str, folder: Path) -> None:
     with pytest.raises(OSError, match=r"CERT|HANDSHAKE|reset|EOF"):  # noqa: SIM117
         with socket.create_connection((host, int(port)), ANSWER_S) as nobody:
             context.wrap_socket(nobody, server_hostname=host)
-    store = str(folder / "zookeeper" / "console.pem")
-    client = KazooClient(address, use_ssl=True, ca=str(folder / "authority" / "ca.pem"), certfile=store,
-                         keyfile=store, check_hostname=True)  # fmt: skip
-    client.start(ANSWER_S)
-    try:
+    with consoles_client(address, folder) as client:
         assert set(client.get_children("/brokers/ids")) == {"1", "2", "3"}
         with pytest.raises(NoAuthError):
             client.get("/config/users")
@@ -46,9 +43,27 @@ def ensemble_is_closed(address: str, folder: Path) -> None:
             client.delete("/controller")
         with pytest.raises(NoAuthError):
             client.set("/controller_epoch", b"9")
+
+
+@contextlib.contextmanager
+def consoles_client(address: str, folder: Path) -> Iterator[KazooClient]:
+    """A connection with the console's certificate."""
+    store = str(folder / "zookeeper" / "console.pem")
+    client = KazooClient(address, use_ssl=True, ca=str(folder / "authority" / "ca.pem"), certfile=store,
+                         keyfile=store, check_hostname=True)  # fmt: skip
+    client.start(ANSWER_S)
+    try:
+        yield client
     finally:
         client.stop()
         client.close()
+
+
+def may_be_changed_by_everybody(address: str, folder: Path, path: str) -> bool:
+    """Whether the node's ACL says so."""
+    with consoles_client(address, folder) as client:
+        acls, _ = client.get_acls(path)
+    return any(one.id.scheme == "world" and "ALL" in one.acl_list for one in acls)
 
 
 def brokers_registered(rows: list[dict[str, Any]]) -> bool:
@@ -71,7 +86,15 @@ def test_a_secured_cluster_has_a_closed_ensemble_and_check_is_silent_about_it(
         words.options = [*words.options, "--controller=zookeeper"]
         words.secured = secured
         words.wait_for(brokers_registered, "the brokers are registered")
-        ensemble_is_closed(f"127.0.0.1:{port}", folder)
+        ensemble = f"127.0.0.1:{port}"
+        ensemble_is_closed(ensemble, folder)
+        for state in ("unsecure", "secure"):  # with this machine's broker's certificate
+            done = words.say(*secured, f"--set=broker.zookeeper.connect={ensemble}", "broker",
+                             "zookeeper-acls", state)  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            is_open = may_be_changed_by_everybody(ensemble, folder, "/brokers/topics")
+            assert is_open is (state == "unsecure")
+        ensemble_is_closed(ensemble, folder)
         checked = words.say(*secured, "secure", "check", "--json")
         assert checked.returncode in (0, 1), checked.stderr
         found = json.loads(checked.stdout)
