@@ -196,6 +196,11 @@ COMMANDS = (
         "Find and track people, vehicles and other movers in a film; send a record of each.",
     ),
     CommandRow(
+        "synopsis",
+        "ingest.senders.video.synopsis_cli",
+        "Show all targets of a film together in a short one, each with its true time.",
+    ),
+    CommandRow(
         "replay",
         "ingest.senders.replay.cli",
         "Send recorded messages again, one JSON object per line.",
