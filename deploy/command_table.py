@@ -190,6 +190,7 @@ COMMANDS = (
         "Print what makes the store's tables in several regions: pipe it into `hbase shell -n`.",
     ),
     CommandRow("edge", "ingest.edge.cli", "The HTTP edge of this machine."),
+    CommandRow("film", "ingest.films.cli", "Films of cameras: add one, list what is kept."),
     CommandRow(
         "recognise",
         "ingest.senders.video.cli",

@@ -154,6 +154,10 @@ def edit_device(
     headings: Annotated[
         str | None, typer.Option(help="Where the traffic of each goes to: north;north;south.")
     ] = None,
+    stream: Annotated[
+        str | None, typer.Option(help="Of its film: rtsp://HOST/PATH, without a password.")
+    ] = None,
+    codec: Annotated[str | None, typer.Option(help="Of its film: h264 or h265.")] = None,
     remove: Remove = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -161,7 +165,8 @@ def edit_device(
     """A camera, by its address."""
     given = {"checkpoint_id": checkpoint, "kind": kind, "recognizer_ip": server, "bearing": bearing,
              "lanes": None if lanes is None else shapes.lanes(lanes),
-             "headings": None if headings is None else _headings(headings)}  # fmt: skip
+             "headings": None if headings is None else _headings(headings),
+             "stream": stream, "codec": codec}  # fmt: skip
     unset = Device(camera_ip=name_of, checkpoint_id="", kind=COMMON_KIND)
     _edit(ctx, f"device/{name_of}", "device", unset, given,
           remove=remove, dry_run=dry_run, as_json=as_json)  # fmt: skip

@@ -23,6 +23,7 @@ from bus.protocol.acls import (
 
 EDGE, STREAMS, CONSOLE, WATCH = "edge", "streams", "console", "watch"
 MIRROR, BACKUP, CITY, OPERATOR, PROMETHEUS = "mirror", "backup", "city", "operator", "prometheus"
+RECORDER = "recorder"
 EVERY = "*"
 """Of topics and groups: all that there are and will be."""
 _RECORDS = (*t.DATA_TOPICS, t.METER_SENT, t.METER_ARRIVED, t.QUARANTINE_RECORDS)
@@ -75,8 +76,8 @@ ACCOUNTS: dict[str, AccountAccess] = {
     STREAMS: AccountAccess(
         "stores records, matches them, counts them",
         reads=(
-            *_RECORDS, *_TABLES, t.METER_LATENCY, t.METER_QUALITY, t.EVENT_INCIDENT,
-            t.CONTROL_MIRROR_CONFIRMED, t.CONTROL_MIRROR_TAILS,
+            *_RECORDS, t.DATA_VIDEO_SEGMENT, *_TABLES, t.METER_LATENCY, t.METER_QUALITY,
+            t.EVENT_INCIDENT, t.CONTROL_MIRROR_CONFIRMED, t.CONTROL_MIRROR_TAILS,
         ),
         writes=(t.EVENT_CANDIDATE, t.EVENT_INCIDENT, t.METER_LATENCY, t.METER_QUALITY,
                 t.QUARANTINE_RECORDS),
@@ -128,6 +129,12 @@ ACCOUNTS: dict[str, AccountAccess] = {
             Operation.CLUSTER_ACTION, Operation.CREATE, Operation.DESCRIBE,
             Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
         ),
+    ),
+    RECORDER: AccountAccess(
+        "keeps the films of cameras, and tells of each piece",
+        reads=(t.CONTROL_REGISTER,),
+        writes=(t.DATA_VIDEO_SEGMENT,),
+        cluster=(Operation.DESCRIBE_CONFIGS,),
     ),
     BACKUP: AccountAccess(
         "saves rules, lists and register", reads=_TABLES, shows_configs=(t.CONTROL_WATCHLIST,)

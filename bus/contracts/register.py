@@ -45,7 +45,9 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     """A camera. `recognizer_ip` is empty for a smart device (W-6); `kind` is vehicle or face.
     `area`: what it is responsible for, where that is not its checkpoint's place; `bearing`: where
     it looks, in degrees from north, clockwise; `lanes`: those that it sees, as its records call
-    them; `headings`: where the traffic of each of these goes to, or one for all that it sees."""
+    them; `headings`: where the traffic of each of these goes to, or one for all that it sees.
+    `stream`: where its film comes from (rtsp://…, without name and password); `codec`: h264 or
+    h265, as far as it is known."""
 
     camera_ip: str
     checkpoint_id: str
@@ -55,6 +57,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     bearing: float | None = None
     lanes: tuple[str, ...] = ()
     headings: tuple[Heading, ...] = ()
+    stream: str = ""
+    codec: str = ""
 
 
 class RoadPiece(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,10 +27,12 @@ from bus.contracts.meters import Arrived, LatencyCell, QualityCell, Sent
 from bus.contracts.mirror import MirrorConfirmed
 from bus.contracts.plate_lists import ListCommand, ListRecord
 from bus.contracts.register_entry import RegisterEntry
+from bus.contracts.video_segments import VideoSegment
 
 FOLDER = Path(__file__).parent / "schemas"
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
+    topics.DATA_VIDEO_SEGMENT: VideoSegment,
     topics.CONTROL_WATCHLIST: WatchCommand,
     topics.CONTROL_ALARM: AlarmRequest,
     topics.CONTROL_LISTS: ListCommand,

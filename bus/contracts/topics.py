@@ -18,6 +18,7 @@ OLDEST_MS = 200 * 365 * DAY_MS
 DATA_VEHICLE = "data.vehicle"
 DATA_FACE = "data.face"
 DATA_VIDEO = "data.video"
+DATA_VIDEO_SEGMENT = "data.video-segment"
 CONTROL_WATCHLIST = "control.watchlist"
 CONTROL_LISTS = "control.lists"
 CONTROL_ALARM = "control.alarm"
@@ -164,6 +165,9 @@ _ALL = (
           "about a fifth of the vehicle flow", 7 * DAY_MS, "as data.vehicle"),
     Topic(DATA_VIDEO, Flow.DATA, "video/1", "the device", 2,
           "bursts from films under analysis", 7 * DAY_MS, "as data.vehicle"),
+    Topic(DATA_VIDEO_SEGMENT, Flow.DATA, "video-segment/1", "the device", 2,
+          "a message every ten seconds of each camera that is recorded; the order of a camera's "
+          "segments is kept", 7 * DAY_MS, "as data.vehicle"),
     Topic(CONTROL_WATCHLIST, Flow.CONTROL, "watchlist/1", "the rule id", 1,
           "requests are decided in the order of their log", 30 * DAY_MS,
           "who asked for what is kept as long as the answer"),
@@ -188,7 +192,7 @@ _ALL = (
                    f"removed within {_REMOVED}",
                    "the site's recorder: a list's as a rule's; a chunk's once no list names it, "
                    "and an hour after it was written", DAY_MS), is_timed_by_broker=True),
-    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/2", "kind and id of the entry", 1, _ONE,
+    Topic(CONTROL_REGISTER, Flow.CONTROL, "register-entry/3", "kind and id of the entry", 1, _ONE,
           -1, _STATE, _commands("an entry each, and one for the version floor")),
     Topic(CONTROL_STATISTICS, Flow.CONTROL, "statistics-order/1", "the order id", 1, _ONE, -1,
           _STATE, _NO_ORDERS),
@@ -239,7 +243,12 @@ _ALL = (
 
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 
-DATA_TOPICS: tuple[str, ...] = tuple(topic.name for topic in _ALL if topic.flow is Flow.DATA)
+DATA_TOPICS: tuple[str, ...] = tuple(
+    topic.name
+    for topic in _ALL
+    if topic.flow is Flow.DATA and topic.name != DATA_VIDEO_SEGMENT
+)
+"""Those of devices' records. What is kept of films is data, too, and no record."""
 
 REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST, CONTROL_LISTS, CONTROL_ALARM)
 """Those whose records a decider answers."""

@@ -24,7 +24,7 @@ Part = District | Checkpoint | Device | Road
 COLUMNS = (
     "kind", "id", "name", "name_en", "district", "checkpoint", "latitude", "longitude",
     "device_kind", "server", "line", "area", "bearing", "lanes", "headings", "to", "length_m",
-    "limit_kmh",
+    "limit_kmh", "stream", "codec",
 )  # fmt: skip
 """Of the CSV; `line` is a road's places, `latitude longitude; latitude longitude; …`, `area` the
 same around a district or what a device is responsible for, with a bar between parts. A line of the
@@ -264,6 +264,7 @@ _CSV_KINDS: dict[str, Callable[[Cell], RegisterEntry | PieceRow]] = {
             area=shapes.polygon(cell("area")), bearing=shapes.bearing(cell("bearing")),
             lanes=shapes.lanes(cell("lanes")),
             headings=shapes.headings(shapes.lanes(cell("headings"))),
+            stream=cell("stream"), codec=cell("codec"),
         )
     ),
     "road": lambda cell: _only(
@@ -306,7 +307,8 @@ def _csv_text(register: Register) -> str:
                          "area": shapes.line_text(device.area),
                          "bearing": "" if device.bearing is None else device.bearing,
                          "lanes": shapes.BETWEEN_LANES.join(device.lanes),
-                         "headings": shapes.BETWEEN_LANES.join(device.headings)})  # fmt: skip
+                         "headings": shapes.BETWEEN_LANES.join(device.headings),
+                         "stream": device.stream, "codec": device.codec})  # fmt: skip
     for road in register.roads:
         writer.writerow({"kind": "road", "id": road.name, "name_en": road.name_en,
                          "line": shapes.line_text(road.line)})  # fmt: skip
@@ -354,6 +356,8 @@ class _DeviceOfPoint(msgspec.Struct):
     bearing: float | None = None
     lanes: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
+    stream: str = ""
+    codec: str = ""
 
 
 class _Properties(msgspec.Struct):
@@ -394,7 +398,8 @@ def _of_feature(feature: object) -> Iterator[Part]:
             yield Device(camera_ip=one.address, checkpoint_id=about.id, kind=one.kind,
                          recognizer_ip=one.server, area=shapes.ring_of(one.area),
                          bearing=one.bearing, lanes=one.lanes,
-                         headings=shapes.headings(one.headings))  # fmt: skip
+                         headings=shapes.headings(one.headings),
+                         stream=one.stream, codec=one.codec)  # fmt: skip
     elif shape.type == "LineString":
         line = tuple(map(shapes.place_of, shape.coordinates))
         yield Road(name=about.id or about.name, name_en=about.name_en, line=line,
@@ -411,8 +416,9 @@ def _geojson_text(register: Register) -> str:
             "address": device.camera_ip, "kind": device.kind, "server": device.recognizer_ip,
         }  # fmt: skip
         own = {"area": shapes.coordinates_of(device.area), "bearing": device.bearing,
-               "lanes": device.lanes, "headings": device.headings}  # fmt: skip
-        about |= {name: one for name, one in own.items() if one not in ([], None, ())}
+               "lanes": device.lanes, "headings": device.headings,
+               "stream": device.stream, "codec": device.codec}  # fmt: skip
+        about |= {name: one for name, one in own.items() if one not in ([], None, (), "")}
         at.setdefault(device.checkpoint_id, []).append(about)
     features: list[dict[str, object]] = [
         _feature(

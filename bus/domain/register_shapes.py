@@ -11,8 +11,10 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from bus.contracts.register import Device, District, Polygon, Road, RoadPiece
+from bus.contracts.video_segments import CODECS
 from bus.domain.polygons import MOST_CORNERS, PolygonFault, corner_fault, polygon_fault
 from bus.domain.register_shape_texts import BETWEEN_LANES
+from bus.domain.stream_address import StreamRefused, stream_address
 
 MAX_PARTS, MAX_LANES, MAX_PIECES = 100, 32, 2_000
 MAX_LANE_CHARACTERS = 32
@@ -56,7 +58,7 @@ def of_district(key: str, one: District) -> Iterator[RegisterFault]:
 
 
 def of_device(key: str, one: Device) -> Iterator[RegisterFault]:
-    """Of its area, its bearing, its lanes and their headings."""
+    """Of its area, its bearing, its lanes and their headings, its stream."""
     if one.area:
         yield from _of_polygon(key, one.area)
     if one.bearing is not None and not 0 <= one.bearing < 360:
@@ -75,6 +77,23 @@ def of_device(key: str, one: Device) -> Iterator[RegisterFault]:
             " order, or one for all",
             f"{len(one.lanes)} 条车道却有 {len(one.headings)} 个行驶方向：请按车道顺序各写一个，"
             "或只写一个表示全部",
+        )  # fmt: skip
+    yield from _of_stream(key, one)
+
+
+def _of_stream(key: str, one: Device) -> Iterator[RegisterFault]:
+    if one.stream:
+        try:
+            stream_address(one.stream)
+        except StreamRefused as error:
+            yield RegisterFault(
+                key, f"stream: {error}",
+                "视频流地址应为 rtsp://主机[:端口]/路径，且不含用户名和密码",
+            )  # fmt: skip
+    if one.codec and one.codec not in CODECS:
+        yield RegisterFault(
+            key, f"codec: {one.codec[:40]!r} is none of {', '.join(CODECS)}",
+            f"视频编码应为 {'、'.join(CODECS)}",
         )  # fmt: skip
 
 

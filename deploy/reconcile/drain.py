@@ -17,6 +17,7 @@ import msgspec
 from bus.contracts.groups import DISPATCHER, application_group
 from bus.contracts.topics import (
     DATA_TOPICS,
+    DATA_VIDEO_SEGMENT,
     EVENT_ALARM,
     EVENT_CANDIDATE,
     EVENT_SUPPRESSED,
@@ -39,7 +40,10 @@ POLL_S = 0.4
 MOST_IDLE_PERIODS = 5
 RECORDER = "recorder"
 METERS = (METER_SENT, METER_ARRIVED, METER_QUALITY, METER_LATENCY)
-TOPICS = (*DATA_TOPICS, QUARANTINE_RECORDS, *METERS, EVENT_CANDIDATE, EVENT_ALARM, EVENT_SUPPRESSED)
+TOPICS = (
+    *DATA_TOPICS, DATA_VIDEO_SEGMENT, QUARANTINE_RECORDS, *METERS, EVENT_CANDIDATE, EVENT_ALARM,
+    EVENT_SUPPRESSED,
+)  # fmt: skip
 
 
 class PendingWork(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,10 @@ def mount(app: typer.Typer) -> None:
 def run(
     ctx: typer.Context,
     role: Annotated[
-        str, typer.Argument(help="broker, edge, streams, dispatcher, console, watch or city.")
+        str,
+        typer.Argument(
+            help="broker, edge, streams, dispatcher, console, watch, recorder or city."
+        ),
     ],
 ) -> None:
     """One role in the foreground: what the supervisor, systemd and compose start."""

@@ -300,6 +300,19 @@ def _mirror(settings: Settings) -> int:
     return 0
 
 
+def _recorder(settings: Settings) -> int:
+    import uvloop
+
+    from ingest.films.recorder import serve
+
+    _topics_in_the_background(settings)
+    _one_malloc_arena()
+    tasks.run(
+        serve(settings.site, settings.bus, settings.film), loop_factory=uvloop.new_event_loop
+    )
+    return 0
+
+
 STARTERS: dict[str, Callable[[Settings], int]] = {
     "broker": _broker,
     "edge": _edge,
@@ -309,5 +322,6 @@ STARTERS: dict[str, Callable[[Settings], int]] = {
     "console": _console,
     "watch": _watch,
     "mirror": _mirror,
+    "recorder": _recorder,
     "city": _city,
 }

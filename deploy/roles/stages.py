@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from bus.contracts.topics import (
     DATA_TOPICS,
+    DATA_VIDEO_SEGMENT,
     METER_ARRIVED,
     METER_LATENCY,
     METER_QUALITY,
@@ -26,7 +27,8 @@ INGEST = "ingest"
 METERS = "meters"
 """The driver of both that read meters."""
 STAGES = (
-    StageTopics(INGEST, STREAMS, (*DATA_TOPICS, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED),
+    StageTopics(INGEST, STREAMS,
+                (*DATA_TOPICS, DATA_VIDEO_SEGMENT, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED),
                 driver_name(INGEST)),
     StageTopics(ALARMS, STREAMS, MATCHED_TOPICS, driver_name(ALARMS)),
     StageTopics("quality", STREAMS, (METER_QUALITY,), driver_name(METERS)),

@@ -21,6 +21,7 @@ DEFAULT_LISTENERS = "PLAINTEXT://127.0.0.1:9092"
 BROKER = "broker"
 STREAMS, ALARM_STREAMS = "streams", "streams-watchlist"
 MIRROR = "mirror"
+RECORDER = "recorder"
 
 
 def driver_name(driver: str) -> str:
@@ -88,6 +89,9 @@ ROLES: dict[str, ServiceRole] = {
         # It needs nobody on its own machine, and waits for both clusters by itself.
         ServiceRole(MIRROR, "copies the bus of one site to another", (), 15,
                     ready_line="mirror: ready"),
+        # Where an operator runs it: it needs cameras. It waits for the bus by itself.
+        ServiceRole(RECORDER, "keeps the films of cameras", (), 30,
+                    ready_line="recorder: ready"),
         # It begins when all are there, so that its latencies are not those of a start.
         ServiceRole("city", "the simulated cameras",
                     ("broker", "edge", ALARM_STREAMS, STREAMS, "dispatcher"), 30),

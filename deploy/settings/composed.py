@@ -37,6 +37,7 @@ from deploy.settings.sources import (
     unknown,
 )
 from dr_mirror.settings import MirrorSettings
+from ingest.films.settings import FilmSettings
 from ingest.senders.simulator.settings import CitySettings
 from ingest.settings import EdgeSettings, PictureSettings, StoreSettings
 from monitor.settings import ConsoleSettings, WatchSettings
@@ -53,6 +54,7 @@ SECTION_CLASSES: dict[str, type[msgspec.Struct]] = {
     "console": ConsoleSettings,
     "city": CitySettings,
     "pictures": PictureSettings,
+    "film": FilmSettings,
     "watch": WatchSettings,
     "retention": RetentionSettings,
     "policy": PolicySettings,
@@ -85,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     console: ConsoleSettings
     city: CitySettings
     pictures: PictureSettings
+    film: FilmSettings
     watch: WatchSettings
     retention: RetentionSettings
     policy: PolicySettings

@@ -33,6 +33,10 @@ def size(
     picture_kib: Annotated[
         float, typer.Option(help="KiB of a record's pictures; 0: kept elsewhere.")
     ] = 0.0,
+    film_mbit: Annotated[
+        float, typer.Option(help="Mbit/s of each camera's film; 0: none is kept.")
+    ] = 0.0,
+    film_days: Annotated[float, typer.Option(help="Days for which films are kept.")] = 7.0,
     as_json: AsJson = False,
 ) -> None:
     """How many brokers, executors and region servers a city needs, with the sums behind them.
@@ -45,7 +49,8 @@ def size(
 
     try:
         demand = work.Demand(
-            cameras, rate, parse_seconds(keep) / work.DAY_S, peak, picture_kib=picture_kib
+            cameras, rate, parse_seconds(keep) / work.DAY_S, peak, picture_kib=picture_kib,
+            film_mbit=film_mbit, film_days=film_days,
         )
     except work.DemandError as error:
         raise OperatorError(str(error)) from error

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 DAY_S = 86_400
 GIB = 1 << 30
+RECORDER_US_PER_MBIT, RECORDER_CORES = 1_900, 0.5
+"""CPU of a second of film (measured: docs/decisions/0124), and how much of its core a recorder,
+which is one process, may use."""
 DRIVERS = 4  # each application has one of its own in a cluster
 
 
@@ -49,6 +52,8 @@ BOUNDS = {
     "disk_per_server_gib": (1, 10_000_000, "GiB of a server's disk"),
     "busy": (0.01, 1, "of a server's cores at the peak"),
     "picture_kib": (0, 1_000_000, "KiB of a record's pictures"),
+    "film_mbit": (0, 1_000, "Mbit/s of a camera's film"),
+    "film_days": (0, 36_525, "days for which films are kept"),
     "outage_h": (0, 8_784, "hours without the bus"),
 }
 """What each part of a demand may be; a number beyond is a slip of the hand."""
@@ -68,6 +73,8 @@ class Demand:
     disk_per_server_gib: float = 4_000.0
     busy: float = 0.5  # of its cores a server may use at the peak: the other half is for a failure
     picture_kib: float = 0.0  # of a record's pictures together; 0: they are kept elsewhere
+    film_mbit: float = 0.0  # a second of each camera's film; 0: none is kept
+    film_days: float = 7.0
     outage_h: float = 24.0  # without the bus, which the edges' spools must last
 
     def __post_init__(self) -> None:
@@ -215,7 +222,22 @@ def _disks(demand: Demand, costs: RecordCosts, average: float) -> list[Need]:
                 "each once",
             )
         )
+    if demand.film_mbit:
+        needs += _films(demand)
     return needs
+
+
+def _films(demand: Demand) -> list[Need]:
+    gib = demand.cameras * demand.film_mbit * 1e6 / 8 * DAY_S * demand.film_days / GIB
+    each = f"{demand.cameras:,} cameras × {demand.film_mbit:g} Mbit/s"
+    cores = demand.cameras * RECORDER_US_PER_MBIT * demand.film_mbit / 1e6
+    return [
+        Need("disk of the films", math.ceil(gib), "GiB",
+             f"{each} × {demand.film_days:g} days, each once"),
+        Need("recorders", math.ceil(cores / RECORDER_CORES), "processes",
+             f"{each} × {RECORDER_US_PER_MBIT:,} µs/s a Mbit = {cores:.1f} cores; "
+             f"{RECORDER_CORES:g} of one core each"),
+    ]  # fmt: skip
 
 
 def bus_gib(demand: Demand, costs: RecordCosts, average: float) -> float:

@@ -13,6 +13,7 @@ import msgspec
 
 from bus.contracts.headers import RecordKind
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
+from bus.contracts.video_segments import VideoSegment
 from bus.domain.confusion_table import PACKAGED, ConfusionTable, ReadConfusion
 from bus.domain.fuzzy_plate import is_fuzzy
 from bus.domain.kinds import KIND_AS_STORED
@@ -226,6 +227,8 @@ class StoreBatch(msgspec.Struct, frozen=True, kw_only=True):
     counters: Sequence[CumulativeCount] = ()
     latency: Callable[[Sequence[RecordRow]], Sequence[LatencyCell]] | None = None
     clocks: Mapping[str, int] | None = None
+    # What is said of pieces of film. Of one that is deleted nothing later says that it is there
+    segments: Sequence[VideoSegment] = ()
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,6 +372,12 @@ class RecordReader(Protocol):
     ) -> list[LatencyCell]:
         """As `latency_cells`, of one camera that was in one of the districts, at the cost of that
         one camera."""
+
+    def segments(
+        self, camera_ip: str, *, from_ms: int, until_ms: int, limit: int
+    ) -> list[VideoSegment]:
+        """The pieces of a camera's film that reach into a span, and its gaps, by their start; those
+        that are deleted say so. At most `limit`, the latest."""
 
     def positions(self, application: str) -> list[Position]:
         """How far an application has come."""

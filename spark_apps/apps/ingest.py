@@ -22,7 +22,13 @@ import msgspec
 from bus.client.model import TopicAndPartition
 from bus.contracts.headers import Reason
 from bus.contracts.meters import CumulativeCount, LatencyCell
-from bus.contracts.topics import DATA_TOPICS, METER_ARRIVED, METER_SENT, QUARANTINE_RECORDS
+from bus.contracts.topics import (
+    DATA_TOPICS,
+    DATA_VIDEO_SEGMENT,
+    METER_ARRIVED,
+    METER_SENT,
+    QUARANTINE_RECORDS,
+)
 from bus.domain.times import MINUTE_MS, minute_of
 from bus.runtime import wall_clock
 from ingest.normalise import ClockEstimates, ClockLimits, clock_limits
@@ -73,6 +79,7 @@ class Ingest:
     name: str = "ingest"
     topics: tuple[str, ...] = (
         *DATA_TOPICS,
+        DATA_VIDEO_SEGMENT,
         QUARANTINE_RECORDS,
         METER_SENT,
         METER_ARRIVED,
@@ -157,7 +164,9 @@ class Ingest:
         context = self._context
         after = self._clocks.advanced(judged.delays)
         batch = store_batch(judged.records, judged.counters)
-        batch = msgspec.structs.replace(batch, clocks=after.changed_since(self._clocks))
+        batch = msgspec.structs.replace(
+            batch, clocks=after.changed_since(self._clocks), segments=judged.segments
+        )
         begun_s = time.monotonic()
         places = positions(self.name, context.cluster, offsets)
         context.confirm(offsets)

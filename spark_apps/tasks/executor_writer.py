@@ -28,7 +28,7 @@ from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
 from ingest.normalise.device_clocks import bounded, merged_readings
 from ingest.store.hbase import aggregates
 from ingest.store.hbase.aggregates import AggregateUpdates
-from ingest.store.hbase.attempt import TouchedCells, write_cells, write_rows
+from ingest.store.hbase.attempt import TouchedCells, write_cells, write_rows, write_segments
 from ingest.store.hbase.keys import cell_kind, parts_of
 from ingest.store.hbase.ledger import Ledger
 from ingest.store.hbase.reader import HbaseReader
@@ -210,13 +210,16 @@ def rows_written(
     """One part of the rows, written; what it adds to cells. Of equal identities the row of the
     smallest (topic, partition, offset) is kept, whoever is asked. The delays of all devices are in
     the same part, as they have no identity."""
-    records, counters, delays = judged_batch(judged)
+    records, counters, delays, segments = judged_batch(judged)
     changes = [
         (aggregates.part_of(aggregates.quality_key(one)), b"", _encode((one.adds_to, one)))
         for one in counters
     ]
     if delays:
         changes.append((aggregates.clocks_key(), b"", _encode(bounded(delays, clocks))))
+    if segments:
+        films = worker_cache.hbase(job.url)
+        _retried(lambda: write_segments(films, job.attempt, segments))
     if not records:
         return changes
     rows = (one.row for one in records if isinstance(one.row, RecordRow))

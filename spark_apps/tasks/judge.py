@@ -16,7 +16,8 @@ import msgspec
 from bus.contracts.headers import Reason
 from bus.contracts.meters import Arrived, CumulativeCount, Sent
 from bus.contracts.register import Register
-from bus.contracts.topics import METER_ARRIVED, METER_SENT
+from bus.contracts.topics import DATA_VIDEO_SEGMENT, METER_ARRIVED, METER_SENT
+from bus.contracts.video_segments import VideoSegment
 from bus.domain.kinds import KIND_OF_TOPIC, KINDS
 from ingest.normalise import ClockLimits, normalise, rejected_row
 from ingest.normalise.clock import DEFAULT as DEFAULT_CLOCK
@@ -40,8 +41,9 @@ JUDGED_SCHEMA = (
     "row binary"
 )
 """`kind` is the kind of data, `row` the msgpack of what `row_type` names: a record, a rejected one,
-by its topic a counter of a sender or an edge, or by device the delays of odd records of a batch."""
-RECORD, REJECTED, DELAYS = "record", "rejected", "delays"
+a piece of film, by its topic a counter of a sender or an edge, or by device the delays of odd
+records of a batch."""
+RECORD, REJECTED, DELAYS, SEGMENT = "record", "rejected", "delays", "segment"
 COUNTED_ON = {METER_SENT: Sent, METER_ARRIVED: Arrived}
 """What travels on the topics of counters."""
 
@@ -51,6 +53,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _records = msgspec.msgpack.Decoder(RecordRow)
 _rejects = msgspec.msgpack.Decoder(RejectedRow)
 _readings = msgspec.msgpack.Decoder(Readings)
+_segments = msgspec.msgpack.Decoder(VideoSegment)
+_segment_decoder = msgspec.json.Decoder(VideoSegment)
 _counters = {topic: msgspec.msgpack.Decoder(kind) for topic, kind in COUNTED_ON.items()}
 _decoders = {topic: msgspec.json.Decoder(kind) for topic, kind in COUNTED_ON.items()}
 
@@ -83,6 +87,7 @@ class JudgedBatch(NamedTuple):
     records: list[JudgedRecord]
     counters: list[CumulativeCount]
     delays: Readings
+    segments: list[VideoSegment]
 
 
 def judge_messages(
@@ -96,15 +101,23 @@ def judge_messages(
     records = []
     delays = DelayReader(clock)
     values: dict[str, list[bytes | None]] = {topic: [] for topic in COUNTED_ON}
+    segments: list[VideoSegment] = []
     for message in sorted(messages, key=_place):
-        if message.topic in COUNTED_ON:
+        if message.topic == DATA_VIDEO_SEGMENT:
+            segments += segments_of(message)
+        elif message.topic in COUNTED_ON:
             values[message.topic].append(message.value)
         else:
             judged = judge(message, register, zone, clock)
             records.append(judged)
             _read_delay(delays, message, judged.row)
     counters = [one for topic, some in values.items() for one in counters_of(some, topic)]
-    return JudgedBatch(records, counters, delays.readings)
+    return JudgedBatch(records, counters, delays.readings, segments)
+
+
+def segments_of(message: StreamMessage) -> list[VideoSegment]:
+    """What a message says of a piece of film; nothing, if it cannot be read."""
+    return list(decoded([message.value], _segment_decoder))
 
 
 def _read_delay(
@@ -149,6 +162,10 @@ def _columns(
     message: StreamMessage, register: Register, zone: str, clock: ClockLimits, delays: DelayReader
 ) -> Iterator[tuple[object, ...]]:
     place = (message.topic, message.partition, message.offset)
+    if message.topic == DATA_VIDEO_SEGMENT:
+        for segment in segments_of(message):
+            yield (segment.segment_id, *place, "", SEGMENT, _encode(segment))
+        return
     if message.topic in COUNTED_ON:
         for one in counters_of([message.value], message.topic):
             yield ("", *place, one.kind, message.topic, _encode(one))
@@ -167,12 +184,15 @@ def judged_batch(table: pa.Table) -> JudgedBatch:
     records: list[JudgedRecord] = []
     counters: list[CumulativeCount] = []
     delays: list[Readings] = []
+    segments: list[VideoSegment] = []
     for kind, row_type, row in zip(kinds, types, rows, strict=True):
         if row_type == DELAYS:
             delays.append(_readings.decode(row))
+        elif row_type == SEGMENT:
+            segments.append(_segments.decode(row))
         elif row_type in COUNTED_ON:
             counters.append(_counters[row_type].decode(row))
         else:
             decoder = _records if row_type == RECORD else _rejects
             records.append(JudgedRecord(kind, decoder.decode(row)))
-    return JudgedBatch(records, counters, merged_readings(delays))
+    return JudgedBatch(records, counters, merged_readings(delays), segments)

@@ -12,7 +12,13 @@ import pytest
 
 from bus.contracts.meters import Arrived, Sent
 from bus.contracts.register import Checkpoint, District
-from bus.contracts.topics import CONTROL_REGISTER, METER_ARRIVED, METER_SENT
+from bus.contracts.topics import (
+    CONTROL_REGISTER,
+    DATA_VIDEO_SEGMENT,
+    METER_ARRIVED,
+    METER_SENT,
+)
+from bus.contracts.video_segments import VideoSegment
 from bus.domain.register_changes import entries_from
 from bus.domain.times import HOUR_MS, MINUTE_MS, local_time
 from ingest.store.port import PageRequest, Query
@@ -25,6 +31,10 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(400)]
 
 FIRST_MS = local_time("Asia/Shanghai").to_ms("2026-08-24 17:00:30")
 AHEAD_MS, WAY_MS = 3 * HOUR_MS, 500
+SEGMENT = VideoSegment(
+    segment_id="10.0.9.9-5", camera_ip="10.0.9.9", state="stored", start_ms=5, end_ms=10_005,
+    name="10.0.9.9/19700101/5-a.mp4", codec="h264", size_bytes=7, sha256="a",
+)  # fmt: skip
 OURS = pytest.mark.parametrize("bootstrap", ["our broker"], indirect=True)
 
 
@@ -52,6 +62,7 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
             edge="e/1", epoch=1, kind="vehicle", camera_ip="10.0.0.1", minute_ms=0, arrived=number
         )
         driver.send(METER_ARRIVED, msgspec.json.encode(taken))
+    driver.send(DATA_VIDEO_SEGMENT, msgspec.json.encode(SEGMENT))
     driver.flush()
     driver.start()
     driver.until(driver.stored, 300)
@@ -71,6 +82,12 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
         lambda: [(c.sent, c.accepted) for c in driver.reader().quality(from_ms=0, until_ms=1)],
         [(9, 7)],
     )
+    driver.until(lambda: segments(driver), [SEGMENT])
+    gone = msgspec.structs.replace(SEGMENT, state="deleted", reason="age")
+    driver.send(DATA_VIDEO_SEGMENT, msgspec.json.encode(gone))
+    driver.send(DATA_VIDEO_SEGMENT, msgspec.json.encode(SEGMENT))
+    driver.flush()
+    driver.until(lambda: segments(driver), [gone])
     driver.until(lambda: driver.lag("ingest"), 0)  # what every tool of Kafka shows
     assert driver.stop() == 0
 
@@ -83,6 +100,10 @@ def test_records_counts_and_candidates_of_one_run(driver: DriverProcess) -> None
     [row], _ = driver.reader().query(Query(record_id="id-2045"), PageRequest())
     assert row.captured_at_ms == FIRST_MS + 9 * MINUTE_MS + WAY_MS
     assert row.claimed_at_ms == FIRST_MS + 9 * MINUTE_MS + AHEAD_MS
+
+
+def segments(driver: DriverProcess) -> list[VideoSegment]:
+    return driver.reader().segments(SEGMENT.camera_ip, from_ms=0, until_ms=0, limit=9)
 
 
 def send_ahead(driver: DriverProcess, minute: int) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import force_setattr
 
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
+from bus.contracts.video_segments import VideoSegment
 from bus.domain.plates import partly_read_form
 from ingest.store.hbase import aggregates, columns, keys, tables
 from ingest.store.hbase.aggregates import AggregateUpdates
@@ -53,6 +54,16 @@ def write_rows(hbase: HbaseConnection, attempt: Ledger, batch: StoreBatch) -> Wr
         stored_at_ms=attempt.begun,
     )
     return WrittenRows(applied, updates)
+
+
+def write_segments(
+    hbase: HbaseConnection, attempt: Ledger, segments: Iterable[VideoSegment]
+) -> None:
+    """Write what is said of films. It is no count: who reads it sees it before the attempt ends,
+    and a second write is the same again."""
+    puts = [(keys.segment_key(one), columns.segment_columns(one)) for one in segments]
+    if puts:
+        hbase.put_many({tables.SEGMENTS: puts}, attempt.begun)
 
 
 class TouchedCells(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bus.contracts.video_segments import VideoSegment
 from ingest.store.hbase import tables
 from ingest.store.hbase.keys import record_id_of
 from ingest.store.hbase.ledger import Cell, Ledger
@@ -25,6 +26,9 @@ REASON, REST = b"d:reason", b"d:rest"
 MARK = (ATTEMPT, STORED)
 """Under which attempt a row was written, and when it was stored first."""
 ENTRY, CELL, HEAD = b"d:entry", b"d:cell", b"d:ledger"
+SEGMENT, DELETED_SEGMENT = b"d:segment", b"d:deleted"
+"""What was said of a piece of film, and that it is deleted: whichever is written last, the latter
+holds."""
 HEAD_ROW = b"ledger"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -92,6 +96,7 @@ class _RejectedRest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 _entries = msgspec.json.Decoder(IndexEntry)
 _record_rests = msgspec.json.Decoder(_RecordRest)
 _rejected_rests = msgspec.json.Decoder(_RejectedRest)
+_segments = msgspec.json.Decoder(VideoSegment)
 _cells = msgspec.json.Decoder(Cell)
 _ledgers = msgspec.json.Decoder(Ledger)
 encode = msgspec.json.Encoder().encode
@@ -170,6 +175,19 @@ def entry_of(columns: Mapping[bytes, bytes]) -> IndexEntry:
     """An entry of the index."""
     entry: IndexEntry = _decoded(_entries, columns[ENTRY])
     return entry
+
+
+def segment_columns(segment: VideoSegment) -> Cells:
+    """The one column that a message on a piece of film is written to."""
+    return {DELETED_SEGMENT if segment.state == "deleted" else SEGMENT: encode(segment)}
+
+
+def segment_of(columns: Mapping[bytes, bytes]) -> VideoSegment:
+    """What holds of a piece of film."""
+    segment: VideoSegment = _decoded(
+        _segments, columns.get(DELETED_SEGMENT) or columns[SEGMENT]
+    )
+    return segment
 
 
 def cell_of(columns: Mapping[bytes, bytes]) -> Cell:

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 from zlib import crc32
 
+from bus.contracts.video_segments import VideoSegment
 from ingest.store.port import RecordRow
 
 SALTS = 16
@@ -118,6 +119,17 @@ def time_key(moment_ms: int, record_id: str, facet: Facet = Facet.TIME) -> bytes
     """The entry under which a record is found by time: of its capture, or, if it was rejected, at
     which it was kept."""
     return salt(record_id) + facet.value + newest_first(moment_ms) + record_id.encode()
+
+
+def segment_prefix(camera_ip: str) -> bytes:
+    """Where the pieces of a camera's film begin, the newest first."""
+    return salt(camera_ip) + b"s" + text(camera_ip)
+
+
+def segment_key(segment: VideoSegment) -> bytes:
+    """Where a piece of film stands."""
+    behind = newest_first(segment.start_ms) + segment.segment_id.encode()
+    return segment_prefix(segment.camera_ip) + behind
 
 
 def camera_key(row: RecordRow) -> bytes:

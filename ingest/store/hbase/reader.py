@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from bus.contracts.meters import LatencyCell, QualityCell
+from bus.contracts.video_segments import VideoSegment
 from bus.domain.confusion_table import ReadConfusion, packaged
 from bus.domain.kinds import KIND_AS_STORED
 from bus.domain.plates import folded
@@ -39,6 +40,7 @@ from ingest.store.port import (
     RejectedRow,
     priced,
 )
+from ingest.store.segments import spanning
 from ingest.store.totals import counts_of, quality_summary
 
 MAX_PLATES_SCANNED = 100_000  # by one search for a part of a plate; entries come over a line
@@ -207,6 +209,20 @@ class HbaseReader:
             lambda line: ChartSums(line).device_latency(from_ms, until_ms, camera_ip, districts),
             [],
         )
+
+    def segments(
+        self, camera_ip: str, *, from_ms: int, until_ms: int, limit: int
+    ) -> list[VideoSegment]:
+        """See `RecordReader.segments`."""
+        prefix = keys.segment_prefix(camera_ip)
+        start = prefix + keys.newest_first((until_ms or _FOREVER_MS) - 1)
+
+        def read(line: ThriftSession) -> list[VideoSegment]:
+            found = line.scan(tables.SEGMENTS, start, prefix + keys.BEHIND_ALL, ROWS_PER_CALL)
+            newest_first = (columns.segment_of(cells) for _, cells in found)
+            return list(islice(spanning(newest_first, from_ms), _bounded(limit)))[::-1]
+
+        return self._read(read, [])
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""

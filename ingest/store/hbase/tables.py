@@ -19,6 +19,8 @@ CLASSES = tuple(KINDS)
 """Of valid records, with the entries of the indexes by which they are found and their number in
 each minute: what is found by an entry ages with it."""
 REJECTED = "rejected"
+SEGMENTS = "segments"
+"""What is kept of films; a row ages with the charts, whatever becomes of the film."""
 CELLS, LEDGER = "cells", "ledger"
 """What the charts show, which ages; the ledger, the totals and the clocks, which never do."""
 FORMER = ("records", "index", "books")
@@ -48,7 +50,8 @@ def time_to_live_s(keep: RetentionSettings) -> Mapping[str, int]:
         kind.name: _longest([keep.record_days(stored) for stored in kind.stored_as])
         for kind in KINDS.values()
     }
-    days |= {REJECTED: keep.rejected_days, CELLS: keep.books_days, LEDGER: 0}
+    days |= {REJECTED: keep.rejected_days, SEGMENTS: keep.books_days}
+    days |= {CELLS: keep.books_days, LEDGER: 0}
     return {
         name: min(keep_days * DAY_MS // 1000, FOREVER_S) if keep_days else FOREVER_S
         for name, keep_days in days.items()

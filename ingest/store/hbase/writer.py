@@ -23,6 +23,7 @@ from ingest.store.hbase.attempt import (
     write_cells,
     write_clocks,
     write_rows,
+    write_segments,
     write_sums,
 )
 from ingest.store.hbase.columns import HEAD, HEAD_ROW
@@ -84,6 +85,7 @@ class HbaseStore(HbaseReader):
                 stored=0, duplicates=0, rejected=0, rejected_duplicates=0,
                 stored_at_ms=self._now_ms(), already_applied=True,
             )  # fmt: skip
+        write_segments(self._hbase, attempt, batch.segments)
         written = write_rows(self._hbase, attempt, batch)
         touched = write_cells(self._hbase, attempt, written.updates, batch.counters)
         self.add_up(attempt, touched.sums.numbers)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from bus.contracts.meters import LatencyCell, QualityCell
+from bus.contracts.video_segments import VideoSegment
 from bus.domain.confusion_table import ReadConfusion, packaged
 from bus.domain.plates import folded
 from ingest.store.port import (
@@ -34,6 +36,7 @@ from ingest.store.port import (
     cursor_numbers,
     priced,
 )
+from ingest.store.segments import spanning
 from ingest.store.sqlite import cells
 from ingest.store.sqlite.errors import sqlite_errors
 from ingest.store.sqlite.facets import HOUR_MS
@@ -49,6 +52,7 @@ from ingest.store.sqlite.schema import VERSION, add_functions, add_tolerance, ve
 from ingest.store.totals import counts_of
 
 _REJECTED_COLUMNS = ",".join(RejectedRow.__struct_fields__)
+_SEGMENTS = msgspec.json.Decoder(VideoSegment)
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 
@@ -174,6 +178,22 @@ class SqliteReader:
     ) -> list[LatencyCell]:
         """See `RecordReader.device_latency`."""
         return cells.device_latency(self._rows, from_ms, until_ms, camera_ip, districts)
+
+    def segments(
+        self, camera_ip: str, *, from_ms: int, until_ms: int, limit: int
+    ) -> list[VideoSegment]:
+        """See `RecordReader.segments`."""
+        span = (camera_ip, until_ms or cells.FOREVER_MS)
+        with sqlite_errors(self.path):
+            connection = self._connection()
+            if connection is None:
+                return []
+            rows = connection.execute(
+                "SELECT body FROM video_segments WHERE camera_ip = ? AND start_ms < ?"
+                " ORDER BY start_ms DESC, segment_id DESC", span,
+            )  # fmt: skip
+            newest_first = (_SEGMENTS.decode(body) for (body,) in rows)
+            return list(islice(spanning(newest_first, from_ms), bounded(limit)))[::-1]
 
     def positions(self, application: str) -> list[Position]:
         """See `RecordReader.positions`."""

@@ -51,6 +51,11 @@ DELETE FROM hours WHERE hour = ? AND NOT EXISTS (SELECT 1 FROM facets WHERE hour
 _UNSEEN_CAMERAS = f"""
 DELETE FROM cameras WHERE last_hour < coalesce((SELECT min(hour) FROM hours), {1 << 62})
 """
+_SEGMENTS = """
+DELETE FROM video_segments WHERE (camera_ip, start_ms, segment_id) IN (
+    SELECT camera_ip, start_ms, segment_id FROM video_segments WHERE end_ms < ?
+    ORDER BY end_ms LIMIT ?)
+"""
 _OLDEST_REJECTED = "SELECT stored_at_ms, id FROM rejected ORDER BY id LIMIT ?"
 # The key's columns of each book, the time first. The reasons follow their quality cell in the same
 # slice.
@@ -155,7 +160,8 @@ class SqliteRetention:
         if before_ms == NEVER_MS:
             return 0
         books = sum(self._book(table, before_ms, limit) for table in _BOOKS)
-        return books + sum(self._sum(table, before_ms, limit) for table in _SUMS)
+        films = self._db.execute(_SEGMENTS, (before_ms, limit)).rowcount
+        return books + films + sum(self._sum(table, before_ms, limit) for table in _SUMS)
 
     def _sum(self, table: str, before_ms: int, limit: int) -> int:
         """At most `limit` of each step and scope, the oldest first."""

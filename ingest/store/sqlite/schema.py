@@ -26,7 +26,7 @@ from ingest.store.sqlite.facets import (
 )
 from ingest.store.sqlite.plate_facets import tolerates, tolerates_reversed
 
-VERSION = 9
+VERSION = 10
 
 ALL_SUMMED_MS, NONE_SUMMED_MS = -(1 << 62), 1 << 62
 """From which minute on cells are in the sums, if all of them are, or none."""
@@ -282,10 +282,24 @@ SELECT hour, {FACET_PLATE_REVERSED}, reversed_text(value), captured_at_ms, id FR
     WHERE facet = {FACET_PLATE};
 """
 
+# What is kept of films.
+_VERSION_10 = """
+CREATE TABLE video_segments (
+    camera_ip TEXT NOT NULL,
+    start_ms INTEGER NOT NULL,
+    segment_id TEXT NOT NULL,
+    end_ms INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (camera_ip, start_ms, segment_id)
+) WITHOUT ROWID;
+CREATE INDEX video_segments_by_end ON video_segments (end_ms);
+"""
+
 # One script per version; a file of version n runs the scripts after the n-th.
 _MIGRATIONS = (
     _VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5, _VERSION_6, _VERSION_7,
-    _VERSION_8, _VERSION_9,
+    _VERSION_8, _VERSION_9, _VERSION_10,
 )  # fmt: skip
 
 

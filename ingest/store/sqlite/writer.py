@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import astuple, force_setattr
 
 from bus.contracts.meters import CumulativeCount, LatencyCell, QualityCell
+from bus.contracts.video_segments import VideoSegment
 from bus.domain.retention import RetentionSettings
 from bus.files.lock_file import hold_lock_file
 from bus.files.sqlite_transaction import immediate_transaction
@@ -141,6 +142,12 @@ _PUT_POSITION = """
 INSERT OR REPLACE INTO positions (application, cluster_id, topic, topic_id, partition, end_offset)
 VALUES (?, ?, ?, ?, ?, ?)
 """
+_PUT_SEGMENT = """
+INSERT INTO video_segments (camera_ip, start_ms, segment_id, end_ms, state, body)
+VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET state = excluded.state, body = excluded.body
+    WHERE excluded.state = 'deleted'
+"""
 _BUCKETS = msgspec.json.Decoder(dict[int, int])
 # A slice of retention: a quarter more than the batch stored, so that a file that is too large
 # shrinks under load; deleting a row costs about what storing it does.
@@ -215,6 +222,7 @@ class SqliteStore(SqliteReader):
         quality = [self._add_quality(cell, attempt) for cell in changes]
         grown = [quality_change(*pair) for pair in zip(quality, changes, strict=True)]
         self._sums.add(grown, more)
+        self._db.executemany(_PUT_SEGMENT, map(_segment_values, batch.segments))
         self._db.executemany(_PUT_POSITION, (astuple(p)[:6] for p in positions))
         if batch.clocks is not None:
             self._db.execute("DELETE FROM clocks")
@@ -343,6 +351,11 @@ class SqliteStore(SqliteReader):
             if more > 0:
                 self._db.execute(put, (*key, one.count))
                 yield counted_cell(one, more)
+
+
+def _segment_values(one: VideoSegment) -> tuple[object, ...]:
+    body = msgspec.json.encode(one)
+    return one.camera_ip, one.start_ms, one.segment_id, one.end_ms, one.state, body
 
 
 def _only_writer(path: Path) -> IO[str]:

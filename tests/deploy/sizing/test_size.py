@@ -136,6 +136,14 @@ def test_a_demand_is_refused_or_has_a_size(name: str, value: float) -> None:
             dataclasses.replace(sound, **{name: value})
 
 
+def test_films_are_counted_by_rate_and_days_and_left_out_where_none_are_kept() -> None:
+    """2 Mbit/s are 21.6 GB a day."""
+    demand = Demand(cameras=100, rate=1, keep_days=30, film_mbit=2, film_days=7)
+    assert counts(demand)["disk of the films"] == math.ceil(100 * 21.6e9 * 7 / GIB)
+    assert counts(demand)["recorders"] == 1
+    assert "recorders" not in counts(Demand(cameras=100, rate=1, keep_days=30))
+
+
 def test_costs_are_those_that_the_bench_keeps(tmp_path: Path) -> None:
     """The median of the kept runs; what was not measured says that it is assumed."""
     kept = tmp_path / "benchmarks.json"

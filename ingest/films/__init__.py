@@ -1,0 +1,1 @@
+"""Films of cameras: recorded by segments, kept, found by time."""

@@ -1,0 +1,120 @@
+"""Segments of one camera onto the disk, into the catalogue, under their names.
+
+In: what a `Segmenter` says. Out: durable before the catalogue says `stored`, which is what is
+announced. Blocks: runs in a thread. Raises `DiskFailed`; the open segment is lost and no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from bus.contracts.video_segments import GapReason, VideoSegment
+from bus.runtime import wall_clock
+from ingest.films.catalogue import CLOSING, GAP, STORED, FilmCatalogue
+from ingest.films.names import segment_name
+from ingest.films.segmenter import SegmentBegun, SegmentData, SegmentEffect
+from ingest.films.store import FilmStore, VideoSegmentFile
+
+LEAST_GAP_MS = 1_000
+"""What is missing between two segments of one film is no gap."""
+
+
+class DiskFailed(Exception):
+    """The disk, or the file system of the store, does not take a segment."""
+
+
+class SegmentWriter:
+    """One film of one camera at a time."""
+
+    def __init__(self, store: FilmStore, catalogue: FilmCatalogue, camera_ip: str) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._camera_ip = camera_ip
+        self._file: VideoSegmentFile | None = None
+        self.reason: GapReason = "recorder-ended"
+        """Why there may be a gap before the next segment."""
+
+    def write(self, effects: Iterable[SegmentEffect]) -> list[VideoSegment]:
+        """Carry them out; the segments that are stored now. What follows a failure is left out up
+        to the next segment: a file with a piece missing is none. Raises `DiskFailed`."""
+        stored: list[VideoSegment] = []
+        try:
+            for effect in effects:
+                if isinstance(effect, SegmentBegun):
+                    self._begin(effect)
+                elif self._file is None:
+                    continue
+                elif isinstance(effect, SegmentData):
+                    self._file.write(effect.data)
+                else:
+                    stored.append(self._keep(self._file, effect.segment))
+        except Exception as error:  # every file system of fsspec has exceptions of its own
+            self.abandon("disk-failed")
+            raise DiskFailed(str(error)) from error
+        return stored
+
+    def _begin(self, effect: SegmentBegun) -> None:
+        self._put_gap(effect.start_ms)
+        self._file = VideoSegmentFile(self._store.open_path(self._camera_ip))
+        self._file.write(effect.data)
+
+    def abandon(self, reason: GapReason) -> None:
+        """The open segment is lost."""
+        self.reason = reason
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+
+    def _keep(self, file: VideoSegmentFile, segment: VideoSegment) -> VideoSegment:
+        closed = self._store.closed_path(segment.segment_id)
+        file.close(closed)
+        self._file = None
+        named = replace(
+            segment, name=segment_name(segment), changed_at_ms=wall_clock.now_ms()
+        )
+        return keep_closed(self._store, self._catalogue, named, closed)
+
+    def _put_gap(self, start_ms: int) -> None:
+        """What is missing before a segment that begins now."""
+        end_ms = self._catalogue.last_end_ms(self._camera_ip)
+        if end_ms is None or start_ms - end_ms < LEAST_GAP_MS:
+            return
+        gap = VideoSegment(
+            segment_id=f"{self._camera_ip}-{end_ms}-gap",
+            camera_ip=self._camera_ip,
+            state="gap",
+            start_ms=end_ms,
+            end_ms=start_ms,
+            reason=self.reason,
+            changed_at_ms=wall_clock.now_ms(),
+        )
+        self._catalogue.put(gap, GAP)
+
+
+def keep_closed(
+    store: FilmStore, catalogue: FilmCatalogue, segment: VideoSegment, closed: Path
+) -> VideoSegment:
+    """A file that is synced, into the catalogue and then under its name."""
+    catalogue.put(segment, CLOSING)
+    store.publish(closed, segment.name)
+    catalogue.advance(segment, STORED)
+    return segment
+
+
+def continue_after_kill(store: FilmStore, catalogue: FilmCatalogue) -> int:
+    """What an earlier process left between two steps; how many open segments are lost."""
+    closing = catalogue.at_step(CLOSING)
+    waiting = {store.closed_path(one.segment_id) for one in closing}
+    for segment in closing:
+        closed = store.closed_path(segment.segment_id)
+        if closed.exists():
+            store.publish(closed, segment.name)
+        if store.has(segment.name):
+            catalogue.advance(segment, STORED)
+        else:
+            catalogue.drop(segment.segment_id)
+    store.remove_unknown(waiting)
+    return store.remove_open()
