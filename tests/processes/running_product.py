@@ -30,6 +30,7 @@ from ingest.store.port import Counts, RecordReader, StoreError
 
 VERB_S = 500.0  # a whole film, beside other tests
 STARTED_S = 240.0  # Spark on a machine that is busy with other tests
+ACCOUNT_S = 1200.0  # the time of a demo, and until nothing more arrives
 POLL_S = 0.2
 
 
@@ -175,7 +176,7 @@ class Demo:
 
     def end(self) -> dict[str, Any]:
         """Waits for the end; returns the account, which must balance."""
-        output, _ = self.process.communicate(timeout=400)
+        output, _ = self.process.communicate(timeout=ACCOUNT_S)
         assert output.strip(), self.logs_end
         account: dict[str, Any] = json.loads(output.splitlines()[-1])
         assert account["faults"] == [], f"{account}\n{self.logs_end}"

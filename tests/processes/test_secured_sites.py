@@ -20,7 +20,7 @@ from deploy.secure.secret_tables import read_tables
 from deploy.servers.process import free_range
 from tests.processes.test_secured_demo import is_tls, refusals, secrets_of, told_by_processes
 
-pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(2400)]
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 PORTS = 260
@@ -97,7 +97,7 @@ def test_two_secured_sites_balance_over_a_switch_and_nothing_of_either_is_open_o
     place = SecuredSites(tmp_path / "data", first=first)
     starts = {"a": first, "b": first + SECOND_PORT}
     options = ["--sites=2", "--secure", f"--port={first}", "--for=100s", "--rate=100", *words]
-    with Demo(place, *options, started_s=600) as demo:
+    with Demo(place, *options, started_s=1200) as demo:
         cameras = place.site("cameras")
         demo.wait_until(lambda: cameras.role("city").get("state") == "running", "both sites run")
         for site, start in starts.items():

@@ -15,13 +15,19 @@ from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 
 INIT_TIMEOUT_S = 120
+OPEN, CLOSED = "open", "closed"
 
 
 def closed_beside_open(say: Say) -> float:
     """TLS, logins, ACLs and page tokens of every process; open first. Raises OperatorError."""
-    open_s, closed_s = (_alarm_p99_s(is_closed=closed) for closed in (False, True))
-    say(f"  captured → raised, p99: open {open_s:.3f} s, closed {closed_s:.3f} s")
-    return closed_s / open_s
+    found = {}
+    for name in (OPEN, CLOSED):
+        try:
+            found[name] = _alarm_p99_s(is_closed=name == CLOSED)
+        except OperatorError as error:
+            raise OperatorError(f"the {name} one: {error}") from error
+        say(f"  captured → raised, p99: {name} {found[name]:.3f} s")
+    return found[CLOSED] / found[OPEN]
 
 
 def _alarm_p99_s(*, is_closed: bool) -> float:

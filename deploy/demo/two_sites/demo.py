@@ -23,19 +23,25 @@ from bus.contracts.site_epoch import parse_site_epoch
 from bus.domain.kinds import KIND_OF_TOPIC
 from bus.runtime.wall_clock import now_ms
 from bus.security.page_token import bearer_headers
-from deploy.demo.one_site import DRAIN_IDLE_S, READY_TIMEOUT_S, alarm_count, stored_count
+from deploy.demo.one_site import DRAIN_IDLE_S, alarm_count, stored_count
 from deploy.demo.two_sites import report
 from deploy.demo.two_sites.balance import reconcile_sites
 from deploy.demo.two_sites.closed import close_pair
 from deploy.demo.two_sites.collect import read_records
 from deploy.demo.two_sites.first_stored import AcknowledgedEnds, StoredPositions
-from deploy.demo.two_sites.layout import BROKERS, SitePlan, TwoSitesPlan, two_sites
+from deploy.demo.two_sites.layout import (
+    BROKERS,
+    SitePlan,
+    TwoSitesPlan,
+    two_sites,
+    with_edge_of,
+)
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.reconcile.drain import drain
 from deploy.reconcile.report import print_reconciliation
 from deploy.roles.prepare import prepare
-from deploy.settings.composed import Settings, with_changes
+from deploy.settings.composed import Settings
 from deploy.supervisor.status_line import StatusLine
 from deploy.supervisor.supervise import check_not_running, describe, stop_on_signals
 from deploy.supervisor.supervisor import Supervisor
@@ -46,6 +52,7 @@ TIME_S = 120.0
 TICK_S = 0.5
 SWITCH_AT = 0.4
 """Of the time: the rest shows that B goes on."""
+READY_TIMEOUT_S = 900.0  # two Sparks, each after the other's minutes, on a busy machine
 COPYING_TIMEOUT_S = 120.0
 MOVE_TIMEOUT_S = 60.0
 COMMAND_TIMEOUT_S = 120.0
@@ -160,7 +167,7 @@ class TwoSitesRun:
         self.asked.set()
         self.line.say("the city stops; what is on its way arrives (Ctrl-C: do not wait for it)")
         await self._cameras.stop_role("city")
-        at_b = with_changes(self._plan.b.settings, {"edge.port": self._plan.cameras.edge.port})
+        at_b = with_edge_of(self._plan.b.settings, self._plan.cameras)
         self._positions.stop()
         await drain(at_b, DRAIN_IDLE_S, self.line.show, self.hurry)
         output = await self._command(["mirror", "report", "--json"])

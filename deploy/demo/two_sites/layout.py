@@ -11,6 +11,8 @@ import json
 import secrets
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from bus.contracts.access import OPERATOR
 from deploy.cluster.layout import HOST, BrokerNode, ClusterPlan, ControllerKind, plan
 from deploy.cluster.processes import cluster_processes, cluster_settings
@@ -104,6 +106,17 @@ def two_sites(settings: Settings, first_port: int, *, is_closed: bool = False) -
     processes = children(cameras, ("edge", "city"))
     a, b = (replace(site, settings=as_account(site.settings, OPERATOR)) for site in sites)
     return TwoSitesPlan(a, b, as_account(cameras, OPERATOR), processes)
+
+
+def with_edge_of(site: Settings, cameras: Settings) -> Settings:
+    """A site's settings whose edge is the cameras', with the token that its pages ask for."""
+    return msgspec.structs.replace(
+        site,
+        edge=msgspec.structs.replace(site.edge, port=cameras.edge.port),
+        security=msgspec.structs.replace(
+            site.security, page_token=cameras.security.page_token
+        ),
+    )
 
 
 def _shared_secrets() -> dict[str, object]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.demo.two_sites.layout import two_sites
-from deploy.settings.composed import load, with_changes
+from deploy.demo.two_sites.closed import close_pair
+from deploy.demo.two_sites.layout import BROKERS, two_sites, with_edge_of
+from deploy.settings.composed import edge_url, load, with_changes
 
 
 def test_no_two_processes_of_the_demo_share_a_port_or_a_folder(tmp_path: Path) -> None:
@@ -34,3 +35,17 @@ def test_no_two_processes_of_the_demo_share_a_port_or_a_folder(tmp_path: Path) -
     assert "mirror" not in [one.name for one in plan.a.processes]
     numbers = {node.properties["site.number"] for node in plan.b.brokers.nodes}
     assert numbers == {"2"}
+
+
+def test_the_edge_of_the_cameras_is_asked_with_its_own_token(tmp_path: Path) -> None:
+    """Closed sites have one each, and the cameras' edge belongs to A; with B's it would be silent."""
+    settings = with_changes(load(), {"site.data_dir": tmp_path})
+    close_pair(tmp_path, settings.mirror, BROKERS)
+    plan = two_sites(settings, 19_000, is_closed=True)
+    tokens = {site.settings.security.page_token for site in (plan.a, plan.b)}
+    assert len(tokens) == 2
+    asked = with_edge_of(plan.b.settings, plan.cameras)
+    assert edge_url(asked) == edge_url(plan.cameras)
+    assert asked.security.page_token == plan.a.settings.security.page_token
+    assert asked.bus == plan.b.settings.bus
+    assert asked.site == plan.b.settings.site
