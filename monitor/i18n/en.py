@@ -454,6 +454,7 @@ TEXTS: dict[str, str] = {
     "process.console": "Console",
     "process.watch": "Watch (what stands still)",
     "process.mirror": "Mirror of the other site",
+    "process.recorder": "Recorder of films",
     "process.city": "Simulated city",
     "process.zookeeper": "ZooKeeper",
     "process_state.waiting": "waiting for others",

@@ -448,6 +448,7 @@ TEXTS: dict[str, str] = {
     "process.console": "控制台",
     "process.watch": "守望（发现停滞）",
     "process.mirror": "站点镜像",
+    "process.recorder": "录像",
     "process.city": "模拟城市",
     "process.zookeeper": "ZooKeeper 服务",
     "process_state.waiting": "等待其他进程",

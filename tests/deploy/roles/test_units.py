@@ -19,6 +19,7 @@ from deploy.roles.table import (
     ALARM_STREAMS,
     MIRROR,
     PRODUCT,
+    RECORDER,
     ROLES,
     broker_endpoint,
     console_endpoint,
@@ -32,7 +33,7 @@ from deploy.settings.sources import from_environment
 SYSTEMD = PROJECT_ROOT / "deploy" / "systemd"
 COMPOSE = PROJECT_ROOT / "deploy" / "compose" / "compose.yaml"
 OUTSIDE_PORT = 9093  # in the broker's container
-OPTIONAL = (ALARM_STREAMS, MIRROR)  # where the settings, or an operator, want it
+OPTIONAL = (ALARM_STREAMS, MIRROR, RECORDER)  # where the settings, or an operator, want it
 
 
 class Unit(configparser.ConfigParser):

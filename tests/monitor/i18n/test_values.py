@@ -47,9 +47,10 @@ GROUP_OF_PROPERTY = {
     "tolerance": ("tolerance",),
     "measure": ("measure",), "headings": ("heading",),
 }  # fmt: skip
-# The register's entries are shown by what they hold, on no page by their kind; answers to commands as
+# No page shows pieces of films yet. Entries of the register are shown by what they hold, on no page
+# by their kind; answers to commands as
 # sentences.
-NOT_SHOWN = {"control.register.json", "event.command.json"}
+NOT_SHOWN = {"control.register.json", "data.video-segment.json", "event.command.json"}
 SCHEMAS = sorted(
     path
     for path in (Path(bus.contracts.__file__).parent / "schemas").glob("*.json")
