@@ -28,7 +28,9 @@ def bench(
     write: Annotated[bool, typer.Option(help="Also write docs/benchmarks.md.")] = False,
     only: Annotated[
         str,
-        typer.Option(help="`cluster`: ack,…; `ingest`: a,…; `alarms`, `fuzzy`, `security`: …"),
+        typer.Option(
+            help="`cluster`: ack,…; `ingest`: a,…; `alarms`, `fuzzy`, `security`, `video`: …"
+        ),
     ] = "",
     size: Annotated[str, typer.Option(help="With `cluster`: log per broker, for restart.")] = "6GB",
     days: Annotated[float, typer.Option(help="With `cleaner`: length of the month.")] = 30,
@@ -67,6 +69,7 @@ def bench(
     the prices of fuzzy rules; with --write it replaces the tables. `bench fuzzy` says what such
     rules find and cost, `bench alarms` what matching costs, and how soon lists are in force and
     alarms on screens. `bench security` compares what TLS, logins and ACLs cost.
+    `bench video` measures the tracker of films on public truth, and the synopsis of one.
     """
     from deploy.bench import run as work
 
@@ -82,6 +85,8 @@ def bench(
         raise typer.Exit(work.run_alarms(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["security"]:
         raise typer.Exit(work.run_security(only, repeat=repeat, write=write, as_json=as_json))
+    if figure == ["video"]:
+        raise typer.Exit(work.run_video(only, repeat=repeat, write=write, as_json=as_json))
     if figure == ["plates"]:
         raise typer.Exit(work.run_plates(plates, write=write, as_json=as_json))
     if profile:

@@ -288,6 +288,25 @@ SECURITY = (
            less_is_better=True),
 )  # fmt: skip
 
+_YARD = "synopsis of vtest.avi"
+
+VIDEO = (
+    Figure(name="video-tracker-mota", unit="%", must=75, aim=90, compared=False,
+           title="tracker alone, truth of TUD with 10 % misses, 5 % false boxes, 2 px: MOTA"),
+    Figure(name="video-tracker-switches", unit="× plain", must=0.5, aim=0.25, compared=False,
+           less_is_better=True,
+           title="the same: identity switches beside a tracker by overlap alone, all seeds"),
+    Figure(name="video-synopsis-length", unit="%", must=25, aim=12, compared=False,
+           less_is_better=True, title=f"{_YARD}: length, of the film's"),
+    Figure(name="video-synopsis-tracks", unit="%", must=100, aim=100, compared=False,
+           title=f"{_YARD}: tracks of 2 s and more that are in it"),
+    Figure(name="video-synopsis-labels", unit="frames", must=1, aim=0, compared=False,
+           less_is_better=True, title=f"{_YARD}: most that a label, read from its pixels, is off"),
+    Figure(name="video-synopsis-collisions", unit="%", must=100, aim=25, compared=False,
+           less_is_better=True,
+           title=f"{_YARD}: targets on one another, of their frames (reported, no bound)"),
+)
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -384,6 +403,7 @@ FIGURES: dict[str, Figure] = {
         *FUZZY,
         *ALARMS,
         *SECURITY,
+        *VIDEO,
         Figure(name="mirror-cpu", unit="records/s", must=2, aim=4, compared=True,
                title="mirror and MirrorMaker 2: records per CPU second, 1 M of 0.3 kB, zstd"),
         Figure(name="mirror-delay", unit="ms", must=0.5, aim=0.2, compared=True,

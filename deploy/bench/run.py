@@ -33,6 +33,7 @@ from deploy.bench.profile import measure as profile
 from deploy.bench.profile import tables as profile_tables
 from deploy.bench.report import FIGURES, Figure, ReportRow, Samples, report_row
 from deploy.bench.security import measure as security
+from deploy.bench.video import measure as video
 from deploy.cluster.layout import ControllerKind
 from deploy.errors import OperatorError
 from deploy.paths import BENCHMARKS, PROJECT_ROOT
@@ -55,7 +56,7 @@ def run(names: Sequence[str], *, repeat: int, write: bool, as_json: bool) -> int
     """Measure; every target has a folder and ports of its own."""
     apart = (
         alarms.PREFIX, cleaner.PREFIX, cluster.PREFIX, fuzzy.PREFIX, ingest.PREFIX, mirror.PREFIX,
-        security.PREFIX,
+        security.PREFIX, video.PREFIX,
     )  # fmt: skip
     one_broker = [name for name in FIGURES if not name.startswith(apart)]
     for name in names:
@@ -137,6 +138,12 @@ def run_security(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
     names = security.chosen(only)
     found = security.measure(names, repeat, _say)
     return _finish(found, names, write=write, as_json=as_json)
+
+
+def run_video(only: str, *, repeat: int, write: bool, as_json: bool) -> int:
+    """How good tracks and synopses of films are."""
+    names = video.chosen(only)
+    return _finish(video.measure(names, repeat, _say), names, write=write, as_json=as_json)
 
 
 def run_plates(plates: int, *, write: bool, as_json: bool) -> int:

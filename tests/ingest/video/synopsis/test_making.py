@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 import typer
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
+from deploy.bench.video.label_reading import frames_off, pictures_of
 from ingest.senders.video.synopsis_cli import mount
 from ingest.video.boxes import Box
-from ingest.video.detection.port import Image
-from ingest.video.synopsis.drawing import PlacedLabel, draw_labels, track_colour
-from ingest.video.synopsis.labels import label_text
 from ingest.video.synopsis.synopsis_map import MappedTarget, SynopsisMap, decode_map, source_at
 from tests.ingest.video.synopsis.coded_films import (
     FPS,
@@ -49,19 +45,10 @@ class Made:
         ])  # fmt: skip
         assert self.result.exit_code == 0, self.result.output
         self.map: SynopsisMap = decode_map(self.out.with_suffix(".json").read_bytes())
-        self.pictures = pictures_of(self.out)
+        self.pictures = pictures_of(str(self.out))
 
     def targets(self) -> list[tuple[int, MappedTarget]]:
         return [(n, one) for n, frame in enumerate(self.map.frames) for one in frame]
-
-
-def pictures_of(path: Path) -> list[Image]:
-    capture, found = cv2.VideoCapture(str(path)), list[Image]()
-    while True:
-        done, picture = capture.read()
-        if not done:
-            return found
-        found.append(picture)
 
 
 @pytest.fixture(scope="module")
@@ -107,23 +94,9 @@ def test_what_is_written_beside_a_target_is_the_time_of_that_frame(made: Made) -
     for number, one in made.targets():
         if one.label is None:
             continue
-        x, y, w, h = one.label
-        there = made.pictures[number][y : y + h, x : x + w].astype(np.float64).max(axis=2)
-        likeness = {n: likeness_of(there, n, one) for n in range(-5, 6)}
-        assert max(likeness, key=lambda n: likeness[n]) == 0
+        assert frames_off(made.pictures[number], one, FPS) == 0
         compared += 1
     assert compared >= 0.9 * len(made.targets())
-
-
-def likeness_of(there: NDArray[np.float64], off: int, one: MappedTarget) -> float:
-    """Of the pixels there to the label of a frame so far from the target's."""
-    height, width = there.shape
-    picture = np.zeros((height, width, 3), np.uint8)
-    text = label_text(max(0, one.source_frame + off) * 1000 / FPS, FPS)
-    box = Box(0, 0, width, height)
-    draw_labels(picture, [PlacedLabel(text, box, box, track_colour(one.track))])
-    drawn = picture.astype(np.float64).max(axis=2)
-    return float(np.corrcoef(drawn.ravel(), there.ravel())[0, 1])
 
 
 def test_no_label_lies_on_a_target(made: Made) -> None:
@@ -137,7 +110,7 @@ def test_no_label_lies_on_a_target(made: Made) -> None:
 
 def test_beside_targets_and_labels_the_street_is_the_films(made: Made) -> None:
     """No ghost, no halo: what differs from the first picture of the film lies at a target."""
-    street = pictures_of(made.film)[0].astype(np.int16)
+    street = pictures_of(str(made.film))[0].astype(np.int16)
     for number in range(0, len(made.pictures), 10):
         elsewhere = np.ones(street.shape[:2], np.bool_)
         for one in made.map.frames[number]:

@@ -1,0 +1,1 @@
+"""`./databus bench video`: how good tracks and synopses of films are."""
