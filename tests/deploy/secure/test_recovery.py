@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT, run
 
@@ -12,6 +13,7 @@ import pytest
 from bus.contracts.access import ACCOUNTS
 from bus.contracts.topics import TOPICS
 from bus.errors import BusError, ErrorCode
+from bus.settings import BusSettings
 from deploy.errors import OperatorError
 from deploy.paths import PROJECT_ROOT
 from deploy.secure.certificate_rotation import certificate_state
@@ -128,6 +130,10 @@ def test_the_authority_is_lost_while_the_site_works(tmp_path: Path) -> None:
         assert topics_seen(place.bus("operator"))
         databus(place, "rotate", "certificates", "--passphrase", str(passphrase))
         assert topics_seen(place.bus("operator"))
+        trusts_the_new = tmp_path / "new.pem"
+        authorities = (folder / AUTHORITY_CERTIFICATE).read_bytes()
+        trusts_the_new.write_bytes(authorities.replace(old_authority, b""))
+        wait_until_trusted(place.bus("operator"), trusts_the_new)
         databus(place, "rotate", "authority", "--finish")
         assert topics_seen(place.bus("operator"))
         assert old_authority not in (folder / AUTHORITY_CERTIFICATE).read_bytes()
