@@ -112,6 +112,23 @@ def test_all_passwords_are_lost_with_the_operators(tmp_path: Path) -> None:
         assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+def wait_until_trusted(bus: BusSettings, authority: Path) -> None:
+    """A broker looks once a second for new certificates; `authority` alone has to have signed its
+    own by then."""
+    by_it = msgspec.structs.replace(
+        bus, librdkafka={**bus.librdkafka, "ssl.ca.location": str(authority)}
+    )
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            topics_seen(by_it)
+            return
+        except BusError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_authority_is_lost_while_the_site_works(tmp_path: Path) -> None:
