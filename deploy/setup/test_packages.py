@@ -28,11 +28,14 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A third-party program that tests use. `commands`: any of them will do."""
+    """A third-party program that tests use. `commands`: any of them will do. Packages with what it
+    needs besides come with it."""
 
     debian: str
     fedora: str
     commands: tuple[str, ...]
+    debian_besides: tuple[str, ...] = ()
+    fedora_besides: tuple[str, ...] = ()
 
     @property
     def is_here(self) -> bool:
@@ -49,6 +52,13 @@ TOOLS = (
     Tool("chromium", "chromium", CHROMIUM),
     Tool("openjdk-17-jre-headless", "java-21-openjdk-headless", ("java",)),
     Tool("maven", "maven", ("mvn",)),
+    Tool(
+        "gstreamer1.0-tools", "gstreamer1", ("gst-launch-1.0",),
+        ("gstreamer1.0-plugins-good", "gstreamer1.0-plugins-bad", "gir1.2-gst-rtsp-server-1.0",
+         "python3-gi"),
+        ("gstreamer1-plugins-good", "gstreamer1-plugins-bad-free", "gstreamer1-rtsp-server",
+         "python3-gobject"),
+    ),
 )
 FONTS = Path("/usr/share/fonts/opentype/noto")  # Chinese in the browser's pictures
 FONT_PACKAGES = ("fonts-noto-cjk", "google-noto-sans-cjk-fonts")
@@ -80,7 +90,8 @@ def ensure_test_packages() -> None:
 def ensure_test_tools() -> None:
     """Install what is missing of the tools where that is ours to do; name what stays missing."""
     for tool in TOOLS:
-        if not tool.is_here and not (install([tool.debian], [tool.fedora]) and tool.is_here):
+        packages = [tool.debian, *tool.debian_besides], [tool.fedora, *tool.fedora_besides]
+        if not tool.is_here and not (install(*packages) and tool.is_here):
             say(f"SKIPPED {tool.debian}: it is not here and cannot be installed; "
                 "the tests that need it are skipped")  # fmt: skip
     if not FONTS.exists():

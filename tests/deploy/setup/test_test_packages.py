@@ -39,7 +39,7 @@ def test_what_can_be_installed_is(
     """Each missing package is requested and present afterwards."""
 
     def install(debian: list[str], fedora: list[str]) -> bool:
-        (tool,) = (tool for tool in TOOLS if [tool.debian] == debian)
+        (tool,) = (tool for tool in TOOLS if debian == [tool.debian, *tool.debian_besides])
         program = nothing_here / tool.commands[0]
         program.touch()
         program.chmod(0o755)
