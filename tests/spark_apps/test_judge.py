@@ -93,7 +93,7 @@ def test_places_and_identities_stand_beside_the_rows() -> None:
 def test_an_empty_batch_is_an_empty_batch() -> None:
     """Sparse topics have many."""
     here, there = both_ways(batch([]))
-    assert here == there == ([], [], {})
+    assert here == there == ([], [], {}, [])
 
 
 def test_no_bytes_stop_a_task(dice: random.Random) -> None:
