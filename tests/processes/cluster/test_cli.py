@@ -80,10 +80,11 @@ tested."""
 
 
 def commands_of_the_page() -> list[list[str]]:
-    """The commands for a running cluster in the documentation page, in its order."""
+    """The commands for a running cluster in the documentation page, in its order. A word alone
+    names a group of them."""
     found = re.findall(r"`?\./databus ([^`\n]+)`?", PAGE.read_text(encoding="utf-8"))
     elsewhere = tuple(f"{verb} " for verb in ELSEWHERE)
-    return [text.split() for text in found if not text.startswith(elsewhere)]
+    return [text.split() for text in found if " " in text and not text.startswith(elsewhere)]
 
 
 def run_the_page(words: Words) -> None:
@@ -92,6 +93,8 @@ def run_the_page(words: Words) -> None:
     uneven = "--assignment=" + ",".join(["1:2"] * 6)  # otherwise there is nothing to move
     made = words.say("topics", "create", "data.vehicle", uneven, bootstrap)
     assert made.returncode == 0, made.stderr
+    directories = [str(words.folder / "cluster" / "kraft" / f"broker-{n}") for n in (1, 2, 3)]
+    logs = f"--set=broker.log.dirs={','.join(directories)}"
     commands = commands_of_the_page()
     assert len(commands) > 15
     for command in commands:
@@ -99,7 +102,8 @@ def run_the_page(words: Words) -> None:
         typed = [word.replace("plan.json", str(words.folder / "plan.json")) for word in command]
         typed = ["3" if before == "--exclude" else word
                  for before, word in zip(["", *typed], typed, strict=False)]  # fmt: skip
-        done = words.say(*typed, bootstrap, answer="y\n")
+        here = [logs] if typed[0] == "log" else []
+        done = words.say(*typed, bootstrap, *here, answer="y\n")
         assert done.returncode == 0, (" ".join(command), done.stdout, done.stderr)
 
 
