@@ -14,7 +14,7 @@ from deploy.servers.hbase import Hbase
 from deploy.servers.hbase_shell import run_shell
 from deploy.setup.server_jars import hbase_shell_jars
 from ingest.store.hbase import keys
-from ingest.store.hbase.tables import CELLS, CLASSES, LEDGER, REGIONS, create_statements
+from ingest.store.hbase.tables import CELLS, CLASSES, LEDGER, REGIONS, SEGMENTS, create_statements
 from ingest.store.open import hbase_statements, open_store
 from ingest.store.port import RecordRow, StoreBatch
 from tests.ingest.store.conftest import new_name
@@ -94,7 +94,7 @@ def test_a_person_reads_a_record_in_the_shell(hbase: Hbase, shell: Shell) -> Non
 @pytest.mark.parametrize("regions", REGIONS)
 def test_every_region_has_as_many_salts(regions: int) -> None:
     statements = create_statements("city", RetentionSettings(records_days=7), regions)
-    assert len(statements) == len(CLASSES) + len(("rejected", CELLS, LEDGER))
+    assert len(statements) == len(CLASSES) + len(("rejected", SEGMENTS, CELLS, LEDGER))
     for statement in statements:
         [name] = re.findall(r"^create 'city_(\w+)', ", statement)
         starts = [int(text, 16) for text in re.findall(r'"\\x(..)"', statement)]
