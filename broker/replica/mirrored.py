@@ -7,6 +7,8 @@ may send it (`broker/handlers`), the bytes on the disk (`broker/log/mirrored.py`
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.log.errors import LogError
 from broker.log.mirrored import append_empty, append_mirrored
 from broker.log.validation import AppendInfo
@@ -38,17 +40,10 @@ class PartitionMirror:
         leader = self._check_claimed(generation)
         if partition.is_under_min_isr:
             raise LogError(ErrorCode.NOT_ENOUGH_REPLICAS, f"only {len(partition.isr)} in sync")
-        try:
-            info = append_mirrored(
-                partition.log, records, base_offset=base_offset, now_ms=now_ms,
-                leader_epoch=partition.leader_epoch,
-            )  # fmt: skip
-        except LogError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._host.on_log_error(partition, error)
-            raise
-        partition.on_appended(leader, info, base_offset)  # the records may begin beyond it
-        return info
+        return self._append(leader, base_offset, lambda: append_mirrored(
+            partition.log, records, base_offset=base_offset, now_ms=now_ms,
+            leader_epoch=partition.leader_epoch,
+        ))  # fmt: skip
 
     def claim(self, generation: int) -> None:
         """Accept the records of this generation from now on, of no older one ever again while this
@@ -83,18 +78,24 @@ class PartitionMirror:
     def _append_empty(self, leader: PartitionLeader, end_offset: int, now_ms: int) -> None:
         partition, log = self._partition, self._partition.log
         for _ in range(EMPTY_BATCHES):
-            begin = log.end_offset
-            if begin >= end_offset:
+            if log.end_offset >= end_offset:
                 return
-            try:
-                info = append_empty(
-                    log, end_offset, leader_epoch=partition.leader_epoch, now_ms=now_ms
-                )
-            except LogError as error:
-                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                    self._host.on_log_error(partition, error)
-                raise
-            partition.on_appended(leader, info, begin)
+            self._append(leader, log.end_offset, lambda: append_empty(
+                log, end_offset, leader_epoch=partition.leader_epoch, now_ms=now_ms
+            ))  # fmt: skip
+
+    def _append(
+        self, leader: PartitionLeader, end_before: int, append: Callable[[], AppendInfo]
+    ) -> AppendInfo:
+        """Append to a log that ends there; what is appended may begin beyond it."""
+        try:
+            info = append()
+        except LogError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._host.on_log_error(self._partition, error)
+            raise
+        self._partition.on_appended(leader, info, end_before)
+        return info
 
     def truncate(self, offset: int, *, generation: int, end_offset: int, now_ms: int) -> None:
         """Cut off what begins at or after ``offset``, and the batch that contains it. The log must

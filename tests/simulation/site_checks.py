@@ -73,15 +73,10 @@ def held_offsets(cluster: SimCluster, topic: str) -> list[tuple[int, int]]:
     where the source's begins later than the target's ended."""
     bounds = log_bounds(cluster, topic)
     found: set[tuple[int, int]] = set()
-    for machine, partition in cluster.partitions():
-        start, end = bounds.get((topic, partition.index), (0, 0))
-        if partition.topic != topic or not partition.is_leader:
-            continue
-        for path, file in machine.disk.files.items():
-            if path.startswith(f"{partition.log.directory}/") and path.endswith(".log"):
-                data = bytes(file.data)
-                offsets = [one.offset for at, _ in iter_batches(data) for one in read_records(data, at)]
-                found |= {(partition.index, offset) for offset in offsets if start <= offset < end}
+    for index, data in _segments_of_leaders(cluster, topic):
+        start, end = bounds.get((topic, index), (0, 0))
+        offsets = [one.offset for at, _ in iter_batches(data) for one in read_records(data, at)]
+        found |= {(index, offset) for offset in offsets if start <= offset < end}
     return sorted(found)
 
 
@@ -114,13 +109,19 @@ def both_sites(one: SimCluster, other: SimCluster, topics: Mapping[str, int]) ->
 def missing_values(cluster: SimCluster, topic: str, wanted: Iterable[str]) -> list[str]:
     """Values that no leader's log of a topic holds."""
     held: set[str] = set()
-    for machine, partition in cluster.partitions():
-        if partition.topic == topic and partition.is_leader:
-            for path, file in machine.disk.files.items():
-                if path.startswith(f"{partition.log.directory}/") and path.endswith(".log"):
-                    held |= set(_values(bytes(file.data)))
+    for _, data in _segments_of_leaders(cluster, topic):
+        held |= set(_values(data))
     missing = sorted(set(wanted) - held)
     return [f"{topic} lacks {len(missing)} records: {missing[:5]}"] if missing else []
+
+
+def _segments_of_leaders(cluster: SimCluster, topic: str) -> Iterable[tuple[int, bytes]]:
+    """The segments of each leader's log of a topic, in their order, by partition."""
+    for machine, partition in cluster.partitions():
+        if partition.topic == topic and partition.is_leader:
+            for path in sorted(machine.disk.files):
+                if path.startswith(f"{partition.log.directory}/") and path.endswith(".log"):
+                    yield partition.index, bytes(machine.disk.files[path].data)
 
 
 def _values(data: bytes) -> Iterable[str]:
@@ -150,14 +151,10 @@ def tail_ids(path: str, epoch: int) -> set[str]:
 def published_tail_ids(cluster: SimCluster, epoch: int) -> set[str]:
     """Those that stand on the site's `control.mirror-tails`."""
     found: set[str] = set()
-    for machine, partition in cluster.partitions():
-        if partition.topic != CONTROL_MIRROR_TAILS or not partition.is_leader:
-            continue
-        for path in sorted(p for p in machine.disk.files if p.startswith(f"{partition.log.directory}/")):
-            data = bytes(machine.disk.files[path].data) if path.endswith(".log") else b""
-            for at, _ in iter_batches(data):
-                parts = [decode_diverged_range(bytes(one.value or b"")) for one in read_records(data, at)]
-                found |= {each for part in parts if part and part.epoch == epoch for each in part.ids}
+    for _, data in _segments_of_leaders(cluster, CONTROL_MIRROR_TAILS):
+        for at, _ in iter_batches(data):
+            parts = [decode_diverged_range(bytes(one.value or b"")) for one in read_records(data, at)]
+            found |= {each for part in parts if part and part.epoch == epoch for each in part.ids}
     return found
 
 
