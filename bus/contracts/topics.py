@@ -250,5 +250,10 @@ DATA_TOPICS: tuple[str, ...] = tuple(
 )
 """Those of devices' records. What is kept of films is data, too, and no record."""
 
+INGESTED_TOPICS: tuple[str, ...] = (
+    *DATA_TOPICS, DATA_VIDEO_SEGMENT, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED,
+)  # fmt: skip
+"""What the stores are filled from."""
+
 REQUEST_TOPICS: tuple[str, ...] = (CONTROL_WATCHLIST, CONTROL_LISTS, CONTROL_ALARM)
 """Those whose records a decider answers."""

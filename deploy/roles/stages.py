@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bus.contracts.topics import (
-    DATA_TOPICS,
-    DATA_VIDEO_SEGMENT,
-    METER_ARRIVED,
-    METER_LATENCY,
-    METER_QUALITY,
-    METER_SENT,
-    QUARANTINE_RECORDS,
-)
+from bus.contracts.topics import INGESTED_TOPICS, METER_LATENCY, METER_QUALITY
 from bus.domain.kinds import MATCHED_TOPICS
 from deploy.roles.table import ALARM_STREAMS, STREAMS, driver_name
 from monitor.watch.driver_pages import StageTopics
@@ -27,9 +19,7 @@ INGEST = "ingest"
 METERS = "meters"
 """The driver of both that read meters."""
 STAGES = (
-    StageTopics(INGEST, STREAMS,
-                (*DATA_TOPICS, DATA_VIDEO_SEGMENT, QUARANTINE_RECORDS, METER_SENT, METER_ARRIVED),
-                driver_name(INGEST)),
+    StageTopics(INGEST, STREAMS, INGESTED_TOPICS, driver_name(INGEST)),
     StageTopics(ALARMS, STREAMS, MATCHED_TOPICS, driver_name(ALARMS)),
     StageTopics("quality", STREAMS, (METER_QUALITY,), driver_name(METERS)),
     StageTopics("latency", STREAMS, (METER_LATENCY,), driver_name(METERS)),

@@ -22,13 +22,7 @@ import msgspec
 from bus.client.model import TopicAndPartition
 from bus.contracts.headers import Reason
 from bus.contracts.meters import CumulativeCount, LatencyCell
-from bus.contracts.topics import (
-    DATA_TOPICS,
-    DATA_VIDEO_SEGMENT,
-    METER_ARRIVED,
-    METER_SENT,
-    QUARANTINE_RECORDS,
-)
+from bus.contracts.topics import INGESTED_TOPICS, METER_SENT
 from bus.domain.times import MINUTE_MS, minute_of
 from bus.runtime import wall_clock
 from ingest.normalise import ClockEstimates, ClockLimits, clock_limits
@@ -77,13 +71,7 @@ class Ingest:
     published yet."""
 
     name: str = "ingest"
-    topics: tuple[str, ...] = (
-        *DATA_TOPICS,
-        DATA_VIDEO_SEGMENT,
-        QUARANTINE_RECORDS,
-        METER_SENT,
-        METER_ARRIVED,
-    )
+    topics: tuple[str, ...] = INGESTED_TOPICS
     headers: bool = True
 
     def __init__(self, context: Context) -> None:
