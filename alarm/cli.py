@@ -28,7 +28,7 @@ from alarm.shell_asker import ISSUER, CaseOption, ReasonOption, shell_user
 from alarm.site_register import register_of_site, warn_of_places
 from alarm.watchlist_reader import CatchUpTimeout, WatchlistReader
 from alarm.where_option import WHERE_HELP, tree_of_text, warn_if_unindexed
-from bus.cli.show import screen
+from bus.cli.show import AsJsonLines, screen
 from bus.client.kafka.command_client import new_command_id
 from bus.confusion_file import source_of
 from bus.contracts.alarms import Alarm
@@ -56,7 +56,6 @@ from bus.notify.acknowledgements import Acknowledgements, AcknowledgementsUnavai
 from bus.runtime import wall_clock
 from ingest.store.port import PageRequest, StoreError
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 READ_S = 10.0
 
 _PLATE_HELP = (
@@ -135,7 +134,7 @@ def add(
     target: Annotated[str, typer.Option(help=_TARGET_HELP)] = "",
     reason: ReasonOption = "",
     case: CaseOption = "",
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Put a target on the watch list. From the next record on it is looked for; where the site asks
     for approval, when another account has approved it."""
@@ -204,7 +203,7 @@ def remove(
     ctx: typer.Context,
     rule_id: Annotated[str, typer.Argument(help="The rule's id, as `watch list` shows it.")],
     reason: ReasonOption = "",
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Take a rule off the watch list."""
     if rule_id.startswith(LIST_RULE):
@@ -226,7 +225,7 @@ def remove(
         typer.echo(f"{rule_id} is removed")
 
 
-def list_rules(ctx: typer.Context, as_json: AsJson = False) -> None:
+def list_rules(ctx: typer.Context, as_json: AsJsonLines = False) -> None:
     """Show the rules in force, as they were decided."""
     commands = [rule.command for _, rule in sorted(_rules(ctx).rules.items())]
     if as_json:
@@ -274,7 +273,7 @@ def list_alarms(
     owner: Annotated[str, typer.Option(help="The account that has it in hand.")] = "",
     since: Annotated[str, typer.Option(help=SINCE_HELP)] = "",
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many.")] = 20,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Show the newest alarms, with who has them in hand."""
     since_ms = wall_clock.now_ms() - duration_ms(since, "--since") if since else 0

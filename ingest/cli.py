@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bus.cli.show import screen
+from bus.cli.show import AsJsonLines, screen
 from bus.confusion_file import source_of
 from bus.domain.kinds import KINDS
 from bus.domain.registered_places import RegisteredPlaces
@@ -51,7 +51,6 @@ _AREA_HELP = "Where: longitude and latitude of each corner, 120.15 30.25, 120.17
 _REGISTER_READ_S = 10.0
 _TOLERANCE_HELP = "Of a whole plate: 'distance 1' or misread; ~ before a plate is misread, too."
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 Limit = Annotated[int, typer.Option(min=1, help="At most so many, newest first.")]
 
 
@@ -77,7 +76,7 @@ def records(
     text: Annotated[str, typer.Option(help="Text that the message contains.")] = "",
     area: Annotated[str, typer.Option(help=_AREA_HELP)] = "",
     limit: Limit = 20,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Stored records, newest capture first, with the path of their picture."""
     settings = ctx.obj
@@ -113,7 +112,7 @@ def rejected(
     kind: Annotated[str, typer.Option(help="vehicle, face or video.")] = "",
     reason: Annotated[str, typer.Option(help="Only of this reason, such as bad-time.")] = "",
     limit: Limit = 20,
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Rejected records with their reason, newest first; --json shows their bytes as text."""
     settings = ctx.obj
@@ -135,7 +134,7 @@ def check_message(
         Path, typer.Argument(help="A message, an array, or one per line; - reads standard input.")
     ],
     kind: Annotated[str, typer.Option(help="vehicle, face or video; else guessed.")] = "",
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Explain every fault of the messages a device sends, in English and Chinese.
 

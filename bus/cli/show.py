@@ -15,6 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts.")]
+AsJsonLines = Annotated[
+    bool, typer.Option("--json", help="One JSON object per line, for scripts.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 Rows = Sequence[Mapping[str, object]]

@@ -31,9 +31,8 @@ class SegmentAnnouncer:
     def __init__(self, bus: BusSettings, catalogue: FilmCatalogue, client_id: str) -> None:
         self._catalogue = catalogue
         self._producer = Producer(
-            bus, client_id=client_id,
-            overrides={"message.timeout.ms": MESSAGE_TIMEOUT_MS, "enable.idempotence": True},
-        )  # fmt: skip
+            bus, client_id=client_id, overrides={"message.timeout.ms": MESSAGE_TIMEOUT_MS}
+        )
         self._lock = threading.Lock()
 
     def announce_due(self) -> bool:

@@ -14,10 +14,9 @@ import msgspec
 import typer
 from rich.table import Table
 
-from bus.cli.show import screen
+from bus.cli.local_times import typed_time
+from bus.cli.show import AsJsonLines, screen
 from bus.contracts.video_segments import VideoSegment
-
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object per line, for scripts.")]
 
 
 def mount(app: typer.Typer) -> None:
@@ -36,7 +35,7 @@ def add(
     clock_offset: Annotated[
         str, typer.Option(help="Seconds by which the device's clock is ahead; or unknown.")
     ] = "unknown",
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """Keep a film that a device has recorded itself: cut at keyframes, not encoded again."""
     from ingest.films.added_film import FilmRefused, add_film
@@ -73,7 +72,7 @@ def list_segments(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest.")] = (
         1_000
     ),
-    as_json: AsJson = False,
+    as_json: AsJsonLines = False,
 ) -> None:
     """What is kept of a camera's film, with its gaps and what was deleted, by time."""
     from ingest.store.open import open_store
@@ -120,10 +119,10 @@ def _local(moment_ms: int, zone: str) -> str:
 def _moment(text: str, zone: str, option: str) -> int:
     if not text:
         return 0
+    local = typed_time(text, option)
     try:
-        local = datetime.fromisoformat(text)
         return int(local.replace(tzinfo=local.tzinfo or ZoneInfo(zone)).timestamp() * 1000)
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError) as error:  # before the first day of the calendar
         raise typer.BadParameter(f"{text!r} is no local time", param_hint=option) from error
 
 

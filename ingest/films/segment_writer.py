@@ -1,4 +1,4 @@
-"""Segments of one camera onto the disk, into the catalogue, under their names.
+"""Segments of one film onto the disk, into the catalogue, under their names.
 
 In: what a `Segmenter` says. Out: durable before the catalogue says `stored`, which is what is
 announced. Blocks: runs in a thread. Raises `DiskFailed`; the open segment is lost and no other.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from bus.contracts.video_segments import GapReason, VideoSegment
+from bus.contracts.video_segments import GapReason, TimeSource, VideoSegment
 from bus.runtime import wall_clock
 from ingest.films.catalogue import CLOSING, GAP, STORED, FilmCatalogue
 from ingest.films.names import segment_name
@@ -26,16 +26,20 @@ class DiskFailed(Exception):
     """The disk, or the file system of the store, does not take a segment."""
 
 
-class SegmentWriter:
-    """One film of one camera at a time."""
+class SegmentFiles:
+    """The segments of one film, one after the other. `growing`: where each lies until it has ended.
+    Of whose clock its times are, and by how much that is ahead, is told with each."""
 
-    def __init__(self, store: FilmStore, catalogue: FilmCatalogue, camera_ip: str) -> None:
+    def __init__(
+        self, store: FilmStore, catalogue: FilmCatalogue, growing: Path,
+        timed_by: TimeSource = "recorder", clock_offset_ms: int = 0,
+    ) -> None:  # fmt: skip
         self._store = store
         self._catalogue = catalogue
-        self._camera_ip = camera_ip
+        self._growing = growing
+        self._timed_by: TimeSource = timed_by
+        self._clock_offset_ms = clock_offset_ms
         self._file: VideoSegmentFile | None = None
-        self.reason: GapReason = "recorder-ended"
-        """Why there may be a gap before the next segment."""
 
     def write(self, effects: Iterable[SegmentEffect]) -> list[VideoSegment]:
         """Carry them out; the segments that are stored now. What follows a failure is left out up
@@ -52,30 +56,60 @@ class SegmentWriter:
                 else:
                     stored.append(self._keep(self._file, effect.segment))
         except Exception as error:  # every file system of fsspec has exceptions of its own
-            self.abandon("disk-failed")
+            self.drop()
             raise DiskFailed(str(error)) from error
         return stored
 
-    def _begin(self, effect: SegmentBegun) -> None:
-        self._put_gap(effect.start_ms)
-        self._file = VideoSegmentFile(self._store.open_path(self._camera_ip))
-        self._file.write(effect.data)
-
-    def abandon(self, reason: GapReason) -> None:
+    def drop(self) -> None:
         """The open segment is lost."""
-        self.reason = reason
         if self._file is not None:
             self._file.abandon()
             self._file = None
 
+    def _begin(self, effect: SegmentBegun) -> None:
+        self._file = VideoSegmentFile(self._growing)
+        self._file.write(effect.data)
+
     def _keep(self, file: VideoSegmentFile, segment: VideoSegment) -> VideoSegment:
+        known = self._catalogue.segment(segment.segment_id)
+        if known is not None:  # of a film that was added before
+            self.drop()
+            return known
         closed = self._store.closed_path(segment.segment_id)
         file.close(closed)
         self._file = None
         named = replace(
-            segment, name=segment_name(segment), changed_at_ms=wall_clock.now_ms()
-        )
+            segment, name=segment_name(segment), timed_by=self._timed_by,
+            clock_offset_ms=self._clock_offset_ms, changed_at_ms=wall_clock.now_ms(),
+        )  # fmt: skip
         return keep_closed(self._store, self._catalogue, named, closed)
+
+
+class SegmentWriter(SegmentFiles):
+    """What a recorder keeps of one camera, connection after connection, with the gaps between."""
+
+    def __init__(self, store: FilmStore, catalogue: FilmCatalogue, camera_ip: str) -> None:
+        super().__init__(store, catalogue, store.open_path(camera_ip))
+        self._camera_ip = camera_ip
+        self.reason: GapReason = "recorder-ended"
+        """Why there may be a gap before the next segment."""
+
+    def write(self, effects: Iterable[SegmentEffect]) -> list[VideoSegment]:
+        """See `SegmentFiles.write`."""
+        try:
+            return super().write(effects)
+        except DiskFailed:
+            self.reason = "disk-failed"
+            raise
+
+    def abandon(self, reason: GapReason) -> None:
+        """The open segment is lost."""
+        self.reason = reason
+        self.drop()
+
+    def _begin(self, effect: SegmentBegun) -> None:
+        self._put_gap(effect.start_ms)
+        super()._begin(effect)
 
     def _put_gap(self, start_ms: int) -> None:
         """What is missing before a segment that begins now."""

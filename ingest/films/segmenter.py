@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 
 from bus.contracts.video_segments import MAX_SEGMENT_MS, Keyframe, VideoCodec, VideoSegment
 from ingest.films.fragmented_mp4 import VideoSample, fragment, head, sample_data
-from ingest.films.nal_units import VideoFormat, is_parameter_set, is_picture_part, video_format
+from ingest.films.nal_units import (
+    VideoFormat,
+    is_parameter_set,
+    is_picture_part,
+    nal_kind,
+    video_format,
+)
 from ingest.films.rtsp.rtp import AccessUnit
 
 KEYFRAME_TIMEOUT_MS = 60_000
@@ -207,7 +213,7 @@ class Segmenter:
 
 def _newest_sets(codec: VideoCodec, sets: Sequence[bytes]) -> tuple[bytes, ...]:
     """The last of each kind, in the order of the kinds."""
-    found = {(one[0] & 0x1F if codec == "h264" else one[0] >> 1 & 0x3F): one for one in sets}
+    found = {nal_kind(codec, one): one for one in sets}
     return tuple(found[kind] for kind in sorted(found))
 
 

@@ -68,10 +68,6 @@ class FilmStore:
         """Whether it is there."""
         return bool(self._fs.exists(f"{self._root}/{name}"))
 
-    def size(self, name: str) -> int:
-        """Bytes of a segment. Raises FileNotFoundError."""
-        return int(self._fs.size(f"{self._root}/{name}"))
-
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """A piece of a segment. Raises FileNotFoundError."""
         return bytes(self._fs.cat_file(f"{self._root}/{name}", start=start, end=end))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
 
+from bus.cli.local_times import typed_time
 from bus.runtime import wall_clock
 from ingest.normalise.clock import FIRST_TRUE_MS
 
@@ -160,11 +160,7 @@ def _print_result(name: str, identity: str, publisher: ReportPublisher, as_json:
 
 
 def _start_ms(text: str, zone: ZoneInfo) -> int:
-    try:
-        local = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no local time", param_hint="--start") from error
-    return int(local.replace(tzinfo=zone).timestamp() * 1000)
+    return int(typed_time(text, "--start").replace(tzinfo=zone).timestamp() * 1000)
 
 
 def _begun_ms(video: Path, film: VideoReader) -> int:

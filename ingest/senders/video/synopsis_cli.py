@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bus.cli.local_times import typed_time
+from ingest.video.synopsis.settings import SynopsisSettings
+
 if TYPE_CHECKING:  # a verb loads what it needs when it runs
     from ingest.video.synopsis.making import Synopsis
     from ingest.video.synopsis.selection import TubeSelection
-    from ingest.video.synopsis.settings import SynopsisSettings
     from ingest.video.synopsis.source_film import SourceFilm
     from ingest.video.synopsis.tubes import Tube
 
+DEFAULTS = SynopsisSettings()
 FROM_FILE = "file"
 
 
@@ -85,7 +88,7 @@ def synopsis(
     ] = None,
     min_track: Annotated[
         float, typer.Option(min=0.0, help="Seconds; who was seen for less is left out.")
-    ] = 2.0,
+    ] = DEFAULTS.least_track_s,
     kind: Annotated[
         list[TargetOption] | None, typer.Option("--class", help="Only these; several may be given.")
     ] = None,
@@ -103,10 +106,10 @@ def synopsis(
         typer.Option(
             min=0.0, max=10.0, help="How much it counts that who came first is shown first; 0: not."
         ),
-    ] = 0.2,
+    ] = DEFAULTS.order,
     speed: Annotated[
         int, typer.Option(min=1, max=16, help="How many times as quick targets are shown.")
-    ] = 2,
+    ] = DEFAULTS.speed,
     start: Annotated[
         str,
         typer.Option(
@@ -114,7 +117,7 @@ def synopsis(
             "the time since the film began."
         ),
     ] = "",
-    seed: Annotated[int, typer.Option(min=0, help="Of the annealing.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the annealing.")] = DEFAULTS.seed,
 ) -> None:
     """Show all targets of a film together in a short one, each with its true time.
 
@@ -124,15 +127,13 @@ def synopsis(
     from ingest.video.synopsis.making import NoTarget
     from ingest.video.synopsis.patch_file import PatchFileError
     from ingest.video.synopsis.selection import TubeSelection, parse_area
-    from ingest.video.synopsis.settings import SynopsisSettings
     from ingest.video.synopsis.track_rows import TrackRowsError
     from ingest.video.video_reader import NotAVideo
 
-    defaults = SynopsisSettings()
     settings = SynopsisSettings(
-        length_s=length, density=density or defaults.density, least_track_s=min_track,
+        length_s=length, density=density or DEFAULTS.density, least_track_s=min_track,
         speed=speed, order=order, seed=seed,
-        most_share=defaults.most_share if density is None else 1.0,
+        most_share=DEFAULTS.most_share if density is None else 1.0,
     )  # fmt: skip
     try:
         place = parse_area(area) if area else None
@@ -143,7 +144,7 @@ def synopsis(
         frozenset(one.value for one in colour or ()), place,
         frozenset(one.value for one in direction or ()),
     )  # fmt: skip
-    begun = _begun(start)
+    begun = typed_time(start, "--start") if start else None
     try:
         _make(film, tracks, out or film.with_suffix(".synopsis.webm"), selection, settings, begun)
     except (NotAVideo, NoTarget, PatchFileError, TrackRowsError, OSError) as error:
@@ -231,15 +232,6 @@ def _print_result(film: SourceFilm, made: Synopsis, settings: SynopsisSettings, 
         f" room for a label {made.unlabelled / of:.1f} %;"
         f" seed {settings.seed}"
     )
-
-
-def _begun(text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{text!r} is no local time", param_hint="--start") from error
 
 
 def _of_day_ms(at: datetime) -> int:

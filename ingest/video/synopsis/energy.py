@@ -15,7 +15,7 @@ steps of time, of which a synopsis has at most 256.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,18 +112,32 @@ class TubeEnergy:
 
     def total(self) -> float:
         """The energy of the arrangement; it changes nothing."""
-        energy, starts = 0.0, self.starts.copy()
+        return sum(
+            self.left_out_cost(number) if at is None else float(self.costs(number)[at])
+            for number, at in self._placed_again()
+        )
+
+    def collided(self) -> float:
+        """Frames of targets that are hidden by others or hide them; each pair counts once. It
+        changes nothing."""
+        return sum(
+            float(self.collisions(number)[at])
+            for number, at in self._placed_again() if at is not None
+        )  # fmt: skip
+
+    def _placed_again(self) -> Iterator[tuple[int, int | None]]:
+        """One tube after the other, before it is put where it was; which of its possible beginnings
+        that is, None where it is left out."""
+        starts = self.starts.copy()
         for number in range(len(self.tubes)):
             self.place(number, LEFT_OUT)
         self._occupied[:] = 0
         for number, start in enumerate(starts):
             if start == LEFT_OUT:
-                energy += self.left_out_cost(number)
+                yield number, None
                 continue
-            at = int(np.searchsorted(self.possible(number), start))
-            energy += float(self.costs(number)[at])
+            yield number, int(np.searchsorted(self.possible(number), start))
             self.place(number, int(start))
-        return energy
 
     def _occupy(self, number: int, sign: int) -> None:
         cells, own = self._own_cells(number)

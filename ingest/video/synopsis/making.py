@@ -132,7 +132,7 @@ def make_synopsis(
                 progress("composed", number)
     return Synopsis(
         builder.mapped, frozenset(one.tube.track for one in placed),
-        frozenset(one.tube.track for one in cut), energy.total(), _collided(energy),
+        frozenset(one.tube.track for one in cut), energy.total(), energy.collided(),
         sum(len(one.tube) for one in placed), builder.unlabelled,
     )  # fmt: skip
 
@@ -233,19 +233,6 @@ def _placed(
         _PlacedTube(tube, numbers, int(start))
         for (tube, numbers), start in zip(parts, starts, strict=True) if start != LEFT_OUT
     ]  # fmt: skip
-
-
-def _collided(energy: TubeEnergy) -> float:
-    """Frames of targets that lie on others; each pair counts once."""
-    starts, frames = energy.starts.copy(), 0.0
-    for number in range(len(starts)):
-        energy.place(number, LEFT_OUT)
-    for number, start in enumerate(starts):
-        if start != LEFT_OUT:
-            at = int(np.searchsorted(energy.possible(number), start))
-            frames += float(energy.collisions(number)[at])
-            energy.place(number, int(start))
-    return frames
 
 
 class _PictureBuilder:

@@ -34,7 +34,7 @@ RIVALRY = 2.5  # how sharply a pixel between two targets is given to the nearer 
 def region_of(box: Rectangle, size: tuple[int, int]) -> Region | None:
     """The part of a picture (width, height) around a box; None where it is outside."""
     x, y, w, h = box
-    dx, dy = max(LEAST_MARGIN_PX, w * MARGIN), max(LEAST_MARGIN_PX, h * MARGIN)
+    dx, dy = _margins(w, h)
     left, right = max(0, int(x - dx)), min(size[0], int(x + w + dx) + 1)
     top, bottom = max(0, int(y - dy)), min(size[1], int(y + h + dy) + 1)
     if right - left < 2 or bottom - top < 2:
@@ -78,10 +78,15 @@ def _difference(part: Image, behind: Floats, own: Floats, box: Rectangle) -> Flo
     return soft
 
 
+def _margins(width: float, height: float) -> tuple[float, float]:
+    """Beside a box, and above and below it."""
+    return max(LEAST_MARGIN_PX, width * MARGIN), max(LEAST_MARGIN_PX, height * MARGIN)
+
+
 def _border(xs: Floats, ys: Floats, box: Rectangle) -> Floats:
     """1 in the box, running out over the margin."""
     x, y, w, h = box
-    dx, dy = max(LEAST_MARGIN_PX, w * MARGIN), max(LEAST_MARGIN_PX, h * MARGIN)
+    dx, dy = _margins(w, h)
     outside_x = np.maximum(np.maximum(x - xs, xs - x - w), 0) / dx
     outside_y = np.maximum(np.maximum(y - ys, ys - y - h), 0) / dy
     away = np.clip(np.hypot(outside_x, outside_y), 0, 1)
